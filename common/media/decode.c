@@ -15,9 +15,8 @@ enum {
     NOMINAL_INTERVAL_US = 40 * 1000, /* if the source does not say: 25 frames per second */
     SHORTEST_CLAIM_US = 2 * 1000,    /* a shorter duration is a container's tick */
     SEEK_PREROLL_US = 500 * 1000,    /* sound decoders need the packet before */
-    SEEK_STEP_US =
-        4 * 1000 * 1000,  /* first step back if the index led to a frame that is too late */
-    PLANE_ALIGNMENT = 32, /* bytes; what AVX2 loads at once */
+    SEEK_STEP_US = 4 * 1000 * 1000,  /* first step back if the index points too late */
+    PLANE_ALIGNMENT = 32,            /* bytes; what AVX2 loads at once */
 };
 
 #define PRESENTATION_MAX_US (INT64_C(3600) * 1000 * 1000 * CV_MEDIA_HOURS_MAX)
@@ -128,8 +127,8 @@ static int open_codecs(struct cv_decoder *decoder, const struct cv_decoder_param
     return 0;
 }
 
-/* Changes `info` to the size with square pixels. If that would be too large, the size stays as it
- * is. `*ret_aspect` is the ratio by which frames must be stretched. */
+/* Changes `info` to the size with square pixels, unless that is too large. `*ret_aspect`: the ratio
+ * by which frames must be stretched. */
 static void square_pixels(struct cv_media_info *info, AVRational *ret_aspect)
 {
     int width, height;
@@ -261,10 +260,9 @@ static void hand_out(struct cv_decoder *decoder, int64_t duration_us,
     };
 }
 
-/* The duration of the held picture according to the end of its track in an MP4's index; 0 if the
- * index has none, or if it is further away than CV_TIMELINE_STEP_US. The packet's own duration
- * cannot be used if pictures are decoded out of order, because it is the distance to the packet
- * that is decoded next. */
+/* The held picture's duration by the end of its track in an MP4's index; 0 if there is none, or if
+ * it is further away than CV_TIMELINE_STEP_US. With reordered pictures the packet's own duration is
+ * of no use: it is the distance to the packet that is decoded next. */
 static int64_t duration_to_track_end_us(const struct cv_decoder *decoder)
 {
     const struct cv_input *input = decoder->input;
@@ -279,8 +277,8 @@ static int64_t duration_to_track_end_us(const struct cv_decoder *decoder)
     return duration_us <= CV_TIMELINE_STEP_US ? duration_us : 0;
 }
 
-/* The duration of the last frame as the container has it. If it has none, or one of only a tick,
- * the distance between the two frames before is used unless that was a pause. */
+/* The last frame's duration as in the container. If that is missing or only a tick, the distance of
+ * the two frames before, unless that was a pause. */
 static int64_t last_duration(const struct cv_decoder *decoder)
 {
     int64_t duration = duration_to_track_end_us(decoder);
@@ -320,8 +318,7 @@ static int hold_frame(struct cv_decoder *decoder, int64_t pts_us, int64_t durati
     return outcome;
 }
 
-/* Frames must be deinterlaced before they are rotated: a filter cannot deinterlace fields that lie
- * side by side. */
+/* Deinterlaces before rotation, because fields that lie side by side cannot be deinterlaced. */
 static int weave(struct cv_decoder *decoder, int64_t pts_us, int64_t duration_us,
                  struct cv_error *error)
 {
@@ -351,8 +348,7 @@ static int take_whole(struct cv_decoder *decoder, struct cv_video_frame *ret_fra
     return hold_frame(decoder, whole.pts_us, whole.duration_us, ret_frame, error);
 }
 
-/* A picture whose left edge was cropped may start at any address. Not every filter accepts that, so
- * it is copied to an aligned one. */
+/* Aligns a picture whose left edge was cropped; not every filter accepts any address. */
 static int align(AVFrame *raw, struct cv_error *error)
 {
     bool is_aligned = true;

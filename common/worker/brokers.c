@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-/* A broker holds what is sent to it and from it at one time; see the bounds in broker/server.c. */
+/* The memory of a broker: the data in transit at one time; see the limits in broker/server.c. */
 static const int64_t memory_bytes = 1LL << 30;
 
 int cv_brokers_start(struct cv_brokers *brokers, const struct cv_stage *stage,

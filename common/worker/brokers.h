@@ -7,7 +7,7 @@
 
 struct cv_brokers {
     pid_t pid; /* of the host; 0: none */
-    int fd;    /* to it; -1: none */
+    int fd;    /* socket to the host; -1: none */
 };
 
 #define CV_BROKERS_INIT \
@@ -15,7 +15,7 @@ struct cv_brokers {
         0, -1           \
     }
 
-/* The descriptor at which a host finds its socket. */
+/* The descriptor number of the socket in the host process. */
 enum { CV_BROKER_HOST_FD = 3 };
 
 /* Starts the host: this program with --broker-host. */
@@ -23,8 +23,8 @@ CV_MUST_CHECK int cv_brokers_start(struct cv_brokers *brokers, const struct cv_s
                                    struct cv_error *error);
 void cv_brokers_stop(struct cv_brokers *brokers);
 
-/* Has a broker forked for the job, which may do what the stage's grants say; a host that was killed is
- * started anew. `line` gets the stage's ends. */
+/* Has the host fork a broker for the job, which may do what the stage's grants allow; a host that
+ * was killed is started again. `line` gets the stage's ends. */
 CV_MUST_CHECK int cv_brokers_connect(struct cv_brokers *brokers, const struct cv_stage *stage,
                                      const struct cv_job *job, const char *worker_id,
                                      const char *scratch, const struct cv_scratch_usage *most,

@@ -1,7 +1,7 @@
-/* What a container may use. Version 2 keeps all controllers in one tree, version 1 one tree each,
- * and machines that have both use some of each. The process' own group is named in
- * /proc/self/cgroup; where that path is not the one that is mounted (a container that sees its
- * group as the root), the root is the group. Bounds of the groups above hold as well. */
+/* Reads a container's limits. Version 2 of cgroups has one tree with all controllers, version 1 one
+ * tree for each controller, and some machines use both. The process's group is named in
+ * /proc/self/cgroup; if that path is not mounted (a container that sees its group as the root), the
+ * root is used. Limits of parent groups apply, too. */
 #include "common/worker/cgroup.h"
 
 #include <limits.h>
@@ -10,18 +10,18 @@
 #include <string.h>
 
 enum {
-    /* A supervisor holds 20 MiB and some results; a stage's pages of files it reads are dropped
-     * before anything else. */
+    /* A supervisor uses 20 MiB and some results. Cached pages of the files that a stage reads do
+     * not matter: the kernel drops them first. */
     SUPERVISOR_MIB = 64,
-    /* A broker holds uploads (CV_UPLOADS_BYTES_MAX) and what it reads ahead of an object, 16 MiB. */
+    /* A broker buffers uploads (CV_UPLOADS_BYTES_MAX) and reads 16 MiB of an object ahead. */
     BROKER_MIB = 48,
-    LEAST_MIB = 32, /* with less a stage does not even start; the container's bound then speaks */
+    LEAST_MIB = 32, /* a stage does not start with less; the container's limit decides then */
 };
 
-/* Version 1 writes "no limit" as a number near 2^63. */
+/* Version 1 reports "no limit" as a number near 2^63. */
 static const int64_t memory_unlimited = 1LL << 60;
 
-/* First line of a small kernel file; false when it is not there. */
+/* Reads the first line of a small kernel file; false if the file does not exist. */
 static bool read_line(const char *directory, const char *name, char *text, size_t size)
 {
     char path[PATH_MAX];
@@ -51,7 +51,7 @@ static void take_memory(struct cv_cgroup *group, const char *text)
     }
 }
 
-/* What one directory says, of either version. */
+/* Reads the limits in one directory, of either version. */
 static void read_directory(const char *directory, struct cv_cgroup *group)
 {
     char line[128];
@@ -72,7 +72,7 @@ static void read_directory(const char *directory, struct cv_cgroup *group)
     }
 }
 
-/* The directory of a group and all above it, down to the mount. */
+/* Reads the group's directory and all its parents, up to the mount point. */
 static void read_tree(const char *mount, const char *path, struct cv_cgroup *group)
 {
     char directory[PATH_MAX];
@@ -91,7 +91,7 @@ static void read_tree(const char *mount, const char *path, struct cv_cgroup *gro
     }
 }
 
-/* "4:memory:/a/b": a tree of version 1; "0::/a/b": that of version 2. */
+/* Reads a line of /proc/self/cgroup: "4:memory:/a/b" is of version 1; "0::/a/b" is of version 2. */
 static void read_membership(const char *root, char *line, struct cv_cgroup *group)
 {
     char mount[PATH_MAX];

@@ -1,24 +1,25 @@
-/* The bounds that a container (or a service of systemd) sets for this process. */
+/* The CPU and memory limits that a container (or a systemd service) sets for this process. */
 #pragma once
 
 #include "common/base/base.h"
 
 struct cv_cgroup {
-    double cpus;          /* CPUs' worth of time; 0: no bound */
-    int64_t memory_bytes; /* 0: no bound */
+    double cpus;          /* CPUs; 0: no limit */
+    int64_t memory_bytes; /* 0: no limit */
 };
 
 #define CV_CGROUP_ROOT "/sys/fs/cgroup"
 #define CV_CGROUP_MEMBERSHIP "/proc/self/cgroup"
 
-/* Reads both, of version 1 or 2; what cannot be read is not a bound. */
+/* Reads both limits, of cgroup version 1 or 2. A limit that cannot be read counts as none. */
 void cv_cgroup_read(const char *root, const char *membership, struct cv_cgroup *ret_group);
 
-/* CPUs that affinity and the group allow this process, rounded up; at least 1. */
+/* The number of CPUs that affinity and cgroup allow this process, rounded up; at least 1. */
 int cv_cgroup_cpus(void);
 
-/* What a stage may hold of memory: `wanted`, or, where `slots` stages share a group that has less,
- * its share of what the supervisor and, with `has_broker`, its broker leave. The kernel kills a whole
- * container that goes over its bound; a stage that meets its own fails alone, and says why. */
+/* The memory limit of a stage: `wanted`, or less if `slots` stages share a group with a smaller
+ * limit: then the stage's share of what remains after the supervisor and, with `has_broker`, the
+ * stage's broker. If a container exceeds its limit, the kernel kills all of it; a stage that
+ * reaches its own limit fails alone and reports why. */
 int64_t cv_cgroup_stage_memory(const struct cv_cgroup *group, int64_t wanted, int slots,
                                bool has_broker);

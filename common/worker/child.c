@@ -15,7 +15,7 @@
 
 enum {
     CHUNK = 64 << 10,
-    PROGRESS_TARGET = 3, /* the descriptors as the stage sees them, behind the standard three */
+    PROGRESS_TARGET = 3, /* descriptors in the stage, after the standard three */
     FILES_MAX = 1024,
     CPU_HARD_SECONDS = 5, /* SIGXCPU first; SIGKILL this much later */
 };
@@ -32,7 +32,7 @@ struct pipes {
 
 /* ---- what the child will be given ------------------------------------------------------------ */
 
-/* Bytes of private memory that a stage gets where no container bounds it; see struct
+/* The limit of a stage's private memory, bytes, if no container limits it; see struct
  * cv_stage_limits. */
 static int64_t memory_limit(const struct cv_stage *stage)
 {
@@ -44,7 +44,7 @@ int64_t cv_stage_file_bytes(const struct cv_stage *stage)
     return stage->limits.file_bytes > 0 ? stage->limits.file_bytes : default_file_bytes;
 }
 
-/* Secrets of files as they are now: a stage cannot read them itself. */
+/* Adds secrets that are stored in files, read now: a stage cannot read these files itself. */
 static int add_secrets(struct cv_buffer *text, unsigned needs, struct cv_error *error)
 {
     for (char **entry = environ; *entry; entry++) {
@@ -68,7 +68,7 @@ static int plan_environment(struct cv_spawn *spawn, struct cv_buffer *text,
                             const struct cv_child_params *params, struct cv_error *error)
 {
     const struct cv_job *job = params->job;
-    /* Entries of our own: NUL-terminated one behind the other, so that one free() does. */
+    /* Our own entries stand in one buffer, each NUL-terminated, so that one free() releases them. */
     cv_buffer_printf(text, "OMP_THREAD_LIMIT=1%c", 0);
     cv_buffer_printf(text, "TMPDIR=%s%c", params->scratch, 0);
     cv_buffer_printf(text, "CORTANA_JOB_WORKER=%s%c", params->worker_id, 0);
@@ -98,9 +98,9 @@ static void plan_limits(struct cv_spawn *spawn, const struct cv_child_params *pa
             ? wanted->cpu_seconds
             : (CV_TIME_LIMITS_MAX * params->job->time_limit_ms / 1000 + 1) * params->threads;
     if (!CV_UNDER_SANITIZER) {
-        /* RLIMIT_DATA counts private writable memory, which is what an attack or a leak fills;
-         * address space also holds file mappings, shared memory and reservations that cost nothing,
-         * so its bound is wider, and no container's. */
+        /* RLIMIT_DATA counts private writable memory, which an attack or a leak would fill. Address
+         * space also contains file mappings, shared memory and reservations, which cost nothing; so
+         * its limit is higher and does not depend on the container. */
         cv_spawn_limit(spawn, RLIMIT_DATA, memory, memory);
         cv_spawn_limit(spawn, RLIMIT_AS, space, space);
     }
@@ -150,7 +150,8 @@ static int make_pipes(struct pipes *pipes, struct cv_error *error)
     if (r < 0) {
         return r;
     }
-    /* The stage's end of the progress pipe does not block either: a report is dropped instead. */
+    /* The stage's end of the progress pipe does not block either: if the pipe is full, a report is
+     * dropped. */
     const int non_blocking[] = {pipes->input[1], pipes->output[0], pipes->error[0],
                                 pipes->progress[0], pipes->progress[1]};
     for (size_t i = 0; i < CV_COUNT(non_blocking); i++) {
@@ -163,7 +164,7 @@ static int make_pipes(struct pipes *pipes, struct cv_error *error)
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-/* Numbers in the command line. */
+/* Buffers for the numbers on the command line. */
 struct texts {
     char threads[16], companion_ms[24];
 };
@@ -282,7 +283,8 @@ static void write_payload(struct cv_child *child)
         if (count > 0) {
             child->payload_written += (size_t)count;
         } else if (left == 0 || (errno != EAGAIN && errno != EINTR)) {
-            close_end(&child->input_fd); /* all written, or the stage does not want it */
+            close_end(
+                &child->input_fd); /* everything is written, or the stage has closed its end */
         } else if (errno == EAGAIN) {
             return;
         }
@@ -291,7 +293,7 @@ static void write_payload(struct cv_child *child)
 
 /* ---- from the stage -------------------------------------------------------------------------- */
 
-/* Appends, keeping no more than the last CV_TAIL_MAX bytes. */
+/* Appends, and keeps only the last CV_TAIL_MAX bytes. */
 static void keep_tail(struct cv_buffer *tail, const char *data, size_t length)
 {
     if (length > CV_TAIL_MAX) {
@@ -310,7 +312,7 @@ static void keep_tail(struct cv_buffer *tail, const char *data, size_t length)
 static void take_progress(struct cv_child *child, const char *line)
 {
     if (++child->progress_count > CV_PROGRESS_MAX) {
-        /* It would keep us busy for as long as it runs. */
+        /* Otherwise its reports would occupy the supervisor for as long as it runs. */
         close_end(&child->progress_fd);
         return;
     }
@@ -342,7 +344,8 @@ static bool may_pass_on(struct cv_child *child, const char *line)
     return !child->log_is_full;
 }
 
-/* A warning or an error of the stage, for the timeline of the job. A lost one still stands in the log. */
+/* Keeps a warning or an error of the stage for the job's timeline. If memory is lacking it is
+ * dropped; the log has it. */
 static void note_warning(struct cv_child *child, const json_t *line)
 {
     const char *level = json_string_value(json_object_get(line, "level"));
@@ -357,7 +360,8 @@ static void note_warning(struct cv_child *child, const json_t *line)
                                 json_pack("{s:s, s:O}", "level", level, "message", message));
 }
 
-/* The stage's own log lines are passed on as lines of its job; what its libraries print becomes one. */
+/* Passes the stage's own log lines on as lines of its job; lines that its libraries print are
+ * wrapped in one. */
 static void take_log_line(struct cv_child *child, const char *line)
 {
     if (!may_pass_on(child, line)) {
@@ -383,7 +387,7 @@ static void split_lines(struct cv_child *child, struct cv_lines *lines, const ch
     if (!lines->data) {
         lines->data = malloc(CV_LINE_MAX + 1);
         if (!lines->data) {
-            return; /* a log line is lost, the tail still has it */
+            return; /* without memory the line is dropped; the tail has it */
         }
     }
     for (size_t i = 0; i < length; i++) {
@@ -415,7 +419,7 @@ static void take_output(struct cv_child *child, const char *data, size_t length)
     cv_buffer_append(&child->output, data, length);
 }
 
-/* One chunk; false when there is nothing more to read now. */
+/* Reads one chunk; false if there is nothing more to read now. */
 static bool read_chunk(int *fd, char *chunk, size_t *ret_length)
 {
     if (*fd < 0) {
@@ -434,7 +438,8 @@ static bool read_chunk(int *fd, char *chunk, size_t *ret_length)
 
 void cv_child_pump(struct cv_child *child)
 {
-    /* So that a stage that never stops writing does not keep the supervisor from its other work. */
+    /* Limits the chunks, so that a stage that never stops writing does not keep the supervisor from
+     * its other work. */
     enum { CHUNKS_AT_ONCE = 16 };
     char chunk[CHUNK];
     size_t length = 0;
@@ -462,7 +467,8 @@ void cv_child_signal(const struct cv_child *child, int number)
         cv_group_kill(&child->group);
     }
     if (child->pid > 0 && !child->exited) {
-        /* Its own group, from setsid; in the instant before that there is only the process. */
+        /* The stage's process group exists from its setsid on; just before that there is only the
+         * process. */
         if (kill(-child->pid, number) != 0) {
             (void)kill(child->pid, number);
         }
@@ -479,7 +485,7 @@ bool cv_child_reap(struct cv_child *child)
         info.si_pid == 0) {
         return false;
     }
-    /* Until it is reaped its number, and so its group's, belongs to nobody else. */
+    /* Until the process is reaped, no other process can get its number or its group's. */
     (void)kill(-child->pid, SIGKILL);
     if (wait4(child->pid, &child->status, 0, &child->usage) != child->pid) {
         return false;

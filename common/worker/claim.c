@@ -19,7 +19,8 @@ static int open_database(struct cv_supervisor *supervisor, struct cv_error *erro
     if (supervisor->db) {
         return cv_db_reconnect(supervisor->db, CONNECT_MS, error);
     }
-    /* The loop waits for its statements: a server that hangs must not cost a lease that lives. */
+    /* The loop waits for its statements, so their time-out is shorter than the lease: a server that
+     * hangs must not cost a running job its lease. */
     int64_t statement_ms = supervisor->lease_ms / 2;
     struct cv_db_params params = {
         .application_name = supervisor->stage->name,
@@ -35,7 +36,7 @@ static int open_database(struct cv_supervisor *supervisor, struct cv_error *erro
         r = r < 0 ? r : cv_db_listen(db, "cv_cancel", error);
         r = r < 0 ? r : cv_db_listen(db, "cv_drain", error);
         r = r < 0 ? r : cv_db_listen(db, "cv_schema", error);
-        if (r < 0 && cv_db_is_connected(db)) { /* a pooler that knows no LISTEN */
+        if (r < 0 && cv_db_is_connected(db)) { /* a pooler that does not support LISTEN */
             cv_log(CV_LOG_WARN, "polling only: %s", error->message);
             r = 0;
         }
@@ -46,7 +47,8 @@ static int open_database(struct cv_supervisor *supervisor, struct cv_error *erro
     return r;
 }
 
-/* The next try comes later with each, and not when everybody else's does. */
+/* Sets the time of the next try. Each pause is longer than the last and has a random part, so that
+ * workers do not all return at once. */
 static void hold_off(struct cv_supervisor *supervisor, const char *trouble)
 {
     enum { FIRST_PAUSE_MS = 250, PAUSE_MAX_MS = 5000 };
@@ -65,7 +67,7 @@ static void hold_off(struct cv_supervisor *supervisor, const char *trouble)
         cv_monotonic_ms() + pause / 2 + (int64_t)arc4random_uniform((uint32_t)pause);
 }
 
-/* Never gives up while there is work; only a first connection that is refused for good ends it. */
+/* Retries for ever; only a first connection that is refused permanently ends the worker. */
 int cv_supervisor_connect(struct cv_supervisor *supervisor, int64_t now, struct cv_error *error)
 {
     if (cv_supervisor_is_connected(supervisor) || now < supervisor->connect_at) {
@@ -76,7 +78,7 @@ int cv_supervisor_connect(struct cv_supervisor *supervisor, int64_t now, struct 
         cv_keeper_rest(supervisor->keeper, false);
         supervisor->was_connected = true;
         supervisor->claim_at = 0;
-        supervisor->schema_at = 0; /* it may be another server by now */
+        supervisor->schema_at = 0; /* this may be another server than before */
         return 0;
     }
     if (!supervisor->was_connected && error->verdict != CV_VERDICT_RETRY) {
@@ -121,7 +123,7 @@ void cv_supervisor_watch_keeper(struct cv_supervisor *supervisor, int64_t now)
 
 void cv_supervisor_check_schema(struct cv_supervisor *supervisor, int64_t now)
 {
-    enum { FIT_MS = 30 * 1000, UNFIT_MS = 2000 }; /* a migration that is waited for, or feared */
+    enum { FIT_MS = 30 * 1000, UNFIT_MS = 2000 }; /* between checks, while the schema fits or not */
     if (now < supervisor->schema_at || !cv_supervisor_is_connected(supervisor)) {
         return;
     }
@@ -129,10 +131,11 @@ void cv_supervisor_check_schema(struct cv_supervisor *supervisor, int64_t now)
     struct cv_error error;
     int r = cv_queue_check_schema(supervisor->db, reason, &error);
     if (r < 0 && error.verdict == CV_VERDICT_RETRY) {
-        supervisor->schema_at = now + UNFIT_MS; /* unknown: what was known of it stands */
+        supervisor->schema_at =
+            now + UNFIT_MS; /* the check failed, so the last answer stays valid */
         return;
     }
-    if (r < 0) { /* a role that may not even ask this cannot claim either, and says so there */
+    if (r < 0) { /* a role without this right cannot claim either; claiming reports it */
         (void)snprintf(reason, sizeof(reason), "%s", error.message);
     }
     if (strcmp(reason, supervisor->schema_trouble) != 0) {
@@ -147,7 +150,7 @@ void cv_supervisor_check_schema(struct cv_supervisor *supervisor, int64_t now)
 static void on_notification(struct cv_supervisor *supervisor, const char *channel,
                             const char *payload)
 {
-    /* Every login may notify: what is told is asked of the tables. */
+    /* Any role may send notifications, so the tables are asked whether they are true. */
     if (strcmp(channel, "cv_drain") == 0) {
         if (strcmp(payload, supervisor->worker_id) == 0) {
             cv_keeper_ask(supervisor->keeper);
@@ -224,7 +227,7 @@ static int start_all(struct cv_supervisor *supervisor, struct cv_job_list *list,
 
 static int64_t next_poll(const struct cv_supervisor *supervisor)
 {
-    /* ±25 %, so that a fleet that was started at once does not ask at once for ever. */
+    /* ±25 %, so that workers that were started together do not always poll together. */
     int64_t poll = supervisor->options.poll_ms;
     return cv_monotonic_ms() + poll * 3 / 4 + (int64_t)arc4random_uniform((uint32_t)poll / 2 + 1);
 }
@@ -249,7 +252,7 @@ int cv_supervisor_claim(struct cv_supervisor *supervisor, int64_t now, struct cv
     };
     int r = cv_queue_claim(supervisor->db, &params, &list, error);
     if (r < 0) {
-        if (error->verdict != CV_VERDICT_RETRY) { /* the queue is not there, or not ours to use */
+        if (error->verdict != CV_VERDICT_RETRY) { /* the queue is missing or forbidden */
             cv_log_error(error, "cannot claim");
             supervisor->exit_code = CV_EXIT_STOP;
             cv_supervisor_drain(supervisor, "the queue cannot be used");

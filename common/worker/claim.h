@@ -1,28 +1,30 @@
-/* The loop's database connection, and what comes in through it. */
+/* The loop's database connection: claims, notifications and the check of the schema. */
 #pragma once
 
 #include "common/worker/supervisor.h"
 
-/* There is a connection, as far as one can know without asking the server. */
+/* Whether there is a connection, as far as is known without asking the server. */
 bool cv_supervisor_is_connected(const struct cv_supervisor *supervisor);
 
-/* Connects if need be and if it is time; fails only when a first connection is refused for good. */
+/* Connects if there is no connection and it is time to try. Fails only if the first connection is
+ * refused permanently. */
 CV_MUST_CHECK int cv_supervisor_connect(struct cv_supervisor *supervisor, int64_t now,
                                         struct cv_error *error);
 
-/* A worker needs two connections, one to claim and one to keep leases with, and claims nothing with one
- * alone. Where there is no room for everybody's second, it gives the first back and comes again later. */
+/* A worker needs two connections, one to claim jobs and one to keep leases, and claims nothing with
+ * only one. If the keeper cannot connect because the server has no connections left, the worker
+ * gives its own back and tries again later. */
 void cv_supervisor_watch_keeper(struct cv_supervisor *supervisor, int64_t now);
 
-/* Looks, if it is time, whether the schema is one that this program may work on: nothing is claimed
- * while it is not. */
+/* If it is time, checks whether this program can work with the database's schema; otherwise nothing
+ * is claimed. */
 void cv_supervisor_check_schema(struct cv_supervisor *supervisor, int64_t now);
 
-/* New jobs, and jobs to stop. */
+/* Reads notifications about new jobs and about jobs to stop. */
 void cv_supervisor_read_notifications(struct cv_supervisor *supervisor);
 
 int cv_supervisor_count_free(const struct cv_supervisor *supervisor);
 
-/* Fills free slots if it is time to look for jobs. */
+/* Claims jobs for free slots, if it is time. */
 CV_MUST_CHECK int cv_supervisor_claim(struct cv_supervisor *supervisor, int64_t now,
                                       struct cv_error *error);

@@ -12,7 +12,7 @@
 enum {
     MEMORY_BYTES = 64 << 20,     /* four pictures of 4K with 8 bits; only used pages take memory */
     GREETING_MAGIC = 0x43564d31, /* change it when struct greeting changes */
-    GREETING_MS = 5000,          /* the other stage is running and does nothing else */
+    GREETING_MS = 5000, /* the other stage is waiting for this message and answers at once */
     ORIGINAL_MAX = 1024,
 };
 
@@ -174,7 +174,8 @@ static int check_user(int socket, struct cv_error *error)
     return 0;
 }
 
-/* The seals: the size cannot change, so that no access faults, and the receiver cannot map the memory for writing. */
+/* Exchanges the greeting. The seals on the memory keep its size fixed, so that no access faults,
+ * and keep the receiver from mapping it for writing. */
 static int greet(const struct cv_meeting *meeting, int socket, void **ret_memory,
                  struct cv_error *error)
 {
@@ -291,7 +292,8 @@ int cv_companion_meet(const struct cv_meeting *meeting, struct cv_peer *ret_peer
     if (r < 0 && meeting->waits) {
         r = meet(meeting, ret_peer, error);
     }
-    cv_auto_fd int kept_fd = meeting->kept_fd, keep_fd = meeting->keep_fd; /* not for the sandbox */
+    cv_auto_fd int kept_fd = meeting->kept_fd,
+                   keep_fd = meeting->keep_fd; /* closed before the sandbox */
     if (is_stopped(meeting)) {
         return cv_fail(error, CV_ERROR_CANCELED, "stopped while waiting for the other stage");
     }

@@ -9,7 +9,7 @@ struct cv_meeting {
     const char *directory; /* owned by this user, mode 700; created if missing */
     const char *video_id;
     const char *original; /* the key that this job reads; the other stage must read the same */
-    bool waits;           /* false: only a kept connection is used */
+    bool waits;           /* false: use only a connection kept from the part before */
     int64_t wait_ms;
     /* Both ends of a socket pair of the supervisor. The job of one part puts its connection in, the job of the next part
      * takes it out. The supervisor does not read from it. -1: none. */

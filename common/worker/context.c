@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Reports progress at most this often, so that a stage may call for every frame. */
+/* The shortest time between two progress reports; a stage may report for every frame. */
 enum { PROGRESS_INTERVAL_MS = 200 };
 
 struct cv_store *cv_stage_store(struct cv_stage_context *context)
@@ -58,7 +58,7 @@ void cv_stage_progress(struct cv_stage_context *context, double fraction, const 
     }
     size_t length = strlen(text);
     text[length] = '\n';
-    /* A report that does not fit into the pipe is dropped: the next one is as good. */
+    /* A report that does not fit into the pipe is dropped; the next one replaces it. */
     ssize_t written = write(context->progress_fd, text, length + 1);
     (void)written;
 }
@@ -86,7 +86,8 @@ int cv_stage_note_program(struct cv_stage_context *context, const struct cv_prog
     return 0;
 }
 
-/* Notes an object that the job read or wrote (`kind`: "input", "output"); becomes a row of task_artifacts at commit. */
+/* Records an object that the job read or wrote (`kind`: "input", "output"); it becomes a row of
+ * task_artifacts at commit. */
 static int note_artifact(struct cv_stage_context *context, const char *kind, const char *key,
                          const struct cv_object_info *info, struct cv_error *error)
 {

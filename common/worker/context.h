@@ -1,4 +1,4 @@
-/* What a running stage has at hand; its functions for stages stand in worker.h. */
+/* The state of a running stage; its functions are declared in worker.h. */
 #pragma once
 
 #include "common/worker/worker.h"
@@ -10,18 +10,19 @@ struct cv_stage_context {
     struct cv_db *db;
     struct cv_cancel *cancel;
     const char *scratch;
-    struct cv_peer peer; /* without memory: none */
+    struct cv_peer peer; /* the connection to the companion; none if its memory is NULL */
     int threads;
-    json_t *program;   /* {pid, exit_code, output} of a program that was run; NULL: none */
+    json_t *program; /* {pid, exit_code, output} of a program that the stage has run; NULL: none */
     json_t *artifacts; /* list of {kind, key, size, content_type, checksum} */
     int progress_fd;
     int64_t progress_at; /* monotonic; when the last report was written */
     char progress_doing[64];
 };
 
-/* Puts the artifacts into one order: objects are put as threads finish them, and a result does not depend on that. */
+/* Sorts the artifacts: threads finish their uploads in any order, and the result must not depend on
+ * that. */
 CV_MUST_CHECK int cv_stage_sort_artifacts(struct cv_stage_context *context, struct cv_error *error);
 
-/* Closes and frees what it holds; the texts are borrowed. */
+/* Closes and frees all members except the borrowed texts. */
 void cv_stage_context_deinit(struct cv_stage_context *context);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_stage_context, cv_stage_context_deinit)

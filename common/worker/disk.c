@@ -25,7 +25,7 @@ int cv_disk_look(const char *path, struct cv_disk *ret_disk, struct cv_error *er
     if (statvfs(path, &status) != 0) {
         return cv_fail_errno(error, errno, "cannot see how full %s is", path);
     }
-    /* What root alone may fill counts as used: a stage is not root. */
+    /* Blocks reserved for root count as used, because a stage is not root. */
     int64_t total = (int64_t)status.f_blocks * (int64_t)status.f_frsize;
     int64_t free_bytes = (int64_t)status.f_bavail * (int64_t)status.f_frsize;
     *ret_disk = (struct cv_disk){total, free_bytes, level_of(total, free_bytes)};

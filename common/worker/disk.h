@@ -1,19 +1,19 @@
-/* How full the disk below the scratch directory is. */
+/* Tells how full the scratch directory's disk is. */
 #pragma once
 
 #include "common/base/base.h"
 
-/* From 85, 90 and 95 % on; in an emergency nothing new is claimed. report_disk() in SQL draws the
- * same lines. */
+/* Warning, critical and emergency start at 85, 90 and 95 % full. In an emergency no job is claimed.
+ * report_disk() in SQL has the same limits. */
 enum cv_disk_level { CV_DISK_OK, CV_DISK_WARNING, CV_DISK_CRITICAL, CV_DISK_EMERGENCY };
 
 struct cv_disk {
     int64_t total_bytes;
-    int64_t free_bytes; /* for this user */
+    int64_t free_bytes; /* free for this user */
     enum cv_disk_level level;
 };
 
-/* Of the file system that `path` is on. */
+/* Examines the file system that contains `path`. */
 CV_MUST_CHECK int cv_disk_look(const char *path, struct cv_disk *ret_disk, struct cv_error *error);
 
 /* "ok", "warning", "critical", "emergency". */

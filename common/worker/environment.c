@@ -8,14 +8,15 @@
 #include <sys/stat.h>
 
 enum {
-    PROBE_MS = 5 * 1000, /* one small put, get and delete by each worker that waits */
+    PROBE_MS = 5 * 1000, /* between probes; each is one small put, get and delete */
     PROBE_LEAST_MS = 20,
     PROBE_MOST_MS = 60 * 60 * 1000,
 };
 
 /* ---- the store ------------------------------------------------------------------------------- */
 
-/* The path of "dir:PATH"; a directory on the scratch directory's disk is watched with that. */
+/* Finds the path of a directory store. If it is on the scratch directory's disk, watching that disk
+ * is enough. */
 static int find_store_directory(struct cv_supervisor *supervisor, const struct cv_store *store,
                                 struct cv_error *error)
 {
@@ -26,7 +27,8 @@ static int find_store_directory(struct cv_supervisor *supervisor, const struct c
                : 0;
 }
 
-/* A stage that runs programs uses the store for some jobs only, and works without one. */
+/* Stores the store's name. A stage that runs programs uses the store only for some jobs, and works
+ * without one. */
 static int name_store(struct cv_supervisor *supervisor, struct cv_error *error)
 {
     struct cv_error ignored;
@@ -44,7 +46,7 @@ static int open_store(struct cv_supervisor *supervisor, struct cv_store **ret_st
     r = r < 0 ? r : cv_format(&supervisor->bucket, error, "%s", cv_store_name(store));
     r = r < 0 ? r : find_store_directory(supervisor, store, error);
     if (r == 0) {
-        /* An alert needs the series before the trouble. */
+        /* The time series must exist before the first trouble, or an alert on it does not work. */
         cv_supervisor_count_store(supervisor, false);
         *ret_store = cv_take(store);
     }
@@ -122,7 +124,7 @@ static void tell_disk(struct cv_supervisor *supervisor, const char *path,
                disk->level == CV_DISK_EMERGENCY ? "; nothing is claimed" : "");
     }
     if (*level == CV_DISK_EMERGENCY) {
-        supervisor->claim_at = 0; /* perhaps there is room again */
+        supervisor->claim_at = 0; /* there may be free space again */
     }
     *level = disk->level;
 }
@@ -161,14 +163,14 @@ static bool is_on_one_disk(const char *one, const char *other)
     return stat(one, &first) == 0 && stat(other, &second) == 0 && first.st_dev == second.st_dev;
 }
 
-/* A stage that only removes objects works on a full store: it is what makes room. */
+/* A stage that only removes objects must work while the store is full, because it frees space. */
 static bool needs_room_in_store(const struct cv_supervisor *supervisor)
 {
     return supervisor->store_directory && !(supervisor->stage->needs & CV_STAGE_ONLY_REMOVES) &&
            !is_on_one_disk(supervisor->store_directory, supervisor->scratch.path);
 }
 
-/* The host's row has one level: that of the fuller disk. */
+/* The host's row in the database has one level: that of the fuller disk. */
 static void look_at_disks(struct cv_supervisor *supervisor)
 {
     struct cv_disk scratch, store;
@@ -224,8 +226,9 @@ bool cv_supervisor_environment_works(const struct cv_supervisor *supervisor)
 
 /* ---- who is to blame -------------------------------------------------------------------------- */
 
-/* A missing object is the job's fault only where the store works. What a stage says of the installation is a
- * suspicion, too: it may have been taken over. */
+/* Whether a failure may be caused by the environment. A missing object is the job's fault only if
+ * the store works. A stage that blames the installation is not simply believed, because it may have
+ * been compromised. */
 static bool is_doubtful(const struct cv_error *failure)
 {
     return failure->environment || failure->type == CV_ERROR_OBJECT_NOT_FOUND ||
@@ -245,7 +248,7 @@ void cv_slot_doubt_environment(struct cv_supervisor *supervisor, struct cv_slot 
         return;
     }
     if (failure->type == CV_ERROR_DISK_FULL) {
-        /* What the attempt itself filled does not count. */
+        /* Space that the attempt itself used does not count. */
         cv_slot_remove_scratch(supervisor, slot);
         slot->awaits_room = true;
     }
@@ -270,11 +273,11 @@ bool cv_slot_is_in_doubt(struct cv_supervisor *supervisor, struct cv_slot *slot)
     }
     struct cv_watch_news news = cv_watch_look(supervisor->watch);
     if (news.refused_at >= slot->started_at) {
-        blame_environment(slot); /* it was seen to refuse while the attempt ran, or just after */
+        blame_environment(slot); /* it refused while the attempt ran, or just after */
     } else if (news.answered >= slot->question) {
         slot->question = 0;
     } else if (supervisor->is_draining) {
-        slot->stop = CV_STOP_SHUTDOWN; /* nobody waits for the answer any more */
+        slot->stop = CV_STOP_SHUTDOWN; /* nobody handles the answer any more */
         slot->question = 0;
     }
     return slot->question != 0;

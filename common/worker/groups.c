@@ -10,8 +10,9 @@
 #include <sys/vfs.h>
 
 enum {
-    THREADS_MAX = 1024, /* as where a user namespace counts them */
-    /* Pages of files and what the kernel holds for a process count here, and not in RLIMIT_DATA, which is to speak first. */
+    THREADS_MAX = 1024, /* the same limit as in a user namespace (sandbox.c) */
+    /* Added to the memory limit: a cgroup also counts cached pages of files and the kernel's memory
+     * for a process. So RLIMIT_DATA, which counts neither, is reached first. */
     BESIDE_MIB = 256,
     LINE = 256,
 };
@@ -47,7 +48,7 @@ static bool has_word(const char *text, const char *word)
 
 /* ---- the worker's group ---------------------------------------------------------------------- */
 
-/* "0::/a/b" is that of version 2. */
+/* The line "0::/a/b" names the group of version 2. */
 static bool find_path(const char *membership, char path[PATH_MAX])
 {
     cv_auto_file FILE *file = fopen(membership, "re");
@@ -75,7 +76,7 @@ static int open_folder(const char *root, const char *path)
                : -1;
 }
 
-/* A container sees its group as the root. */
+/* Opens this process's group. A container sees its group as the root. */
 static int open_own(const char *root, const char *membership)
 {
     char path[PATH_MAX];
@@ -98,7 +99,7 @@ static const char *hand_on_controllers(int folder)
         return "it is not this worker's to divide";
     }
     if (tell(folder, "cgroup.subtree_control", controllers)) {
-        return NULL; /* the root's own, which may hold processes, or one that was divided before */
+        return NULL; /* the root group, or one that has been split already */
     }
     if ((mkdirat(folder, own_group, 0755) != 0 && errno != EEXIST) ||
         !tell(folder, "supervisor/cgroup.procs", "0")) {
@@ -166,7 +167,7 @@ void cv_group_make(struct cv_groups *groups, int64_t memory_bytes, struct cv_gro
 void cv_group_kill(const struct cv_group *group)
 {
     if (group->fd >= 0) {
-        (void)tell(group->fd, "cgroup.kill", "1"); /* Linux 5.14; signals do for a stage, too */
+        (void)tell(group->fd, "cgroup.kill", "1"); /* Linux 5.14; before, signals kill the stage */
     }
 }
 

@@ -1,13 +1,14 @@
-/* A cgroup (version 2) for each stage: a bound on its threads, and on its memory by what it touches, and a way to kill
- * all that is in it. Where the worker's own group was delegated to it, by a unit with "Delegate=pids memory" or as
- * a container's writable tree; elsewhere stages go without. Called by the loop's thread. */
+/* Makes a cgroup (version 2) for each stage. It limits the stage's threads and memory, and allows
+ * killing everything in it. Available only if the worker's own group was delegated to it, by a unit
+ * with "Delegate=pids memory" or as a container's writable tree; otherwise stages run without one.
+ * Called by the loop's thread. */
 #pragma once
 
 #include "common/base/base.h"
 
 struct cv_groups {
-    int fd; /* of the worker's group, below which those of stages are made; -1: there are none */
-    char why[160]; /* why not */
+    int fd;        /* the worker's group, parent of the stages' groups; -1: none */
+    char why[160]; /* why there is none */
     unsigned long made;
 };
 
@@ -16,9 +17,10 @@ struct cv_groups {
         .fd = -1, .why = "" \
     }
 
-/* Moves this process to a group beside those of its stages, for the kernel bounds only groups that hold no process
- * themselves. `root` and `membership` are CV_CGROUP_ROOT and CV_CGROUP_MEMBERSHIP. Never fails: ret_groups->why says
- * what is missing. Call it before there are other processes of this worker. */
+/* Moves this process to a group beside those of its stages, because the kernel limits only the
+ * children of a group that holds no process itself. `root` and `membership` are CV_CGROUP_ROOT and
+ * CV_CGROUP_MEMBERSHIP. Never fails: ret_groups->why says what is missing. Call it before this
+ * worker starts other processes. */
 void cv_groups_open(const char *root, const char *membership, struct cv_groups *ret_groups);
 void cv_groups_close(struct cv_groups *groups);
 
@@ -33,9 +35,9 @@ struct cv_group {
         .parent_fd = -1, .fd = -1 \
     }
 
-/* A group for one stage. Without one, `group` is CV_GROUP_INIT. */
+/* Makes a group for one stage; if that is not possible, `group` is CV_GROUP_INIT. */
 void cv_group_make(struct cv_groups *groups, int64_t memory_bytes, struct cv_group *group);
 void cv_group_kill(const struct cv_group *group);
 
-/* Kills what is left in it and removes it; again is no harm. */
+/* Kills the processes left in the group and removes it; may be called again. */
 void cv_group_remove(struct cv_group *group);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum {
-    WAITING_MAX = 64, /* logs; a job's is some 10 KiB */
+    WAITING_MAX = 64, /* queued logs; a log has about 10 KiB */
     LAST_WRITES_MS = 3 * 1000,
 };
 
@@ -16,13 +16,13 @@ struct waiting {
 };
 
 struct cv_job_logs {
-    struct cv_store *store; /* the thread's */
+    struct cv_store *store; /* used by the thread only */
     struct cv_cancel *cancel;
     pthread_t thread;
-    pthread_mutex_t mutex; /* everything below */
+    pthread_mutex_t mutex; /* protects everything below */
     pthread_cond_t changed;
     bool is_stopping, is_idle;
-    bool store_fails; /* said once, until it works again */
+    bool store_fails; /* logged once, until the store works again */
     struct waiting waiting[WAITING_MAX];
     size_t first, count;
 };

@@ -8,13 +8,14 @@
 #include <time.h>
 
 enum {
-    /* Progress is written this often while it changes… */
+    /* Progress is written this often while it changes … */
     PROGRESS_MS = 1000,
-    /* …and at least this often, for its answer tells of a cancellation where no LISTEN does. */
+    /* … and at least this often, because the answer reports cancellations if LISTEN is not
+     * available. */
     ASK_MS = 5000,
-    ROW_MS = 2000,            /* from a change of what runs to the worker's row */
-    RECONNECT_MS = 2000,      /* one go at a database that is away */
-    RECONNECT_PAUSE_MS = 500, /* between two */
+    ROW_MS = 2000,       /* from a change of the running jobs to the update of the worker's row */
+    RECONNECT_MS = 2000, /* one attempt to connect to a database that is away */
+    RECONNECT_PAUSE_MS = 500, /* between two attempts */
     CONNECT_TIMEOUT_MS = 5000,
     STATEMENT_TIMEOUT_MS = 30000,
     STOP_MS = 3000,
@@ -37,9 +38,9 @@ struct cv_keeper {
     struct cv_keeper_params params;
     struct cv_cancel *cancel;
     pthread_t thread;
-    pthread_mutex_t mutex; /* everything below */
+    pthread_mutex_t mutex; /* protects everything below */
     pthread_cond_t changed;
-    struct held *held; /* one a slot */
+    struct held *held; /* one per slot */
     bool is_draining;
     bool told_to_drain;
     bool is_stopping;
@@ -48,9 +49,9 @@ struct cv_keeper {
     bool is_resting;
     bool can_keep;
     int64_t row_at;
-    char trouble[CV_TROUBLE_SIZE]; /* the last failure of a call, "" when none has failed */
+    char trouble[CV_TROUBLE_SIZE]; /* error of the last call, "" if it succeeded */
     int news_fd;
-    struct cv_db *db; /* the thread's alone */
+    struct cv_db *db; /* used by the thread only */
 };
 
 static void tell(struct cv_keeper *keeper)
@@ -60,7 +61,7 @@ static void tell(struct cv_keeper *keeper)
     (void)written;
 }
 
-/* This thread does not log: the log's context belongs to the loop, which asks for this. */
+/* Stores the error for the loop, which logs it: the log's context belongs to the loop's thread. */
 static void keep_trouble(struct cv_keeper *keeper, const struct cv_error *error)
 {
     (void)snprintf(keeper->trouble, sizeof(keeper->trouble), "%s", error->message);
@@ -84,7 +85,7 @@ static int connect_database(struct cv_keeper *keeper, struct cv_error *error)
     return cv_db_open(&params, &keeper->db, error);
 }
 
-/* The queue's outcome: CV_QUEUE_DRAIN when the worker is wanted to go. */
+/* Writes the worker's row; returns the queue's outcome: CV_QUEUE_DRAIN if the worker is to stop. */
 static int report_row(struct cv_keeper *keeper, const char *state, int running,
                       struct cv_error *error)
 {
@@ -120,7 +121,7 @@ static void learn(struct cv_keeper *keeper, struct held *held, bool renewed, int
         held->cancel = true;
     }
     if (renewed && outcome != CV_LEASE_LOST) {
-        /* Counted from before the call: the server's clock started no earlier. */
+        /* Counted from before the call, because the server started its clock no earlier. */
         held->lease_end = asked_at + keeper->params.lease_ms;
         held->renew_at = asked_at + keeper->params.heartbeat_ms;
     }
@@ -129,7 +130,7 @@ static void learn(struct cv_keeper *keeper, struct held *held, bool renewed, int
     }
 }
 
-/* With the mutex held, which is let go during the call. */
+/* Called with the mutex held; it is released during the database call. */
 static void serve(struct cv_keeper *keeper, int slot, int64_t now)
 {
     struct held *held = &keeper->held[slot];
@@ -148,7 +149,7 @@ static void serve(struct cv_keeper *keeper, int slot, int64_t now)
     int outcome = call_queue(keeper, &job, renew, &error);
     (void)pthread_mutex_lock(&keeper->mutex);
     if (held->token != job.token) {
-        return; /* the slot has another job by now */
+        return; /* the slot has another job meanwhile */
     }
     if (outcome >= 0) {
         keeper->trouble[0] = '\0';
@@ -188,7 +189,7 @@ static void serve_all(struct cv_keeper *keeper)
     struct cv_error error;
     int outcome = report_row(keeper, state, running, &error);
     (void)pthread_mutex_lock(&keeper->mutex);
-    if (outcome < 0) { /* no job hangs on it: only people and probes read it */
+    if (outcome < 0) { /* jobs do not depend on the row: only people and probes read it */
         keep_trouble(keeper, &error);
         keeper->row_at = cv_monotonic_ms() + ROW_MS;
     } else {
@@ -320,7 +321,7 @@ void cv_keeper_stop(struct cv_keeper *keeper)
     (void)pthread_mutex_lock(&keeper->mutex);
     keeper->is_stopping = true;
     (void)pthread_cond_broadcast(&keeper->changed);
-    /* A database that does not answer may hold the thread for as long as its time-outs. */
+    /* If the database does not answer, the thread may wait until its time-outs. */
     int64_t until = cv_monotonic_ms() + STOP_MS;
     while (!keeper->has_ended && cv_monotonic_ms() < until) {
         sleep_until(keeper, until);
@@ -333,7 +334,8 @@ void cv_keeper_stop(struct cv_keeper *keeper)
     keeper_free(keeper);
 }
 
-/* The row says how many jobs run; a worker of many short ones writes it now and then only. */
+/* Schedules a write of the worker's row, which has the number of running jobs. A worker with many
+ * short jobs writes it only from time to time. */
 static void row_soon(struct cv_keeper *keeper, int64_t now)
 {
     int64_t soon = now + ROW_MS;

@@ -25,7 +25,7 @@ const int *cv_kept_open(struct cv_kept *kept, int slots, int slot, const char *v
     }
     cv_kept_close(own);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, own->ends) != 0) {
-        return NULL; /* the next part decodes by itself */
+        return NULL; /* without it the next part decodes by itself */
     }
     (void)snprintf(own->video_id, sizeof(own->video_id), "%s", video_id);
     return own->ends;

@@ -48,7 +48,7 @@ static bool parse(const struct cv_stage *stage, int argc, char **argv,
         {"listen", .text = &options->probe_address, .variable = "CORTANA_LISTEN"},
         {"metrics-fleet", .flag = &options->shows_fleet},
         {"no-listen", .flag = &is_polling_only},
-        /* These are what a supervisor says to its children. */
+        /* The supervisor passes these options to its child processes. */
         {"companion-ms", .integer = &options->companion_ms, .least = 0, .most = COMPANION_MAX_MS},
         {"broker", .flag = &options->has_broker},
         {"kept", .flag = &options->has_kept},
@@ -66,8 +66,9 @@ static bool parse(const struct cv_stage *stage, int argc, char **argv,
     return true;
 }
 
-/* Tesseract's OpenMP threads cost more than they bring: a stage does its own threading. libgomp
- * reads this when it is loaded, before main, so the program starts anew with it. */
+/* Restarts the program with OMP_THREAD_LIMIT=1, because Tesseract's OpenMP threads cost more than
+ * they gain: a stage has its own threads. libgomp reads the variable when it is loaded, before
+ * main. */
 static void limit_openmp(char **argv)
 {
     static const char name[] = "OMP_THREAD_LIMIT";

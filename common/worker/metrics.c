@@ -5,9 +5,10 @@
 #include <string.h>
 #include <time.h>
 
-/* Seconds: from a job that was claimed at once to one that waited for a night. */
+/* Seconds a job has waited: from claimed at once to a whole night. */
 static const double wait_bounds[] = {0.01, 0.05, 0.25, 1, 5, 15, 60, 300, 1800, 7200, 21600, 86400};
-/* Seconds: from a clip to an hour's transcode, and what a type's limit may be beyond that. */
+/* Seconds a job has run: from a clip to the transcode of an hour, and beyond, up to the highest
+ * limits of job types. */
 static const double run_bounds[] = {0.1, 0.5, 1, 5, 15, 60, 180, 600, 1800, 3600, 10800};
 
 static const struct cv_metric claimed =
@@ -64,7 +65,7 @@ static const char *const outcome_names[] = {
     [CV_END_CANCELED] = "canceled", [CV_END_RELEASED] = "released", [CV_END_LOST] = "lost",
 };
 
-/* Seconds since the kernel started this process; 0 when it does not say. */
+/* Seconds since the kernel started this process; 0 if unknown. */
 static double process_age(void)
 {
     cv_auto_file FILE *file = fopen("/proc/self/stat", "re");
@@ -74,7 +75,8 @@ static double process_age(void)
     if (!file || !fgets(line, sizeof(line), file) || clock_gettime(CLOCK_BOOTTIME, &now) != 0) {
         return 0;
     }
-    const char *rest = strrchr(line, ')'); /* the name before it may hold anything */
+    const char *rest =
+        strrchr(line, ')'); /* the program's name before it may contain any character */
     if (!rest || sscanf(rest + 1,
                         " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
                         "%*s %llu",
@@ -117,8 +119,8 @@ void cv_supervisor_count_claim(struct cv_supervisor *supervisor, const struct cv
     }
 }
 
-/* Seconds of video that a job was about: a stretch that its payload names, else its whole video. A
- * number that nobody has to wait for: where it cannot be had, it is left out. */
+/* Seconds of video that a job was about: the range in its payload, or else its whole video. If the
+ * number is not available at once, it is left out. */
 static double seconds_of_video(struct cv_supervisor *supervisor, const struct cv_job *job)
 {
     const json_t *start = json_object_get(job->payload, "t_start");

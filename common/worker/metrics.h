@@ -1,15 +1,15 @@
-/* What /metrics shows of a worker; costs nothing where nobody listens. */
+/* Counts what /metrics shows of a worker; does nothing if nobody listens. */
 #pragma once
 
 #include "common/worker/supervisor.h"
 
-/* Shows all counters of this worker, at zero. */
+/* Creates all counters of this worker, with value 0. */
 void cv_supervisor_count_start(struct cv_supervisor *supervisor);
 
-/* A claim was answered, by an empty list perhaps. */
+/* Counts a claim that was answered, perhaps with an empty list. */
 void cv_supervisor_count_claim(struct cv_supervisor *supervisor, const struct cv_job_list *list);
 
-/* A job has ended. */
+/* Counts a job that has ended. */
 void cv_supervisor_count_end(struct cv_supervisor *supervisor, const struct cv_slot *slot,
                              enum cv_end end);
 
@@ -18,5 +18,5 @@ void cv_supervisor_count_store_disk(struct cv_supervisor *supervisor, const stru
 
 void cv_supervisor_count_store(struct cv_supervisor *supervisor, bool refuses);
 
-/* The loop has turned. */
+/* Counts a turn of the loop. */
 void cv_supervisor_count_turn(struct cv_supervisor *supervisor);

@@ -38,10 +38,10 @@ static int wait_for_stage(pid_t pid)
     }
     cv_log(CV_LOG_ERROR, "the stage ended by signal %d (%s)", WTERMSIG(status),
            strsignal(WTERMSIG(status)));
-    return 128 + WTERMSIG(status); /* as a shell says it */
+    return 128 + WTERMSIG(status); /* as a shell reports it */
 }
 
-/* This process has no threads and is trusted, so that it is the stage's broker itself. */
+/* Runs the stage's broker in this process, which is trusted and has no threads. */
 static int serve_stage(const struct cv_stage_start *start, pid_t pid, const json_t *grants,
                        struct cv_broker_line *line)
 {
@@ -61,8 +61,8 @@ static int serve_stage(const struct cv_stage_start *start, pid_t pid, const json
     return wait_for_stage(pid);
 }
 
-/* Runs the stage in a process of its own: from within its sandbox it could not remove its scratch
- * directory, and it shall have neither the store nor the network. */
+/* Runs the stage in a child process: inside the sandbox it could not remove its scratch directory,
+ * and it must have neither the store nor the network. */
 static int run_child(struct cv_stage_start *start, struct cv_scratch *scratch, int *ret_code,
                      struct cv_error *error)
 {
@@ -84,7 +84,7 @@ static int run_child(struct cv_stage_start *start, struct cv_scratch *scratch, i
         }
         close(cv_take_fd(&line.broker_fd));
         close(cv_take_fd(&line.broker_cancel_fd));
-        cv_scratch_abandon(scratch); /* the directory and its lock are the parent's */
+        cv_scratch_abandon(scratch); /* the directory and its lock belong to the parent */
         start->broker_fd = cv_take_fd(&line.stage_fd);
         start->cancel_fd = cv_take_fd(&line.stage_cancel_fd);
         *ret_code = cv_stage_process(start);
@@ -94,7 +94,7 @@ static int run_child(struct cv_stage_start *start, struct cv_scratch *scratch, i
     return 0;
 }
 
-/* A person gets the scratch directory and the broker that a supervisor would give. */
+/* Makes the scratch directory and the broker that a supervisor would provide. */
 static int run_by_hand(struct cv_stage_start *start, int *ret_code, struct cv_error *error)
 {
     cv_auto(cv_scratch_close) struct cv_scratch scratch = CV_SCRATCH_INIT;

@@ -1,4 +1,4 @@
-/* What the command line of a worker said. */
+/* The command line options of a worker. */
 #pragma once
 
 #include "common/worker/worker.h"
@@ -8,14 +8,14 @@ struct cv_worker_options {
     bool once;
     const char *scratch;  /* --once: a directory made by the supervisor; NULL: make one */
     int threads;          /* --once: 0 = the CPUs this process may use */
-    int progress_fd;      /* --once: -1 = no supervisor listens */
-    bool has_broker;      /* --once: a supervisor has set the descriptors below */
+    int progress_fd;      /* --once: -1 = there is no supervisor */
+    bool has_broker;      /* --once: a supervisor has set the broker's descriptors */
     int64_t companion_ms; /* --once: how long to wait for the companion; 0: there is none */
-    bool has_kept;        /* --once: the same of the descriptors from part to part */
-    bool is_broker_host;  /* the process that forks the supervisor's brokers */
+    bool has_kept; /* --once: a supervisor has set the descriptors from part to part of a video */
+    bool is_broker_host; /* this process forks the supervisor's brokers */
     int slots;
     int64_t poll_ms;
-    bool listen;               /* false behind a pooler that takes LISTEN and tells nothing */
-    const char *probe_address; /* "" or NULL: nobody may ask how it does */
-    bool shows_fleet;          /* /metrics shows the whole fleet, too */
+    bool listen;               /* false behind a pooler that accepts LISTEN but delivers nothing */
+    const char *probe_address; /* address of /healthz and /metrics; "" or NULL: none */
+    bool shows_fleet;          /* /metrics includes the whole fleet */
 };

@@ -8,7 +8,7 @@ static int bad_member(const char *key, const char *wanted, struct cv_error *erro
     return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "payload: \"%s\" must be %s", key, wanted);
 }
 
-/* NULL when the member is missing or null. */
+/* Returns a member; NULL if it is missing or null. */
 static const json_t *member(const json_t *payload, const char *key)
 {
     const json_t *value = json_object_get(payload, key);
@@ -45,7 +45,7 @@ int cv_payload_object_key(const json_t *payload, const char *key, const char **r
 static int read_int(const char *key, const json_t *value, int64_t low, int64_t high,
                     int64_t *ret_value, struct cv_error *error)
 {
-    /* Some senders write 10.0 for 10. */
+    /* Some clients write 10.0 for 10. */
     double real = json_is_real(value) ? json_real_value(value) : 0.5;
     bool whole = json_is_integer(value) || (real == floor(real) && fabs(real) < 9.0e15);
     int64_t number = json_is_integer(value) ? json_integer_value(value) : whole ? (int64_t)real : 0;

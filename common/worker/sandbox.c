@@ -1,6 +1,6 @@
-/* Layers that need no privileges, each of which holds by itself; docs/design/sandbox.md says against
- * what. The order matters: a namespace is made before system calls are taken away, and gives
- * capabilities of its own, which go next. */
+/* The layers need no privileges and are independent of each other; docs/design/sandbox.md says what
+ * each prevents. Their order matters: a namespace must be made before system calls are restricted,
+ * and gives capabilities, which are dropped after it. */
 #include "common/worker/sandbox.h"
 
 #include "common/worker/sanitizer.h"
@@ -22,7 +22,7 @@
 
 enum sandbox_use {
     USE_READ,   /* files and directories */
-    USE_DEVICE, /* a device that may be read and written */
+    USE_DEVICE, /* a device, read and written */
     USE_WRITE,  /* the scratch directory */
 };
 
@@ -31,17 +31,18 @@ typedef int sandbox_visit(void *opaque, const char *path, enum sandbox_use use);
 
 /* ---- what a stage may see of this machine -------------------------------------------------------- */
 
-/* What the libraries of a stage read while it works. */
+/* Paths that the libraries of a stage read while it works. */
 static const char *const readable[] = {
     "/usr",
     "/lib",
     "/lib32",
     "/lib64",
-    "/etc/ld.so.cache", /* a library that is loaded late */
+    "/etc/ld.so.cache", /* libraries that are loaded late */
     "/etc/fonts",
     "/etc/localtime",
     "/etc/ssl/openssl.cnf",
-    /* Not all of /proc/self: by the number of a file that may be read it could be opened to be written. */
+    /* Not all of /proc/self: through the number of a descriptor in it, a file that is open for
+     * reading could be opened for writing. */
     "/proc/self/maps",
     "/proc/self/status",
 #if CV_UNDER_SANITIZER
@@ -53,13 +54,13 @@ static const char *const readable[] = {
     "/sys/devices/system/cpu",
     "/sys/devices/system/node",
 };
-/* … and of one that resolves names and checks certificates. */
+/* … and, in addition, those of a stage that resolves names and checks certificates. */
 static const char *const readable_with_network[] = {
     "/etc/resolv.conf", "/etc/hosts",           "/etc/nsswitch.conf",   "/etc/host.conf",
     "/etc/gai.conf",    "/etc/services",        "/etc/protocols",       "/etc/ssl",
     "/etc/pki",         "/etc/ca-certificates", "/run/systemd/resolve",
 };
-/* Not /dev/zero: mapped, it is memory that is counted to nobody. */
+/* Not /dev/zero: its mapped memory is charged to nobody. */
 static const char *const usable_devices[] = {"/dev/null", "/dev/random", "/dev/urandom"};
 
 static int visit_all(const char *const *paths, size_t count, enum sandbox_use use,
@@ -71,7 +72,7 @@ static int visit_all(const char *const *paths, size_t count, enum sandbox_use us
     return 0;
 }
 
-/* Directories named in a list "A:B:C" from the environment. */
+/* Visits the directories in a list "A:B:C" from the environment. */
 static int visit_listed(const char *variable, sandbox_visit *visit, void *opaque)
 {
     cv_auto_free char *list = strdup(cv_env(variable, ""));
@@ -85,8 +86,9 @@ static int visit_listed(const char *variable, sandbox_visit *visit, void *opaque
     return 0;
 }
 
-/* Names every path that such a stage may use, none of which need be there, scratch last; `path` is lent for the
- * call. Ends with the first result that is not 0, and returns it; NO_MEMORY: it ran out of memory. */
+/* Calls `visit` for every path that such a stage may use, scratch last; a path need not exist, and
+ * is valid only during the call. Stops at the first result that is not 0 and returns it; NO_MEMORY:
+ * out of memory. */
 static int each_path(const struct cv_sandbox *sandbox, sandbox_visit *visit, void *opaque)
 {
     CV_TRY(visit_all(readable, CV_COUNT(readable), USE_READ, visit, opaque));
@@ -102,7 +104,7 @@ static int each_path(const struct cv_sandbox *sandbox, sandbox_visit *visit, voi
 
 /* ---- Landlock ------------------------------------------------------------------------------------ */
 
-/* Rights newer than the oldest kernel headers this builds with; values are the kernel's ABI. */
+/* Rights that the oldest supported kernel headers do not have; the values are the kernel's ABI. */
 #define RIGHT_TRUNCATE (1ULL << 14)  /* ABI 3 */
 #define RIGHT_IOCTL_DEV (1ULL << 15) /* ABI 5 */
 #define RIGHT_NET_BIND (1ULL << 0)   /* ABI 4 */
@@ -112,7 +114,7 @@ static int each_path(const struct cv_sandbox *sandbox, sandbox_visit *visit, voi
 enum {
     RULE_NET_PORT = 2,
     ABI_PORTS = 4,
-    DNS_PORT = 53, /* a resolver falls back to TCP for long answers */
+    DNS_PORT = 53, /* a resolver uses TCP for long answers */
 };
 
 struct ruleset_attributes { /* struct landlock_ruleset_attr as of ABI 6 */
@@ -199,14 +201,14 @@ static size_t attributes_size(long abi)
                            : sizeof(struct ruleset_attributes);
 }
 
-/* Confines the calling thread; needs no_new_privs. Adds CV_SANDBOX_FILES, CV_SANDBOX_PORTS to *layers as
- * the kernel has them. */
+/* Restricts the calling thread by Landlock; needs no_new_privs. Adds to *layers CV_SANDBOX_FILES
+ * and CV_SANDBOX_PORTS if the kernel supports them. */
 static int enter_landlock(const struct cv_sandbox *sandbox, unsigned *layers,
                           struct cv_error *error)
 {
     long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
     if (abi < 2) {
-        /* Absent or off; ABI 1 forbids every rename between directories. */
+        /* Landlock is missing or off, or has ABI 1, which forbids every rename between directories. */
         return 0;
     }
     struct ruleset_attributes attributes = {
@@ -239,16 +241,17 @@ static int enter_landlock(const struct cv_sandbox *sandbox, unsigned *layers,
 
 /* ---- mounts -------------------------------------------------------------------------------------- */
 
-/* The calls that move mounts by descriptors (Linux 5.2; attributes of a tree: 5.12). What a stage may see is
- * copied first, so that it can be attached to the new root wherever that lies. */
+/* The system calls that move mounts by descriptors (Linux 5.2; attributes of a tree: 5.12).
+ * Everything that a stage may see is copied first, so that it can be attached to the new root,
+ * wherever that is. */
 enum { SEEN_MAX = 64 };
 
-/* Hidden by the new root until that is the root; any directory that every system has would do. */
+/* Where the new root is mounted for a moment; any directory that every system has would do. */
 static const char attach_at[] = "/usr";
 
 struct seen {
     char *path; /* absolute; owned */
-    int fd;     /* a copy of what is mounted there */
+    int fd;     /* a copy of the mount there */
     bool is_directory;
 };
 
@@ -285,7 +288,8 @@ static int set_attributes(int fd, uint64_t set, unsigned flags)
     return mount_setattr(fd, "", AT_EMPTY_PATH | flags, &attributes, sizeof(attributes));
 }
 
-/* What is not there, or not for this user, is not seen; any other failure is the view's. */
+/* Copies a mount. A path that does not exist, or that this user may not see, is skipped; any other
+ * failure ends the attempt to make a root. */
 static int copy_mount(void *opaque, const char *path, enum sandbox_use use)
 {
     struct view *view = opaque;
@@ -312,7 +316,7 @@ static int copy_mount(void *opaque, const char *path, enum sandbox_use use)
     return 0;
 }
 
-/* The directories above `path`, and for it a directory or an empty file. */
+/* Makes the parent directories of `path`, and as its mount point a directory or an empty file. */
 static int make_place(int root, const char *path, bool is_directory)
 {
     char part[PATH_MAX];
@@ -354,19 +358,19 @@ static int new_root(void)
 
 static int turn_to(int root)
 {
-    /* The old root is mounted over the new one, and goes with all that hangs on it. */
+    /* pivot_root mounts the old root over the new one; it is unmounted with everything below it. */
     return fchdir(root) == 0 && syscall(SYS_pivot_root, ".", ".") == 0 &&
                    umount2(".", MNT_DETACH) == 0
                ? chdir("/")
                : -1;
 }
 
-/* Gives the calling process, in a mount namespace of its own, a root that holds what each_path names and nothing
- * else, and adds CV_SANDBOX_MOUNTS to *layers. Where the kernel or the machine does not allow it, and for stages with
- * sockets, nothing changes. */
+/* Gives the calling process, in its own mount namespace, a root that contains only what each_path
+ * names, and adds CV_SANDBOX_MOUNTS to *layers. Nothing changes if the kernel or the machine does
+ * not allow it, or if the stage has sockets. */
 static void enter_mounts(const struct cv_sandbox *sandbox, unsigned *layers)
 {
-    /* The leak check of a sanitizer looks for this process under its number. */
+    /* A sanitizer's leak check looks for this process's number in /proc. */
     if (CV_UNDER_SANITIZER || sandbox->families) {
         return;
     }
@@ -382,28 +386,29 @@ static void enter_mounts(const struct cv_sandbox *sandbox, unsigned *layers)
     if (attach(&view, root) == 0 && turn_to(root) == 0) {
         *layers |= CV_SANDBOX_MOUNTS;
     } else {
-        (void)umount2(attach_at, MNT_DETACH); /* the old root is as it was */
+        (void)umount2(attach_at, MNT_DETACH); /* the old root is unchanged */
     }
 }
 
 enum {
-    SIGNALS_MAX =
-        256, /* that wait; the kernel counts them by user, and a stage shall not have all of them */
+    SIGNALS_MAX = 256,    /* pending signals; the kernel counts them per user */
     THREADS_MAX = 1024,   /* a decoder and an encoder each start as many as there are CPUs */
-    COUNTED_USER = 65534, /* "nobody" everywhere; any but root's would do */
+    COUNTED_USER = 65534, /* "nobody" on all systems; any user but root would do */
 };
 
 static const unsigned required =
     CV_SANDBOX_PRIVILEGES | CV_SANDBOX_FILES | CV_SANDBOX_CALLS; /* see docs/design/sandbox.md */
 
-/* The kernel bounds nobody's threads whose real user id is root's, in no namespace. The effective id, which
- * decides about files, stays; nobody's own processes are counted elsewhere, by another namespace. */
+/* Changes the real user id if it is root's, because the kernel does not limit root's threads, in
+ * any namespace. The effective id, which decides about files, is kept; the processes of the user
+ * "nobody" are counted in another namespace. */
 static bool set_aside_root(struct rlimit *before)
 {
     if (getuid() != 0 || getrlimit(RLIMIT_NPROC, before) != 0) {
         return false;
     }
-    /* What holds when a namespace is made, holds for all of root's processes together. */
+    /* The limit in force when a namespace is made applies to all of root's processes together, so
+     * it is lifted for the moment. */
     static const struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
     const struct rlimit most = {before->rlim_max, before->rlim_max};
     if (setrlimit(RLIMIT_NPROC, &none) != 0) {
@@ -416,11 +421,12 @@ static void tell_kernel(const char *path, const char *text)
 {
     cv_auto_fd int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd >= 0 && write(fd, text, strlen(text)) < 0) {
-        return; /* the root of its own will be missing, and named so */
+        return; /* the own root will be reported as missing */
     }
 }
 
-/* Files can be made in a user namespace's own file systems by users that it knows: this one, as itself. */
+/* Maps this user and group to themselves: in a user namespace's own file systems only mapped users
+ * can make files. */
 static void name_user(uid_t user, gid_t group)
 {
     char line[64];
@@ -431,12 +437,12 @@ static void name_user(uid_t user, gid_t group)
     tell_kernel("/proc/self/gid_map", line);
 }
 
-/* A user namespace makes the others possible without privileges; where it is refused (a container's
- * own filter, a setting of the machine), root can do without it. In a user namespace of its own, a
- * process' threads are counted by themselves, so that their number can be bounded. */
+/* Enters new namespaces. A user namespace allows the others without privileges; if it is refused
+ * (by a container's filter or a setting of the machine), root does not need it. The kernel counts a
+ * process's threads per user namespace, so that their number can be limited. */
 static void separate(const struct cv_sandbox *sandbox, unsigned *layers)
 {
-    int at_end = 0; /* a change of credentials may take it away */
+    int at_end = 0; /* a change of credentials may clear this flag */
     (void)prctl(PR_GET_PDEATHSIG, &at_end, 0, 0, 0);
     int wanted = CLONE_NEWIPC | CLONE_NEWUTS | (sandbox->families ? 0 : CLONE_NEWNET | CLONE_NEWNS);
     uid_t user = geteuid();
@@ -462,7 +468,7 @@ static void separate(const struct cv_sandbox *sandbox, unsigned *layers)
     }
 }
 
-/* All of them, where the worker runs as root: they would see past the other layers. */
+/* Drops all capabilities. If the worker runs as root, they would bypass the other layers. */
 static int drop_capabilities(unsigned *layers, struct cv_error *error)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -528,7 +534,7 @@ int cv_sandbox_try(const struct cv_sandbox *sandbox, unsigned *ret_layers, struc
     struct trial trial = {.result = -1};
     pid_t pid = fork();
     if (pid == 0) {
-        /* As a stage is; a worker is not, and could not name its user to the kernel. */
+        /* Dumpable as a stage is: a worker is not, and so could not map its user. */
         (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
         trial.result = cv_sandbox_enter(sandbox, &trial.layers, &trial.error);
         _exit(write(to, &trial, sizeof(trial)) == (ssize_t)sizeof(trial) ? 0 : 1);

@@ -7,14 +7,14 @@
 #include <sys/stat.h>
 
 static const char prefix[] = "cortana-scratch-";
-static const char discarded[] = "discarded-"; /* no id of a job begins so */
+static const char discarded[] = "discarded-"; /* no job id begins so */
 
 enum {
     DIRECTORY_FLAGS = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
-    /* A stage may nest directories deeper than this process may hold descriptors or stack; what
-     * lies deeper is moved up and removed from there. */
+    /* A stage may nest directories more deeply than this process has descriptors or stack for;
+     * deeper ones are moved up and removed there. */
     DEPTH_MAX = 32,
-    STEPS = 256, /* files between two looks at the pace: some milliseconds on a disk */
+    STEPS = 256, /* files between two calls of go_on: some milliseconds on a disk */
 };
 
 static inline void close_directory(DIR **directory)
@@ -24,7 +24,7 @@ static inline void close_directory(DIR **directory)
     }
 }
 
-/* What one removal works with: the top directory, and a counter for names of moved ones. */
+/* The state of one removal: the top directory, and a counter for the names of moved entries. */
 struct removal {
     int top_fd;
     unsigned long moved;
@@ -66,7 +66,7 @@ static int empty_directory(struct removal *removal, int fd, int depth, struct cv
     return 0;
 }
 
-/* Under a name that is free: a stage may have taken any. */
+/* Moves an entry to the top directory, under a free name: a stage may have used any. */
 static int move_to_top(struct removal *removal, int parent_fd, const char *name,
                        struct cv_error *error)
 {
@@ -112,7 +112,7 @@ static int remove_entry(struct removal *removal, int parent_fd, const char *name
     return cv_fail_errno(error, errno, "cannot remove %s from scratch", name);
 }
 
-/* Removes `name` under the open directory, whatever it is: links are removed, never followed. */
+/* Removes `name` in the open directory, whatever its type; links are removed, never followed. */
 static int remove_tree(int parent_fd, const char *name, const struct cv_scratch_pace *pace,
                        struct cv_error *error)
 {
@@ -125,7 +125,7 @@ static int remove_tree(int parent_fd, const char *name, const struct cv_scratch_
     }
     struct removal removal = {.top_fd = top_fd, .pace = pace};
     unsigned long moved_before = 0;
-    /* Another pass takes what the last one moved to the top. */
+    /* The next pass removes what the last one moved to the top. */
     do {
         if (unlinkat(parent_fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT) {
             return 0;
@@ -149,7 +149,7 @@ static int remove_tree(int parent_fd, const char *name, const struct cv_scratch_
     return cv_fail_errno(error, errno, "cannot remove %s", name);
 }
 
-/* Calls `visit` for every entry, whose type may have to be asked for, until one says false. */
+/* Calls `visit` for every entry until it returns false. The entry's type may be unknown. */
 static void each_entry(int parent_fd, bool (*visit)(void *opaque, int parent_fd, const char *name),
                        void *opaque)
 {
@@ -167,7 +167,7 @@ static void each_entry(int parent_fd, bool (*visit)(void *opaque, int parent_fd,
     }
 }
 
-/* Leftovers that cannot be removed (another user's) are left alone: they harm nobody. */
+/* Removes a leftover. One that cannot be removed (another user's) is left there; it does no harm. */
 static void remove_quietly(int parent_fd, const char *name, const struct cv_scratch_pace *pace)
 {
     struct cv_error error;
@@ -200,8 +200,8 @@ void cv_scratch_sweep(const struct cv_scratch *scratch, const struct cv_scratch_
     each_entry(scratch->parent_fd, remove_leftover, (void *)pace);
 }
 
-/* Between mkdtemp and the lock another process may take the directory for a leftover: then it is
- * unlinked, and another one is made. */
+/* Makes and locks a directory. Between mkdtemp and the lock another process may take it for a
+ * leftover and remove it: then another one is made. */
 static int make_own(struct cv_scratch *scratch, const char *parent, struct cv_error *error)
 {
     enum { TRIES = 20 };
@@ -319,8 +319,8 @@ void cv_scratch_remove_discarded(const struct cv_scratch *scratch,
     each_entry(scratch->fd, remove_if_discarded, (void *)pace);
 }
 
-/* Renditions take a few times the bytes of a recording that was made with care, and those of a small one are below
- * what every job may have. */
+/* The multiple allows for renditions, which can take several times the bytes of a well-compressed
+ * recording. The constant part allows for small inputs. */
 int64_t cv_scratch_bytes_for(int64_t most, int64_t input)
 {
     const int64_t any_job = 2LL << 30, times = 16;
@@ -346,7 +346,8 @@ static void count_file(struct count *count, const struct stat *status)
     count->seen.bytes += (int64_t)status->st_blocks * BLOCK_BYTES;
 }
 
-/* No stage of ours nests directories: below DEPTH_MAX nothing is believed. */
+/* Counts an entry. No stage of this project nests directories, so below DEPTH_MAX the count is
+ * given up and taken as too much. */
 static bool count_entry(void *opaque, int parent_fd, const char *name)
 {
     struct count *count = opaque;
@@ -369,7 +370,7 @@ static bool count_entry(void *opaque, int parent_fd, const char *name)
     return is_within(count);
 }
 
-/* A file that has no name any more. */
+/* Counts a file that is open but has been removed. */
 static bool count_open_file(void *opaque, int parent_fd, const char *name)
 {
     struct count *count = opaque;
@@ -388,7 +389,7 @@ bool cv_scratch_exceeds(const struct cv_scratch *scratch, const char *name, pid_
     struct stat status;
     cv_auto_fd int fd = open_directory(scratch->fd, name);
     if (fd < 0 || fstat(fd, &status) != 0) {
-        return false; /* it is gone, or about to be */
+        return false; /* the process has ended or is about to */
     }
     count.device = status.st_dev;
     each_entry(fd, count_entry, &count);

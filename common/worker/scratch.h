@@ -1,7 +1,7 @@
-/* Scratch directories that nothing outlives: each process that needs scratch space owns one
- * directory "cortana-scratch-XXXXXX", held by a lock on the directory itself. The lock goes with
- * its process, however that ends, so a directory that can be locked is a leftover and is removed by
- * the next process that opens scratch space in the same place. */
+/* Scratch directories that are always removed. Each process that needs scratch space owns one
+ * directory "cortana-scratch-XXXXXX" and holds a lock on it. The kernel releases the lock when the
+ * process ends, however it ends. So a directory that can be locked is a leftover, and the next
+ * process that opens scratch space in the same place removes it. */
 #pragma once
 
 #include "common/base/base.h"
@@ -12,7 +12,7 @@ struct cv_scratch {
     int parent_fd;
     int fd; /* holds the lock */
     char *path;
-    char name[32]; /* in the parent */
+    char name[32]; /* its name in the parent directory */
 };
 
 #define CV_SCRATCH_INIT \
@@ -26,46 +26,50 @@ struct cv_scratch {
 /* Makes the directory under CORTANA_SCRATCH (TMPDIR, /tmp). */
 CV_MUST_CHECK int cv_scratch_open(struct cv_scratch *scratch, struct cv_error *error);
 
-/* Removes it with all that is in it. */
+/* Removes the directory and everything in it. */
 void cv_scratch_close(struct cv_scratch *scratch);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_scratch, cv_scratch_close)
 
-/* Forgets it without removing it: for a child process, whose parent goes on to own it. */
+/* Closes it without removing the directory: for a child process, whose parent still owns it. */
 void cv_scratch_abandon(struct cv_scratch *scratch);
 
-/* A directory inside, empty: what an earlier attempt left under that name is removed. */
+/* Makes an empty directory inside; one that an earlier attempt left under that name is removed
+ * first. */
 CV_MUST_CHECK int cv_scratch_make(struct cv_scratch *scratch, const char *name, char **ret_path,
                                   struct cv_error *error);
 
-/* How much a removal does at a time: asked every few hundred files; false ends it. */
+/* Lets a caller interrupt a removal: go_on is called every few hundred files; false stops it. */
 struct cv_scratch_pace {
     bool (*go_on)(void *opaque);
     void *opaque;
 };
 
-/* Removes what dead processes have left beside the directory. `pace` may be NULL. */
+/* Removes the scratch directories of dead processes. `pace` may be NULL. */
 void cv_scratch_sweep(const struct cv_scratch *scratch, const struct cv_scratch_pace *pace);
 
-/* Puts the directory `name` aside, at once, for cv_scratch_remove_discarded. */
+/* Renames the directory `name`, which takes no time, so that cv_scratch_remove_discarded removes it
+ * later. */
 CV_MUST_CHECK int cv_scratch_discard(const struct cv_scratch *scratch, const char *name,
                                      struct cv_error *error);
 void cv_scratch_remove_discarded(const struct cv_scratch *scratch,
                                  const struct cv_scratch_pace *pace);
 
 struct cv_scratch_usage {
-    int64_t bytes; /* as the disk has them */
-    int64_t files; /* and directories */
+    int64_t bytes; /* as allocated on the disk */
+    int64_t files; /* files and directories */
 };
 
-/* What a job may leave, there and in the store: as many bytes as one file may have, and segments of two days, of seven
- * renditions, twice. */
+/* The most that a job may write, to its scratch directory and to the store: the bytes of one
+ * largest file, and twice the segments of two days in seven renditions. */
 #define CV_SCRATCH_BYTES (INT64_C(64) << 30)
 enum { CV_SCRATCH_FILES = 1000 * 1000 };
 
-/* Bytes that a job may leave which makes something of `input` bytes: a multiple of them, `most` at most. */
+/* The bytes that a job may write for an input of `input` bytes: a constant and a multiple of the
+ * input, at most `most`. */
 int64_t cv_scratch_bytes_for(int64_t most, int64_t input);
 
-/* Whether the directory `name`, with the files that process `pid` (0: none) has removed from it and holds open, has
- * more than it may; looks no further than is needed to say so. *ret_usage is what was seen. */
+/* Whether the directory `name` has more than `most`. Files that process `pid` (0: none) has removed
+ * from it but still holds open are counted, too. Counting stops when the limit is exceeded;
+ * *ret_usage is what was counted. */
 bool cv_scratch_exceeds(const struct cv_scratch *scratch, const char *name, pid_t pid,
                         const struct cv_scratch_usage *most, struct cv_scratch_usage *ret_usage);

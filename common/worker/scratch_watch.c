@@ -5,14 +5,14 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-/* What a disk takes meanwhile, a few hundred MiB, comes on top of a bound. */
+/* Between two measurements a stage can write a few hundred MiB more than its limit. */
 enum { MEASURE_MS = 500 };
 
 struct watched {
-    char name[64]; /* "": the slot has none */
+    char name[64]; /* "": the slot has no directory */
     pid_t pid;
     struct cv_scratch_usage most;
-    unsigned number; /* of the job, so that a late answer is not taken for the next one's */
+    unsigned number; /* the job's number, so that a late answer is not taken for the next job's */
     bool is_over;
     struct cv_scratch_usage seen;
 };
@@ -21,13 +21,13 @@ struct cv_scratch_watch {
     const struct cv_scratch *scratch;
     int slots;
     int news_fd;
-    int64_t measure_at; /* the thread's */
+    int64_t measure_at; /* used by the thread only */
     pthread_t thread;
-    pthread_mutex_t mutex; /* everything below */
+    pthread_mutex_t mutex; /* protects everything below */
     pthread_cond_t changed;
     bool is_stopping;
-    unsigned long discarded, removed; /* the numbers of the last ones */
-    int busy;                         /* slots with a directory */
+    unsigned long discarded, removed; /* numbers of the newest ones */
+    int busy;                         /* number of slots with a directory */
     struct watched watched[];
 };
 
@@ -48,7 +48,7 @@ static void tell_loop(struct cv_scratch_watch *watch)
 {
     uint64_t one = 1;
     ssize_t written = write(watch->news_fd, &one, sizeof(one));
-    (void)written; /* full: it is readable, then */
+    (void)written; /* if the pipe is full, it is readable already */
 }
 
 static void measure(struct cv_scratch_watch *watch, int slot)
@@ -70,7 +70,8 @@ static void measure(struct cv_scratch_watch *watch, int slot)
     (void)pthread_mutex_unlock(&watch->mutex);
 }
 
-/* Also while something large is removed, every so many files; false: it is to stop. */
+/* Called every few hundred files during a removal: measures running jobs' directories when it is
+ * time; false stops the removal. */
 static bool go_on(void *opaque)
 {
     struct cv_scratch_watch *watch = opaque;

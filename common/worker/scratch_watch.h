@@ -1,6 +1,6 @@
-/* What jobs leave in the scratch directory, on a thread of its own: it measures the directories of running jobs,
- * which a stage may fill, and removes those of jobs that are over, a million files say, while the supervisor's
- * loop goes on. Called by the loop's thread. */
+/* A thread that measures the scratch directories of running jobs, which a stage could fill, and
+ * removes those of finished jobs, which may have a million files, so that the supervisor's loop
+ * does not wait. Called by the loop's thread. */
 #pragma once
 
 #include "common/worker/scratch.h"
@@ -11,29 +11,31 @@ enum { CV_SCRATCH_TEXT_SIZE = 160 };
 
 struct cv_scratch_watch;
 
-/* For directories of `scratch`, which outlives it. Removes, too, what dead processes have left beside it. */
+/* Starts the thread for directories in `scratch`, which must outlive it. The thread also removes
+ * the scratch directories of dead processes. */
 CV_MUST_CHECK int cv_scratch_watch_start(const struct cv_scratch *scratch, int slots,
                                          struct cv_scratch_watch **ret_watch,
                                          struct cv_error *error);
 
-/* Ends what is under way, and the thread; what is not yet removed stays. NULL is allowed. */
+/* Ends the thread; a removal under way stops and the rest stays. NULL is allowed. */
 void cv_scratch_watch_stop(struct cv_scratch_watch *watch);
 
-/* From now on the slot's stage, process `pid`, has the directory `name`, until it is discarded. */
+/* Measures the directory `name` of the slot's stage, process `pid`, until it is discarded. */
 void cv_scratch_watch_add(struct cv_scratch_watch *watch, int slot, const char *name, pid_t pid,
                           const struct cv_scratch_usage *most);
 
-/* Whether the directory has been seen to hold more than it may; says what in `text`. */
+/* Whether the directory was found to contain more than allowed; `text` says what. */
 bool cv_scratch_watch_is_over(struct cv_scratch_watch *watch, int slot,
                               char text[CV_SCRATCH_TEXT_SIZE]);
 
-/* The directory is not the slot's any more and goes, soon. */
+/* Takes the directory from the slot and removes it soon. */
 CV_MUST_CHECK int cv_scratch_watch_discard(struct cv_scratch_watch *watch, int slot,
                                            const char *name, struct cv_error *error);
 
-/* Whether something that was discarded may still be there. */
+/* Whether a discarded directory may still exist. */
 bool cv_scratch_watch_is_removing(struct cv_scratch_watch *watch);
 
-/* Readable when one of these answers may have changed since the last cv_scratch_watch_drain. */
+/* A descriptor, readable when one of these answers may have changed since the last
+ * cv_scratch_watch_drain. */
 int cv_scratch_watch_fd(const struct cv_scratch_watch *watch);
 void cv_scratch_watch_drain(struct cv_scratch_watch *watch);

@@ -8,17 +8,18 @@
 #include <string.h>
 
 enum {
-    /* A deadlock or a busy server passes within a few tries; a fault of ours does not. */
+    /* A deadlock or a busy server does not last longer than a few tries; an error in this program
+     * does. */
     TRIES_MAX = 5,
-    STOPS_PAUSE_PROBES = 6, /* half a minute: what jobs lose attempts by is mended faster */
+    STOPS_PAUSE_PROBES = 6, /* in intervals of again_ms: half a minute by default */
     FIRST_PAUSE_MS = 100,
     PAUSE_MAX_MS = 2000,
 };
 
 CV_DEFINE_CLEANUP(struct cv_db *, cv_db_rollback)
 
-/* What the API shows: the result's own "summary" where it has one, else its members but the lists:
- * those have become rows. */
+/* The part of a result that the API shows: its "summary" if it has one, otherwise all members but
+ * lists, which have become rows. */
 static json_t *shown_result(const json_t *result)
 {
     json_t *summary = json_object_get(result, "summary");
@@ -38,11 +39,11 @@ static json_t *shown_result(const json_t *result)
     return shown;
 }
 
-/* Everything that a successful attempt changes, in one transaction. */
+/* Commits all changes of a successful attempt in one transaction. */
 static int commit_result(struct cv_supervisor *supervisor, struct cv_slot *slot,
                          struct cv_error *error)
 {
-    cv_auto(cv_db_rollback) struct cv_db *db = supervisor->db; /* harmless after a commit */
+    cv_auto(cv_db_rollback) struct cv_db *db = supervisor->db; /* does nothing after a commit */
     const struct cv_stage *stage = supervisor->stage;
     const struct cv_verdict_result *verdict = &slot->verdict;
     int r = cv_db_begin(db, error);
@@ -100,7 +101,7 @@ static enum cv_end end_of(const struct cv_slot *slot, int outcome)
     return outcome == CV_QUEUE_RETRY ? CV_END_RETRY : CV_END_DEAD;
 }
 
-/* What the job's status is from now on. */
+/* The job's status after this end. */
 static const char *status_after(enum cv_end end)
 {
     return end == CV_END_DONE       ? "done"
@@ -128,7 +129,7 @@ static void log_end(const struct cv_slot *slot)
     }
 }
 
-/* A job that is over keeps its log in the store. */
+/* Stores the log of a job that is over. */
 static void keep_log(struct cv_supervisor *supervisor, const struct cv_slot *slot, enum cv_end end)
 {
     char *text = NULL;
@@ -144,9 +145,10 @@ static void keep_log(struct cv_supervisor *supervisor, const struct cv_slot *slo
     cv_job_logs_write(supervisor->job_logs, slot->job->id, text);
 }
 
-/* One stage that says so may have met a strange payload. Several in a row may mean a broken installation, and
- * a worker that goes on would spend the retries of every job there is; or they were taken over, and then these
- * jobs end by their retries, for each attempt counts. */
+/* Counts stages that report a broken installation. A single one may have met a strange payload.
+ * Several in a row may mean a broken installation, and a worker that continued would spend the
+ * retries of all jobs. They may also have been compromised; then the jobs end after their retries,
+ * because each attempt counts. */
 static void count_stops(struct cv_supervisor *supervisor, const struct cv_slot *slot)
 {
     if (slot->stop != CV_STOP_NONE || slot->verdict.failure.verdict != CV_VERDICT_STOP) {
@@ -170,8 +172,8 @@ static int64_t pause_after(int tries)
     return pause + (int64_t)arc4random_uniform((uint32_t)pause);
 }
 
-/* A failed settle: tried again while it may help, else the job fails for it, else it is dropped and
- * its lease runs out. */
+/* After a failed report: plans another try if one may succeed; otherwise reports the job as failed;
+ * otherwise drops it, and its lease expires. */
 static bool try_again(struct cv_supervisor *supervisor, int index, const struct cv_error *error)
 {
     struct cv_slot *slot = &supervisor->slots[index];
@@ -194,8 +196,8 @@ static bool try_again(struct cv_supervisor *supervisor, int index, const struct 
     return true;
 }
 
-/* Nothing can be told to a database that is away, nor before it is known who is to blame for a failure:
- * the result waits while its lease lives. */
+/* Whether the report must wait: the database is away, or it is not known yet what caused a failure.
+ * The result is kept while its lease is valid. */
 static bool must_wait(struct cv_supervisor *supervisor, int index)
 {
     struct cv_slot *slot = &supervisor->slots[index];

@@ -1,8 +1,8 @@
-/* Telling the database what became of a job. */
+/* Reports the outcome of a job to the database. */
 #pragma once
 
 #include "common/worker/supervisor.h"
 
-/* One try, if it is time, to tell the database what became of the slot's job. The slot is free
- * afterwards, or its next try is set. */
+/* If it is time, tries once to report the outcome of the slot's job. Then the slot is free, or the
+ * time of the next try is set. */
 void cv_slot_settle(struct cv_supervisor *supervisor, int index);

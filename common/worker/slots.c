@@ -9,12 +9,12 @@
 #include <sys/wait.h>
 
 enum {
-    /* After this machine could not start a stage (full disk, no more processes): the job is given
-     * back, and a worker that claimed on at once would only pass the whole queue through. */
+    /* The pause after this machine could not start a stage (full disk, too many processes). The job
+     * is given back; without a pause, the worker would claim and give back the whole queue. */
     START_PAUSE_MS = 30 * 1000,
-    KILL_AFTER_MS = 5000, /* what a stage has to clean up is in its scratch directory, which goes */
+    KILL_AFTER_MS = 5000,      /* long enough: a stage has nothing to clean up */
     COMPANION_START_MS = 3000, /* a busy machine starts a stage within a second */
-    LISTEN_AFTER_MS = 2000,    /* to pipes that something holds open after the stage's exit */
+    LISTEN_AFTER_MS = 2000, /* reads pipes that another process holds open after the stage's exit */
 };
 
 static const char *const stop_words[] = {
@@ -44,8 +44,9 @@ static void bound_scratch(struct cv_supervisor *supervisor, struct cv_slot *slot
     }
 }
 
-/* How long the stage waits for the other stage of its video, ms. If that one's job is queued: as the setting says, but at
- * most half of the time limit. If it is running: as long as a stage takes to start. Otherwise 0. */
+/* How long the stage waits for the other stage of its video, ms. If the other job is queued: as
+ * set, but at most half of the time limit. If it is running: the time that a stage takes to start.
+ * Otherwise 0. */
 static int64_t companion_wait_ms(struct cv_supervisor *supervisor, const struct cv_slot *slot)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
@@ -201,7 +202,7 @@ int64_t cv_slot_next_event(struct cv_supervisor *supervisor, int index)
         return INT64_MAX;
     }
     if (slot->phase == CV_SLOT_SETTLING) {
-        /* The watch's answer wakes the loop. */
+        /* The loop wakes up when the watch answers. */
         bool can_settle =
             cv_supervisor_is_connected(supervisor) && slot->question == 0 && !slot->awaits_room;
         return can_settle ? slot->settle_at : cv_keeper_look(supervisor->keeper, index).lease_end;
@@ -244,7 +245,7 @@ static void make_report(struct cv_slot *slot)
     };
 }
 
-/* Of a stage that runs a program people want to know how the program ended. */
+/* Adds to the report how the program ended that the stage has run. */
 static void report_program(struct cv_slot *slot)
 {
     const json_t *program = slot->program;
@@ -258,13 +259,14 @@ static void report_program(struct cv_slot *slot)
     }
 }
 
-/* A stage that was told to stop has no verdict of its own, unless it got done all the same. */
+/* Determines the outcome. A stage that was told to stop has none of its own, unless it finished
+ * nevertheless. */
 static void read_verdict(const struct cv_stage *stage, struct cv_slot *slot)
 {
     cv_auto(json_decref) json_t *grants = NULL;
     struct cv_error ignored;
     if (cv_grants_make(stage->grants, slot->job->payload, &grants, &ignored) < 0) {
-        grants = NULL; /* no memory: nothing is covered, and the attempt fails */
+        grants = NULL; /* no memory: no artifact is allowed, so the attempt fails */
     }
     cv_verdict_read(&slot->child, grants, &slot->verdict);
     json_decref(slot->program);
@@ -282,9 +284,8 @@ static void read_verdict(const struct cv_stage *stage, struct cv_slot *slot)
     }
 }
 
-/* The time limit is how long a job may take for each step that it gets on: long videos take long,
- * and what stands still is found as soon as with short ones. What a stage says of itself is believed
- * within bounds. */
+/* Extends the time limit when a job makes progress: long videos take long, but a job that makes no
+ * progress is noticed as soon as with short ones. A stage's own reports count only within limits. */
 static void prolong(struct cv_slot *slot)
 {
     static const double step = 0.01;

@@ -3,25 +3,27 @@
 
 #include "common/worker/supervisor.h"
 
-/* Starts the stage of the slot's job. Where this machine cannot, the job is given back and no other
- * is claimed for a while; a payload that cannot be read fails the job. */
+/* Starts the stage of the slot's job. If this machine cannot start it, the job is given back and
+ * none is claimed for a while. A payload that cannot be read fails the job. */
 void cv_slot_start(struct cv_supervisor *supervisor, int index, int64_t lease_end);
 
 /* Asks the stage to stop for a reason, or kills it at once. */
 void cv_slot_stop(struct cv_supervisor *supervisor, struct cv_slot *slot,
                   enum cv_stop_reason reason, bool at_once);
 
-/* Time limit, lease, cancellation, kill after a stop. */
+/* Checks time limit, lease and cancellation, and kills a stage that was asked to stop and did not. */
 void cv_slot_watch(struct cv_supervisor *supervisor, int index, int64_t now);
 
-/* Moves bytes, notes the exit; when the stage is over the slot is to be settled. */
+/* Exchanges data with the stage and notices its exit; when the stage is over, the slot's phase
+ * becomes CV_SLOT_SETTLING. */
 void cv_slot_pump(struct cv_supervisor *supervisor, int index);
 
-/* When cv_slot_watch has something to do next. */
+/* The time at which cv_slot_watch must be called next. */
 int64_t cv_slot_next_event(struct cv_supervisor *supervisor, int index);
 
-/* Lets the scratch directory of an attempt that is over go, which takes its time; again is no harm. */
+/* Starts the removal of a finished attempt's scratch directory, which may take long; may be called
+ * again. */
 void cv_slot_remove_scratch(struct cv_supervisor *supervisor, struct cv_slot *slot);
 
-/* Frees the slot and all that belonged to the attempt; the next claim is due at once. */
+/* Frees the slot and everything of its attempt; the next claim is due at once. */
 void cv_slot_clear(struct cv_supervisor *supervisor, int index);

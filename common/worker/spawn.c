@@ -10,7 +10,7 @@
 
 extern char **environ;
 
-enum { FIRST_FREE_FD = 10 }; /* above all that a child is given */
+enum { FIRST_FREE_FD = 10 }; /* higher than all descriptors that a child gets */
 
 int cv_spawn_variable(struct cv_spawn *spawn, char *entry, struct cv_error *error)
 {
@@ -84,14 +84,15 @@ static void tell_kernel(const char *path, const char *value)
     }
 }
 
-/* When memory runs out on the machine, the kernel shall take the stage, not the supervisor. */
+/* Makes the kernel kill the stage, not the supervisor, when the machine runs out of memory. */
 static void prefer_as_victim(void)
 {
     tell_kernel("/proc/self/oom_score_adj", "500");
 }
 
-/* Half of the CPU time that its worker gets, whatever that one's niceness is. Where the kernel groups processes by session,
- * niceness counts only within a session, and the session has one of its own. */
+/* Reduces the process to half of the CPU time that its worker gets, whatever the worker's niceness.
+ * If the kernel groups processes by session, niceness counts only within a session, so the
+ * session's own niceness is set. */
 static void yield_to_others(void)
 {
     (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + 3);
@@ -105,7 +106,8 @@ static _Noreturn void give_up(const char *text)
     _exit(CV_EXIT_RETRY);
 }
 
-/* By way of descriptors above all targets, so that none is overwritten before it is copied. */
+/* Copies the files to descriptors above all targets first, so that none is overwritten before it is
+ * copied. */
 static void place_files(const struct cv_spawn *spawn)
 {
     int high[CV_SPAWN_FILES_MAX];
@@ -126,7 +128,8 @@ static void place_files(const struct cv_spawn *spawn)
     close_from((unsigned)spawn->file_count);
 }
 
-/* Without it the stage would have no bound on what it starts; it is tried again elsewhere, or later. */
+/* Joins the cgroup or exits: without it the stage would have no limit on its threads. The job is
+ * tried again elsewhere, or later. */
 static void enter_group(int group_fd)
 {
     int fd = openat(group_fd, "cgroup.procs", O_WRONLY | O_CLOEXEC);
@@ -143,7 +146,7 @@ static _Noreturn void become(const struct cv_spawn *spawn, pid_t parent)
         (void)setsid();
     }
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != parent) {
-        _exit(CV_EXIT_RETRY); /* the supervisor died before it could take us along */
+        _exit(CV_EXIT_RETRY); /* the supervisor died before this process was set to die with it */
     }
     if (spawn->has_group) {
         enter_group(spawn->group_fd);

@@ -1,6 +1,6 @@
-/* Starting this very program anew as a process of another kind: a stage, or the brokers' host. All that
- * the child needs is made before the fork; after it, with threads around, only async-signal-safe calls
- * are allowed. */
+/* Starts this program as a process of another kind: a stage, or the brokers' host. Everything that
+ * the child needs is prepared before the fork, because after it a process with threads may only
+ * call async-signal-safe functions. */
 #pragma once
 
 #include "common/base/base.h"
@@ -24,20 +24,20 @@ struct cv_spawn {
     } limits[CV_SPAWN_LIMITS_MAX];
     size_t limit_count;
     int files[CV_SPAWN_FILES_MAX]; /* file i becomes descriptor i; -1: closed */
-    size_t file_count;             /* everything from here on is closed, too */
-    bool has_group;                /* it goes into the cgroup whose directory is group_fd */
+    size_t file_count;             /* all higher descriptors are closed, too */
+    bool has_group;                /* it joins the cgroup whose directory is group_fd */
     int group_fd;
-    bool is_stage; /* a session of its own; the first to go when memory runs out */
-    bool yields;   /* others get the CPU first */
+    bool is_stage; /* it gets its own session and is killed first when memory runs out */
+    bool yields;   /* it has a lower CPU priority */
 };
 
-/* Adds the variables of this process' environment that a process with these needs may see, but for those
- * of the worker's own, CORTANA_JOB_…, and those that it has been given. */
+/* Adds the variables of this process's environment that a process with these needs may see, except
+ * CORTANA_JOB_… (the worker sets its own) and those that were added already. */
 CV_MUST_CHECK int cv_spawn_inherit(struct cv_spawn *spawn, unsigned needs, struct cv_error *error);
 CV_MUST_CHECK int cv_spawn_variable(struct cv_spawn *spawn, char *entry, struct cv_error *error);
 
-/* Never above what this process may itself have. */
+/* Adds a resource limit, at most this process's own. */
 void cv_spawn_limit(struct cv_spawn *spawn, int resource, int64_t soft, int64_t hard);
 
-/* Starts the process; it dies with this one. */
+/* Starts the process; it is killed when this one dies. */
 CV_MUST_CHECK int cv_spawn(const struct cv_spawn *spawn, pid_t *ret_pid, struct cv_error *error);

@@ -10,7 +10,7 @@
 #include <signal.h>
 #include <string.h>
 
-/* A payload names objects; the longest is OCR's list of frames, some 60 bytes each. */
+/* The largest payload, bytes. The longest is OCR's list of frames, some 60 bytes each. */
 enum { PAYLOAD_MAX = 64 << 20 };
 
 static struct cv_cancel *stop_request;
@@ -73,13 +73,13 @@ static void allow_port(struct cv_sandbox *sandbox, int port)
     }
 }
 
-/* Which sockets this job needs, and to where. */
+/* Determines which sockets this job needs, and the ports. */
 static int plan_network(struct cv_stage_context *context, const json_t *payload,
                         struct cv_sandbox *sandbox, struct cv_error *error)
 {
     const struct cv_stage *stage = context->stage;
     uint16_t port = 0;
-    /* It is connected; a statement that is canceled needs a second connection. */
+    /* The database is connected already, but canceling a statement takes a second connection. */
     int database_port = context->db ? cv_db_port(context->db) : 0;
     int r = stage->port ? stage->port(context, payload, &port, error) : 0;
     if (stage->needs & CV_STAGE_NEEDS_NETWORK) {
@@ -107,7 +107,8 @@ static int enter_sandbox(struct cv_stage_context *context, const json_t *payload
     return r;
 }
 
-/* Both stages are still trusted: neither has opened its input. */
+/* Connects to the companion stage. Both can trust each other, because neither has opened its input
+ * yet. */
 static int meet_companion(struct cv_stage_context *context, const json_t *payload,
                           const struct cv_stage_start *start, struct cv_error *error)
 {
@@ -129,7 +130,7 @@ static int meet_companion(struct cv_stage_context *context, const json_t *payloa
     return cv_companion_meet(&meeting, &context->peer, error);
 }
 
-/* Everything that needs more rights than the sandbox leaves is done before it. */
+/* Does everything that the sandbox would forbid. */
 static int prepare(struct cv_stage_context *context, const json_t *payload,
                    const struct cv_stage_start *start, struct cv_error *error)
 {
@@ -205,8 +206,8 @@ static int run_stage(const struct cv_stage_start *start, json_t **ret_result, js
     return 0;
 }
 
-/* A person must correct a wrong setting, even where the error may be retried. A supervisor decides by
- * the printed error, not by this code. */
+/* Chooses the exit code. A wrong setting must be corrected by a person, even if the error may be
+ * retried. A supervisor uses the printed error, not this code. */
 static enum cv_exit exit_code(const struct cv_error *error)
 {
     if (error->type == CV_ERROR_CONFIGURATION) {
@@ -223,7 +224,8 @@ static enum cv_exit exit_code(const struct cv_error *error)
     return CV_EXIT_RETRY;
 }
 
-/* A message cut to its length may end within a character, and then it is no JSON text. */
+/* Makes the error's JSON object. A message that was truncated within a character is not valid
+ * UTF-8, which JSON requires. */
 static json_t *error_object(struct cv_error *error)
 {
     json_t *message = json_string(error->message);
@@ -255,8 +257,8 @@ int cv_stage_print(int fd, const json_t *object)
     return 0;
 }
 
-/* A library that prints to standard output must not spoil the result: until the end, what it writes
- * there goes to standard error. */
+/* Redirects standard output to standard error until the end, so that output of a library does not
+ * spoil the result. */
 static int divert_stdout(struct cv_error *error)
 {
     cv_auto_fd int fd = dup(STDOUT_FILENO);
@@ -266,7 +268,7 @@ static int divert_stdout(struct cv_error *error)
     return cv_take_fd(&fd);
 }
 
-/* The supervisor tells whose log lines these are. */
+/* The supervisor's variables CORTANA_JOB_… name the job that the log lines belong to. */
 static void set_log_context(void)
 {
     int64_t attempt = 0;

@@ -18,12 +18,12 @@ enum {
     HEARTBEAT_MS = 2 * 60 * 1000,
     GRACE_MS = 30 * 1000,
     DISK_WATCH_MS = 60 * 1000,
-    COMPANION_MS = 10 * 60 * 1000, /* what a transcode job of half an hour's video takes, or less */
+    COMPANION_MS = 10 * 60 * 1000, /* longer than the transcode of half an hour of video */
     MARGIN_PARTS = 10,             /* the margin before a lease's end, as a part of the lease */
     LAST_SETTLE_MS = 10 * 1000,
     LAST_SETTLE_HURRY_MS = 3 * 1000, /* after a second signal */
     WAIT_MAX_MS = 60 * 1000,
-    TURNS_A_LEASE = 10, /* at least, where /healthz tells of them */
+    TURNS_A_LEASE = 10, /* at least this many, if /healthz reports them */
 };
 
 int64_t cv_supervisor_margin(const struct cv_supervisor *supervisor)
@@ -105,8 +105,7 @@ static void read_signals(struct cv_supervisor *supervisor)
 {
     struct signalfd_siginfo info;
     while (read(supervisor->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
-        if (info.ssi_signo !=
-            SIGCHLD) { /* that one only wakes the loop, which looks at each slot */
+        if (info.ssi_signo != SIGCHLD) { /* SIGCHLD only wakes the loop, which checks each slot */
             on_stop_signal(supervisor, info.ssi_signo);
         }
     }
@@ -153,7 +152,7 @@ static void wait_for_events(struct cv_supervisor *supervisor, struct pollfd *pol
         int64_t now = cv_monotonic_ms();
         own = now < supervisor->grace_end ? supervisor->grace_end : supervisor->give_up_at;
     } else if (is_connected && !supervisor->can_keep) {
-        own = supervisor->give_way_at; /* the keeper's news wake us before */
+        own = supervisor->give_way_at; /* news from the keeper wakes the loop earlier */
     } else if (is_connected && !supervisor->schema_trouble[0] &&
                cv_supervisor_count_free(supervisor) > 0 &&
                cv_supervisor_environment_works(supervisor)) {
@@ -174,7 +173,7 @@ static void wait_for_events(struct cv_supervisor *supervisor, struct pollfd *pol
     (void)poll(polls, count, wait <= 0 ? 0 : (int)(wait < most ? wait : most));
 }
 
-/* What /healthz and /readyz say from now on. */
+/* Sets the answers of /healthz and /readyz. */
 static void tell_probe(struct cv_supervisor *supervisor)
 {
     if (!supervisor->probe) {
@@ -216,7 +215,7 @@ static int run_loop(struct cv_supervisor *supervisor, struct cv_error *error)
             return r;
         }
         if (is_finished(supervisor)) {
-            break; /* the claim has shown that there is nothing to wait for */
+            break; /* the claim has found nothing to wait for */
         }
         cv_supervisor_read_notifications(supervisor);
         tell_probe(supervisor);
@@ -293,7 +292,7 @@ static int open_signals(struct cv_supervisor *supervisor, struct cv_error *error
     return supervisor->signal_fd < 0 ? cv_fail_errno(error, errno, "signalfd") : 0;
 }
 
-/* The loop that a stuck one is told from: it has lost all its leases by then. */
+/* Starts the probe. The loop counts as stuck after the time in which it loses all its leases. */
 static int start_probe(struct cv_supervisor *supervisor, struct cv_error *error)
 {
     const struct cv_probe_params params = {
@@ -309,7 +308,8 @@ static int start_probe(struct cv_supervisor *supervisor, struct cv_error *error)
     return r;
 }
 
-/* Says once which layers hold here, before there are threads; CORTANA_SANDBOX=require may stop us. */
+/* Logs which layers of the sandbox work here, before there are threads; fails if
+ * CORTANA_SANDBOX=require and one is missing. */
 static int try_sandbox(const struct cv_supervisor *supervisor, struct cv_error *error)
 {
     unsigned needs = supervisor->stage->needs, layers = 0;
@@ -334,7 +334,8 @@ static int try_sandbox(const struct cv_supervisor *supervisor, struct cv_error *
 
 static int supervisor_init(struct cv_supervisor *supervisor, struct cv_error *error)
 {
-    /* No other process of this user may read our environment, where DATABASE_URL stands. */
+    /* Other processes of this user must not read this process's environment, which has
+     * DATABASE_URL. */
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     cv_queue_name_worker(supervisor->host, sizeof(supervisor->host), supervisor->worker_id,
                          sizeof(supervisor->worker_id));
@@ -423,7 +424,7 @@ int cv_worker_supervise(const struct cv_stage *stage, const struct cv_worker_opt
     }
     if (r < 0) {
         cv_log_error(&error, stage->name);
-        /* STORE_URL names a store that cannot be opened: a person must correct it. */
+        /* If STORE_URL cannot be opened because of its value, a person must correct it. */
         bool may_pass = error.verdict == CV_VERDICT_RETRY && error.type != CV_ERROR_CONFIGURATION;
         return may_pass ? CV_EXIT_RETRY : CV_EXIT_STOP;
     }

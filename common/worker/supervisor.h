@@ -1,5 +1,5 @@
-/* The supervisor's state: slots, each with at most one job and its stage process. All of it belongs
- * to the loop's thread; the keeper is spoken to through its header. */
+/* The supervisor's state: slots, each with at most one job and its stage process. Only the loop's
+ * thread uses it; the loop talks to the keeper only by the functions in keeper.h. */
 #pragma once
 
 #include "common/probe/probe.h"
@@ -15,29 +15,29 @@
 #include "common/worker/watch.h"
 
 enum {
-    CV_STOPS_MAX =
-        3, /* stages in a row that say "cannot work at all", which the watch cannot see */
+    CV_STOPS_MAX = 3, /* stages in a row that report an unusable installation */
 };
 
 enum cv_slot_phase {
     CV_SLOT_FREE,
     CV_SLOT_RUNNING,  /* the stage process runs */
-    CV_SLOT_SETTLING, /* it is over; the database is to be told */
+    CV_SLOT_SETTLING, /* it is over; the result must be reported */
 };
 
-/* Why a running stage was told to stop; the first reason stands, but a lost lease beats all. */
+/* Why a running stage was told to stop. The first reason is kept, but CV_STOP_LEASE_LOST replaces
+ * all others. */
 enum cv_stop_reason {
     CV_STOP_NONE,
     CV_STOP_TIME_LIMIT,
-    CV_STOP_SCRATCH, /* it left more in its scratch directory than it may */
+    CV_STOP_SCRATCH, /* its scratch directory has more than it may */
     CV_STOP_CANCELED,
     CV_STOP_SHUTDOWN,
-    CV_STOP_NOT_STARTED, /* never ran: this machine's fault, not the job's */
-    CV_STOP_ENVIRONMENT, /* it failed because its store, a disk or the installation refused */
+    CV_STOP_NOT_STARTED, /* it was not started: this machine's fault, not the job's */
+    CV_STOP_ENVIRONMENT, /* it failed because the store, a disk or the installation refuses */
     CV_STOP_LEASE_LOST,
 };
 
-/* What became of a claimed job. */
+/* The outcomes of a claimed job. */
 enum cv_end {
     CV_END_DONE,
     CV_END_RETRY,
@@ -54,17 +54,17 @@ struct cv_slot {
     struct cv_child child;
     char scratch_name[64];
     char *scratch_path;
-    struct cv_scratch_usage most;            /* that it may leave, there and in the store */
-    char scratch_text[CV_SCRATCH_TEXT_SIZE]; /* with CV_STOP_SCRATCH: what was too much */
+    struct cv_scratch_usage most;            /* what it may write to scratch and to the store */
+    char scratch_text[CV_SCRATCH_TEXT_SIZE]; /* with CV_STOP_SCRATCH: what exceeded the limit */
     enum cv_stop_reason stop;
     int64_t started_at; /* monotonic, as are all times here */
-    int64_t limit_at;   /* when its time is up, unless it gets on */
-    double got_to;      /* the progress that this counts from */
+    int64_t limit_at;   /* end of its time, extended when it makes progress */
+    double got_to;      /* progress when limit_at was last set */
     int64_t kill_at;    /* 0: not yet */
     struct cv_verdict_result verdict;
-    json_t *program;   /* how a program ended that the stage has run: the report borrows from it */
-    bool awaits_room;  /* a disk was full: what the attempt had in scratch is being removed */
-    uint64_t question; /* to the watch, about this failure; 0: none is open */
+    json_t *program;   /* how a program ended that the stage has run; `report` borrows from it */
+    bool awaits_room;  /* a disk was full; the attempt's scratch files are being removed */
+    uint64_t question; /* number of the question to the watch about this failure; 0: none */
     struct cv_attempt_report report;
     int settle_tries;
     int64_t settle_at;
@@ -77,8 +77,8 @@ struct cv_supervisor {
     int64_t heartbeat_ms;
     int64_t grace_ms;
     int64_t disk_watch_ms;
-    int64_t companion_ms; /* how long a stage waits for its companion; 0: it does not */
-    int64_t again_ms;     /* between two looks at what refuses */
+    int64_t companion_ms; /* how long a stage waits for its companion; 0: not at all */
+    int64_t again_ms;     /* between two probes of a store or installation that refuses */
     bool listen;
     char host[64];
     char worker_id[160];
@@ -86,59 +86,59 @@ struct cv_supervisor {
     char *bucket; /* the store's name for task_artifacts */
     struct cv_watch *watch;
     struct cv_scratch_watch *scratch_watch;
-    struct cv_scratch_usage scratch_most; /* of one job, whatever its input */
-    char *store_directory;                /* of a directory store; else NULL */
+    struct cv_scratch_usage scratch_most; /* limit for one job with any input */
+    char *store_directory;                /* path of a directory store; else NULL */
     struct cv_groups groups;              /* of stages */
-    struct cv_brokers brokers;            /* of a stage that needs the store */
+    struct cv_brokers brokers;            /* for stages that need the store */
     struct cv_keeper *keeper;
     struct cv_probe *probe; /* NULL: nobody listens */
     bool has_claimed;
     struct cv_slot *slots;
-    struct cv_kept *kept; /* one a slot */
+    struct cv_kept *kept; /* one per slot */
     int signal_fd;
     struct cv_db *db; /* NULL until the first connection, and while it is given back */
     bool was_connected;
-    bool can_keep;       /* the keeper has its connection, too */
-    int64_t give_way_at; /* when waiting for that ends; 0: not waiting */
+    bool can_keep;       /* the keeper is connected, too */
+    int64_t give_way_at; /* when this connection is given back; 0: not planned */
     int64_t connect_at;
     int connect_tries;
-    int64_t claim_at;    /* when to look for jobs next */
-    int64_t pause_until; /* no claims before, whoever calls: this machine could not start a stage */
-    int64_t disk_at;     /* when to look at the disks next */
+    int64_t claim_at;    /* when to claim next */
+    int64_t pause_until; /* no claims before this time: this machine could not start a stage */
+    int64_t disk_at;     /* when to check the disks next */
     enum cv_disk_level scratch_level;
     enum cv_disk_level store_level; /* of the disk of a directory store */
-    bool is_in_doubt; /* store or installation refuse, or it is not known yet whether they do */
-    bool refuses;     /* and that has been logged */
-    struct cv_job_logs *job_logs;                    /* NULL: none are written */
+    bool is_in_doubt;               /* store or installation refuse, or may refuse */
+    bool refuses;                   /* and that has been logged */
+    struct cv_job_logs *job_logs;   /* NULL: none are written */
     char environment_trouble[CV_WATCH_TROUBLE_SIZE]; /* why nothing may be claimed; "": it may */
     bool database_is_away;                           /* and that has been logged */
     char connect_trouble[CV_TROUBLE_SIZE];           /* why the last connection failed */
-    int64_t schema_at;                               /* when to look at the schema next */
+    int64_t schema_at;                               /* when to check the schema next */
     char schema_trouble[CV_SCHEMA_REASON_SIZE];      /* why nothing may be claimed; "": it may */
     bool is_draining;
-    bool is_patient; /* draining for a person: what runs may end by itself */
+    bool is_patient; /* an operator asked for draining: running jobs may finish */
     int64_t grace_end;
-    int64_t give_up_at; /* draining: what is not settled by then is left to its lease */
+    int64_t give_up_at; /* draining: jobs not settled by then are left to their leases */
     int stops_in_a_row; /* see CV_STOPS_MAX */
     int exit_code;
 };
 
-/* The lease is taken for lost this long before its end: what is done in the last moment may arrive
- * after it. */
+/* The time before its end, ms, at which a lease counts as lost, because a report in the last moment
+ * could arrive too late. */
 int64_t cv_supervisor_margin(const struct cv_supervisor *supervisor);
 
-/* Log lines carry the slot's job until the next call; NULL: no job. */
+/* Adds the slot's job to all log lines until the next call; NULL: no job. */
 void cv_supervisor_log_job(const struct cv_supervisor *supervisor, const struct cv_slot *slot);
 
-/* The same, with another status of the job than "processing". */
+/* The same, with a job status other than "processing". */
 void cv_supervisor_log_job_as(const struct cv_supervisor *supervisor, const struct cv_slot *slot,
                               const char *status);
 
 /* Claims and runs jobs until a signal; returns the exit status. */
 int cv_worker_supervise(const struct cv_stage *stage, const struct cv_worker_options *options);
 
-/* No new claims from now on; running stages have the grace period. */
+/* Stops claiming; running stages get the grace period. */
 void cv_supervisor_drain(struct cv_supervisor *supervisor, const char *why);
 
-/* The same because a person wants it: running stages may end by themselves. */
+/* Stops claiming because an operator asked for it; running stages may finish. */
 void cv_supervisor_drain_patiently(struct cv_supervisor *supervisor);

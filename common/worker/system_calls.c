@@ -1,10 +1,10 @@
-/* A list of what is allowed. It was made with scripts/sandbox_calls, which shows what a stage calls:
- * sample and transcode on every file of fixtures/, ocr and clip_generate on the feed, segment_index,
- * embed, webhook and object_remove with names to be resolved and without. The system tests run every
- * stage under it, with and without AddressSanitizer. Besides what was seen it holds the nearest
- * relatives that another version of the C library or of a codec uses for the same. Whatever is not
- * named is answered with ENOSYS, as an older kernel would, so that libraries fall back; what only an
- * attack would try is answered with EPERM. */
+/* The list of allowed system calls. It was made with scripts/sandbox_calls, which shows the calls
+ * of a stage: sample and transcode on every file of fixtures/, ocr and clip_generate on the feed,
+ * segment_index, embed, webhook and object_remove with and without names to resolve. The system
+ * tests run every stage under it, with and without AddressSanitizer. It also has the close
+ * relatives that another version of the C library or of a codec would use. Calls that are not
+ * listed fail with ENOSYS, as on an older kernel, so that libraries fall back; calls that only an
+ * attack would use fail with EPERM. */
 #include "common/worker/system_calls.h"
 
 #include "common/worker/sanitizer.h"
@@ -23,9 +23,9 @@
 #define PR_SET_VMA 0x53564d41
 #endif
 
-/* Names, so that one that this libseccomp or this machine does not have is left out. */
+/* Names, not numbers: a name that this libseccomp or this machine does not know is skipped. */
 static const char *const allowed[] = {
-    /* files: where they may lie, Landlock says */
+    /* files; Landlock restricts which */
     "open",
     "openat",
     "close",
@@ -137,7 +137,7 @@ static const char *const allowed[] = {
     "pause",
     "restart_syscall",
     "alarm",
-    /* waiting, and what it was given open */
+    /* waiting, and descriptors that were open at the start */
     "poll",
     "ppoll",
     "ppoll_time64",
@@ -152,7 +152,7 @@ static const char *const allowed[] = {
     "recvmsg",
     "recvfrom",
     "shutdown",
-    /* what it is, and what it runs on */
+    /* information about itself and the machine */
     "getpid",
     "getppid",
     "gettid",
@@ -177,12 +177,12 @@ static const char *const allowed[] = {
     "arch_prctl",
 };
 
-/* Besides, where sockets are needed. None waits for others to connect. */
+/* Allowed in addition if the stage has sockets. None of them accepts connections. */
 static const char *const allowed_with_network[] = {
     "connect", "getsockopt", "setsockopt", "getsockname", "getpeername",
 };
 
-/* The leak check at the end starts a process that stops and reads this one. */
+/* The leak check at the end starts a process that stops and traces this one. */
 static const char *const allowed_to_sanitizers[] = {
     "clone",
     "fork",
@@ -198,7 +198,8 @@ static const char *const allowed_to_sanitizers[] = {
     "tgkill",
 };
 
-/* What attacks are made of; every other call that is not allowed is ENOSYS. */
+/* Calls that attacks use: they fail with EPERM; every other call that is not allowed fails with
+ * ENOSYS. */
 static const char *const refused[] = {
     /* other programs and processes */
     "execve",
@@ -229,7 +230,7 @@ static const char *const refused[] = {
     "move_pages",
     "wait4",
     "waitid",
-    /* what Landlock does not look at: owners, modes, times and notes of any file */
+    /* what Landlock does not restrict: owners, modes, times and extended attributes of any file */
     "chmod",
     "fchmod",
     "fchmodat",
@@ -267,7 +268,7 @@ static const char *const refused[] = {
     "fanotify_init",
     "name_to_handle_at",
     "open_by_handle_at",
-    /* memory that outlives the process or is counted to nobody */
+    /* memory that outlives the process or is charged to nobody */
     "shmget",
     "shmat",
     "shmctl",
@@ -348,7 +349,7 @@ static const char *const refused[] = {
     "adjtimex",
     "sethostname",
     "setdomainname",
-    /* sockets; with sendmsg descriptors are handed over, which are counted against others of the same user */
+    /* sockets; sendmsg can pass descriptors, which count against other processes of the user */
     "sendmsg",
     "socketpair",
     "bind",
@@ -357,11 +358,11 @@ static const char *const refused[] = {
     "accept4",
 };
 
-/* Memory that RLIMIT_DATA does not count, or that is set aside for others. */
+/* Flags for memory that RLIMIT_DATA does not count, or that is reserved for others. */
 static const uint32_t uncounted_mappings = MAP_GROWSDOWN | MAP_HUGETLB;
 
-/* fcntl without F_SETOWN and F_SETSIG, which make the kernel send signals for us; ioctl of pipes and
- * files, not of terminals (TIOCSTI types into one). */
+/* fcntl without F_SETOWN and F_SETSIG, which make the kernel send signals in this process's name;
+ * ioctl of pipes and files, not of terminals (TIOCSTI types into one). */
 static const int fcntl_commands[] = {
     F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETPIPE_SZ,
 };
@@ -412,13 +413,13 @@ static void refuse_if(struct rules *rules, int number, int error_number,
     }
 }
 
-/* The kernel looks at the lower 32 bits of these arguments, and so does the filter. */
+/* The kernel uses the lower 32 bits of these arguments, and so does the filter. */
 static struct scmp_arg_cmp low_half(unsigned argument, uint32_t value)
 {
     return SCMP_CMP64(argument, SCMP_CMP_MASKED_EQ, UINT32_MAX, value);
 }
 
-/* Private memory and files; not shared memory without a file, which is counted to nobody. */
+/* Allows private memory and files; not shared memory without a file, which is charged to nobody. */
 static void allow_mappings(struct rules *rules)
 {
     static const uint32_t kinds[] = {MAP_SHARED, MAP_ANONYMOUS};
@@ -450,14 +451,15 @@ static void allow_arguments(struct rules *rules)
     allow_if(rules, SCMP_SYS(kill), low_half(0, self));
     allow_if(rules, SCMP_SYS(tgkill), low_half(0, self));
     allow_if(rules, SCMP_SYS(prlimit64), low_half(0, 0));
-    /* Threads, but no processes: a clone has to share all of these, and has no namespace of its own. */
+    /* Allows threads, but no processes: a clone must share all of these, and gets no namespace of
+     * its own. */
     uint64_t shared = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD;
     uint64_t apart = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |
                      CLONE_NEWPID | CLONE_NEWNET;
     allow_if(rules, SCMP_SYS(clone), SCMP_CMP64(0, SCMP_CMP_MASKED_EQ, shared | apart, shared));
 }
 
-/* Where an argument decides, the refusal is EPERM too, and not the ENOSYS of what is unknown. */
+/* If a call is refused for its argument, it fails with EPERM, too, not with ENOSYS. */
 static void refuse_arguments(struct rules *rules)
 {
     if (CV_UNDER_SANITIZER) {
@@ -470,12 +472,13 @@ static void refuse_arguments(struct rules *rules)
     refuse_if(rules, SCMP_SYS(clone), EPERM, SCMP_CMP64(0, SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
 }
 
-/* Sending opens a TCP connection where MSG_FASTOPEN is set, and the ports' rule does not see that one. */
+/* Refuses MSG_FASTOPEN, with which sending opens a TCP connection that the rule for ports does not
+ * see. */
 static void allow_sending(struct rules *rules, unsigned families)
 {
     static const struct {
         int number;
-        unsigned flags; /* which argument they are */
+        unsigned flags; /* index of the argument with the flags */
     } calls[] = {{SCMP_SYS(sendto), 3}, {SCMP_SYS(sendmmsg), 3}};
     size_t count = families ? CV_COUNT(calls) : CV_COUNT(calls) - 1;
     for (size_t i = 0; i < count; i++) {
@@ -488,7 +491,7 @@ static void allow_sending(struct rules *rules, unsigned families)
     }
 }
 
-/* TCP and UDP by name: the ports' rule sees TCP alone, and neither Multipath TCP nor SCTP. */
+/* Allows only TCP and UDP: the rule for ports applies to TCP, but not to Multipath TCP or SCTP. */
 static void allow_inet(struct rules *rules)
 {
     static const uint32_t families[] = {AF_INET, AF_INET6};
@@ -550,7 +553,8 @@ int cv_system_calls_enter(const struct cv_sandbox *sandbox, unsigned *layers,
 {
     struct rules rules = {.filter = seccomp_init(SCMP_ACT_ERRNO(ENOSYS))};
     CV_TRY_MEMORY(rules.filter, error, "the sandbox");
-    /* A search of the numbers in place of a comparison with each: the filter runs at every call. */
+    /* A binary search of the numbers instead of a comparison with each, because the filter runs at
+     * every call. */
     (void)seccomp_attr_set(rules.filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
     add_rules(&rules, sandbox);
     if (rules.result < 0) {

@@ -5,11 +5,11 @@
 
 extern char **environ;
 
-/* A process gets these variables and no other: whatever secret stands in the supervisor's
- * environment, nobody has to think of striking it out. A name that ends in '*' is a prefix. */
+/* A process gets only these variables, so that no secret in the supervisor's environment needs to
+ * be removed explicitly. A name that ends in '*' is a prefix. */
 static const struct {
     const char *name;
-    unsigned needs; /* one of them has to be there; 0: every process */
+    unsigned needs; /* the process must have one of these needs; 0: every process */
 } admitted[] = {
     {"PATH", 0},
     {"HOME", 0},
@@ -47,7 +47,8 @@ bool cv_variables_admits(const char *entry, unsigned needs)
     size_t length = strcspn(entry, "=");
     char whole[NAME_MAX];
     (void)snprintf(whole, sizeof(whole), "%.*s", (int)length, entry);
-    bool is_secret = cv_setting_is_secret(whole); /* no prefix that needs nothing lets it in */
+    bool is_secret =
+        cv_setting_is_secret(whole); /* a prefix without needs does not admit a secret */
     for (size_t i = 0; i < CV_COUNT(admitted); i++) {
         const char *name = admitted[i].name;
         size_t name_length = strlen(name);

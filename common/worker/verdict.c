@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* What a signal that ended a stage means. */
+/* The meaning of a signal that has ended a stage. */
 static const struct {
     int number;
     enum cv_error_type type;
@@ -26,7 +26,7 @@ static const struct {
     {SIGTERM, CV_ERROR_STAGE_CRASHED, "the stage was terminated from outside"},
 };
 
-/* Exit codes with which a stage may report a failure; any other is a breach of the protocol. */
+/* Whether a stage may report a failure with this exit code; any other breaks the protocol. */
 static bool is_failure_code(int code)
 {
     return code == CV_EXIT_PERMANENT || code == CV_EXIT_RETRY || code == CV_EXIT_STOP;
@@ -38,8 +38,8 @@ static void fail(struct cv_verdict_result *verdict, enum cv_error_type type, con
     (void)r;
 }
 
-/* A library that aborts when memory runs out (C++'s bad_alloc does) looks like a crash; memory near
- * the bound tells them apart. */
+/* Whether a crash was caused by a lack of memory: a library may abort then (C++'s bad_alloc does),
+ * and the stage's memory was near its limit. */
 static bool ran_out_of_memory(const struct cv_child *child)
 {
     int64_t peak = (int64_t)child->usage.ru_maxrss * 1024;
@@ -64,7 +64,8 @@ static void read_signal(const struct cv_child *child, struct cv_verdict_result *
     (void)r;
 }
 
-/* The verdict is the table's, not the stage's: it names the type, which must be one that exists. */
+/* Reads a failure. The stage names only the type, which must exist; the verdict comes from the
+ * table. */
 static void read_failure(const json_t *output, int code, struct cv_verdict_result *verdict)
 {
     const json_t *object = json_object_get(output, "error");
@@ -82,7 +83,7 @@ static void read_failure(const json_t *output, int code, struct cv_verdict_resul
         return;
     }
     if (type == CV_ERROR_CANCELED || type == CV_ERROR_LEASE_LOST) {
-        /* Only this supervisor may say so, and it did not ask the stage to stop. */
+        /* Only this supervisor may ask a stage to stop, and it did not. */
         fail(verdict, CV_ERROR_STAGE_CRASHED, "the stage was terminated from outside");
         return;
     }
@@ -99,7 +100,8 @@ static void read_failure(const json_t *output, int code, struct cv_verdict_resul
     }
 }
 
-/* Whether the job could have done with the object what it says: another video's objects are not its. */
+/* Whether the job's grants allow what the artifact says: a job has no access to another video's
+ * objects. */
 static bool is_own(const char *kind, const char *key, const json_t *grants)
 {
     struct cv_error reason;
@@ -154,8 +156,9 @@ static void read_result(json_t *output, const json_t *grants, struct cv_verdict_
     }
 }
 
-/* "[{},{},…" would take eighty times its bytes of the supervisor's memory. The bounds are what the text of a result of
- * CV_OUTPUT_MAX holds, whose lists and objects have 40 bytes and whose values have eight; marks within strings count, too. */
+/* Whether parsing would take too much memory: "[{},{},…" takes eighty times its bytes. The limits
+ * are those of a result of CV_OUTPUT_MAX bytes whose lists and objects have 40 bytes and whose
+ * values have eight; characters within strings are counted, too. */
 static bool is_bomb(const char *text, size_t length)
 {
     enum { CONTAINERS_MAX = CV_OUTPUT_MAX / 40, VALUES_MAX = CV_OUTPUT_MAX / 8 };

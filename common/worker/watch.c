@@ -6,17 +6,17 @@
 #include <sys/eventfd.h>
 
 struct cv_watch {
-    struct cv_store *store; /* the thread's; NULL: there is none */
+    struct cv_store *store; /* used by the thread only; NULL: none */
     enum cv_store_access access;
     int (*check)(struct cv_error *error);
     int64_t again_ms;
-    struct cv_cancel *cancel; /* of the probe that is under way */
+    struct cv_cancel *cancel; /* cancels the probe under way */
     int news_fd;
     pthread_t thread;
-    pthread_mutex_t mutex; /* everything below */
+    pthread_mutex_t mutex; /* protects everything below */
     pthread_cond_t changed;
     bool is_stopping;
-    uint64_t asked; /* the number of the last question */
+    uint64_t asked; /* number of the last question */
     struct cv_watch_news news;
 };
 
@@ -41,7 +41,8 @@ static void wait_until(struct cv_watch *watch, int64_t at)
     (void)pthread_cond_timedwait(&watch->changed, &watch->mutex, &when);
 }
 
-/* Until there is a question, or it is time to look at a what refuses once more. False: stop. */
+/* Waits until there is a question, or until it is time for another probe of a store or installation
+ * that refuses. False: stop. */
 static bool wait_for_reason(struct cv_watch *watch, int64_t again_at)
 {
     while (!watch->is_stopping && watch->asked == watch->news.answered) {
@@ -56,7 +57,7 @@ static bool wait_for_reason(struct cv_watch *watch, int64_t again_at)
     return !watch->is_stopping;
 }
 
-/* What was found, but for the number of the question. */
+/* Probes once; returns the result without the number of the question. */
 static struct cv_watch_news probe(struct cv_watch *watch)
 {
     struct cv_watch_news found = {.refused_at = INT64_MIN};
@@ -85,10 +86,11 @@ static void tell(struct cv_watch *watch, uint64_t asked, const struct cv_watch_n
     }
     uint64_t one = 1;
     ssize_t written = write(watch->news_fd, &one, sizeof(one));
-    (void)written; /* full: it is readable, then */
+    (void)written; /* if the pipe is full, it is readable already */
 }
 
-/* The pause varies by a quarter, so that a fleet does not come back at one moment. */
+/* The time of the next probe. The pause varies by a quarter, so that not all workers probe at the
+ * same moment. */
 static int64_t next_probe(const struct cv_watch *watch)
 {
     int64_t pause = watch->again_ms;
