@@ -21,8 +21,7 @@ enum {
 
 #define PRESENTATION_MAX_US (INT64_C(3600) * 1000 * 1000 * CV_MEDIA_HOURS_MAX)
 
-/* Returns each frame one call later, when the time of the next frame is known and with it the
- * duration. */
+/* Returns each frame one call later, when the next frame's time gives its duration. */
 struct cv_decoder {
     struct cv_input *input;
     AVCodecContext *video;
@@ -625,9 +624,8 @@ static void forget(struct cv_decoder *decoder)
     cv_frame_clock_reset(&decoder->clock);
 }
 
-/* Where a seek has led is known only by reading: returns the time of the first frame there. If the
- * key frame is shown later than that, returns the key frame's time, because frames before it may
- * need frames that were not read. */
+/* The time of the first frame after a seek, which is known only by reading; or the key frame's time
+ * if that is later, because frames before it may need frames that were not read. */
 static int first_frame_after_seek(struct cv_decoder *decoder, int64_t time_us, int64_t *ret_us,
                                   struct cv_error *error)
 {

@@ -1,5 +1,6 @@
-/* Whether a video is a recording of a screen. A few pictures over its whole length are looked at, in
- * blocks of 8×8: what programs draw is flat, with edges; what a camera sees is neither. */
+/* Detects screen recordings. A few pictures from the whole length of the video are examined in
+ * blocks of 8×8 pixels: blocks drawn by programs are flat or have sharp edges, blocks filmed by
+ * cameras are neither. */
 #include "workers/transcode/transcode.h"
 
 #include <libavutil/pixdesc.h>
@@ -8,14 +9,14 @@
 enum {
     PICTURES = 8,
     BLOCK = 8,
-    FLAT_RANGE = 2,            /* tones within a block that encoders leave of one colour */
-    MILD_RANGE = 24,           /* below it shades and noise, above it edges of letters and lines */
-    FAR_US = 10 * 1000 * 1000, /* a seek that ends as far away has found no index */
+    FLAT_RANGE = 2,            /* range of tones that encoders leave in a block of one colour */
+    MILD_RANGE = 24,           /* a smaller range is shades or noise, a larger one edges */
+    FAR_US = 10 * 1000 * 1000, /* a seek that ends this far from its target had no index */
 };
 
-/* Medians over the pictures of 15 recordings of screens: 0.61 to 0.94 of the blocks flat, 0.00 to 0.07
- * mild (a map 0.14, a feed of photographs 0.24); a talking head beside black 0.14 mild, a landscape that
- * was drawn 0.19. */
+/* Measured medians: in 15 screen recordings 0.61 to 0.94 of the blocks were flat and 0.00 to 0.07
+ * mild (in a map 0.14, in a feed of photographs 0.24); in a talking head beside black 0.14 were
+ * mild, in a drawn landscape 0.19. */
 static const double flat_min = 0.5, mild_max = 0.1;
 
 static int range_of(const AVFrame *picture, int x, int y)
@@ -31,7 +32,8 @@ static int range_of(const AVFrame *picture, int x, int y)
     return most - least;
 }
 
-/* The parts of a picture's blocks that are flat and mild; false: not of eight bits. */
+/* Measures which parts of a picture's blocks are flat and mild; false if its samples do not have
+ * eight bits. */
 static bool measure(const AVFrame *picture, double *ret_flat, double *ret_mild)
 {
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(picture->format);
@@ -61,7 +63,7 @@ static int ascending(const void *one, const void *other)
     return (a > b) - (a < b);
 }
 
-/* Looks at the pictures; CV_DECODER_END: at fewer than that, for whatever reason. */
+/* Measures the pictures; CV_DECODER_END if there are fewer, for any reason. */
 static int look(struct cv_decoder *decoder, double flat[PICTURES], double mild[PICTURES],
                 struct cv_error *error)
 {
@@ -92,7 +94,7 @@ int transcode_look(const struct cv_byte_source *source, struct cv_cancel *cancel
         result = can_look ? look(decoder, flat, mild, error) : CV_DECODER_END;
     }
     if (result != 0) {
-        /* Who reads all of the source will say what is wrong with it. */
+        /* Other errors are ignored: the conversion reads the whole source and reports them. */
         return cv_cancel_level(cancel) >= CV_CANCEL_ABORT && result < 0 ? result : 0;
     }
     qsort(flat, PICTURES, sizeof(flat[0]), ascending);

@@ -2,11 +2,12 @@
 
 #include <string.h>
 
-/* Sixteen 4K pictures of ten bits, in flight in a decoder and an encoder, are below 1 GiB; the rest
- * is for the largest pictures that are let in. */
+/* Sixteen 4K pictures of ten bits in a decoder and an encoder take less than 1 GiB; the rest is for
+ * the largest allowed pictures. */
 #define MEMORY_BYTES (INT64_C(6) << 30)
 
-/* Takes the stage's own options out of the command line: they are what its variables say, too. */
+/* Removes the stage's own options from the command line and sets the equivalent environment
+ * variables. */
 static int take_options(int argc, char **argv)
 {
     int kept = 1;
@@ -46,7 +47,7 @@ int main(int argc, char **argv)
         .job_type = "transcode",
         .needs = CV_STAGE_NEEDS_STORE,
         .limits = {.memory_bytes = MEMORY_BYTES},
-        .yields = true, /* text is searchable before there is something to play */
+        .yields = true, /* low CPU priority: searchable text comes before playback */
         .grants = grants,
         .companion = &companion,
         .run = transcode_run,

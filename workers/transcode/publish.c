@@ -13,10 +13,10 @@ struct noted {
 
 struct transcode_publisher {
     struct cv_stage_context *context;
-    char *prefixes[2]; /* by enum cv_ladder_part */
+    char *prefixes[2]; /* index: enum cv_ladder_part */
     struct noted *noted;
     size_t count;
-    bool is_early; /* provisional playlists of this attempt are in the store */
+    bool is_early; /* this attempt has stored provisional playlists */
     bool is_finished;
 };
 
@@ -65,7 +65,8 @@ void transcode_publisher_free(struct transcode_publisher *publisher)
     }
 }
 
-/* Playlists and lists of thumbnails come last: they never name what is missing. */
+/* Whether a file refers to other files: playlists and lists of thumbnails. They are stored last, so
+ * that they never refer to a missing file. */
 static bool names_others(const char *name)
 {
     const char *dot = strrchr(name, '.');
@@ -85,7 +86,7 @@ int transcode_publisher_is_first(struct transcode_publisher *publisher, bool *re
     return 0;
 }
 
-/* Not an output of the job: its last version will be. */
+/* A provisional playlist is not recorded as an output of the job; its last version is. */
 static int put_provisional(struct transcode_publisher *publisher, const struct cv_ladder_file *file,
                            struct cv_error *error)
 {
@@ -155,7 +156,7 @@ int transcode_publisher_get(struct transcode_publisher *publisher, enum cv_ladde
                             const char *name, void **ret_data, size_t *ret_size,
                             struct cv_error *error)
 {
-    enum { OBJECT_MAX = 64 << 20 }; /* a day in one chunk has 20 MB of lines */
+    enum { OBJECT_MAX = 64 << 20 }; /* bytes; the description of a day in one chunk has 20 MB */
     cv_auto_free char *key = NULL;
     CV_TRY(cv_format(&key, error, "%s%s", publisher->prefixes[part], name));
     int result = cv_store_get(cv_stage_store(publisher->context), key, OBJECT_MAX, ret_data,
@@ -172,7 +173,7 @@ static int by_key(const void *one, const void *other)
     return strcmp(((const struct noted *)one)->key, ((const struct noted *)other)->key);
 }
 
-/* Whether a key is of the kind that this stage makes: others may keep objects beside them. */
+/* Whether this stage makes objects with such keys; others may store objects beside them. */
 static bool is_ours(const char *name)
 {
     static const char *const beginnings[] = {"segment_", "init_", "sprite_", "chunk_", "poster."};
@@ -188,7 +189,7 @@ static bool is_ours(const char *name)
     return false;
 }
 
-/* Deleting while listing is safe: a page continues behind its last key. */
+/* Deleting while listing is safe: a page continues after its last key. */
 static int delete_stale(const struct transcode_publisher *publisher, const char *prefix,
                         struct cv_error *error)
 {
@@ -213,8 +214,8 @@ static int delete_stale(const struct transcode_publisher *publisher, const char 
     return 0;
 }
 
-/* Deletes the playlists that this attempt has put: index.m3u8 first, so that nothing names what is
- * about to go. */
+/* Deletes the playlists that this attempt has stored: index.m3u8 first, because it refers to the
+ * others. */
 static int delete_playlists(const struct transcode_publisher *publisher, struct cv_error *error)
 {
     static const char ending[] = ".m3u8";

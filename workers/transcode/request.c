@@ -17,7 +17,7 @@ static int add(struct transcode_request *request, int64_t short_side, enum cv_er
     return 0;
 }
 
-/* "1080,720,360" */
+/* Reads a list such as "1080,720,360". */
 static int read_environment(struct transcode_request *request, struct cv_error *error)
 {
     const char *text = cv_env(short_sides_variable, "");
@@ -72,7 +72,7 @@ static int read_format(const json_t *payload, struct transcode_request *request,
     return 0;
 }
 
-/* What may be said of one job, else of all. */
+/* Reads a setting from the job's payload, or else from the environment. */
 static int read_flag(const json_t *payload, const char *key, const char *variable, bool usual,
                      bool *ret_flag, struct cv_error *error)
 {
@@ -91,7 +91,7 @@ static int read_flag(const json_t *payload, const char *key, const char *variabl
     return 0;
 }
 
-/* "hevc,av1" */
+/* Reads a list such as "hevc,av1". */
 static int read_codecs(struct transcode_request *request, struct cv_error *error)
 {
     static const char variable[] = "CORTANA_COPY_CODECS";

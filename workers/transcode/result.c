@@ -66,8 +66,8 @@ int transcode_result(const struct transcode_report *report, const char *video_id
 enum { TARGET_FPS = 10 };
 static const double dedupe_threshold = 0.95;
 
-/* A member of a result as a text parameter; NULL (SQL NULL) when it is missing or not of a kind
- * that a column holds. */
+/* A member of a result as a text parameter of a statement; NULL (SQL NULL) if it is missing or has
+ * another type than the column. */
 struct parameter {
     char text[160];
     bool is_null;
@@ -128,7 +128,7 @@ static int update_video(struct cv_db *db, const char *video_id, const json_t *re
     return cv_db_query(db, &statement, NULL, error);
 }
 
-/* What a person asked for when the video came in is handed on to the stages that it is for. */
+/* Builds the payload of the sample stage: passes on what was requested when the video was uploaded. */
 static int sample_payload(const struct cv_job *job, json_t **ret_payload, struct cv_error *error)
 {
     static const char *const handed_on[] = {"target_fps", "dedupe_threshold", "languages",
@@ -150,7 +150,7 @@ static int sample_payload(const struct cv_job *job, json_t **ret_payload, struct
     return 0;
 }
 
-/* What was asked for, and the plan, go on to those that do the work. */
+/* Passes the request and the plan on to the jobs that do the work. */
 static int hand_on_plan(struct cv_db *db, const struct cv_job *job, const json_t *result,
                         struct cv_error *error)
 {

@@ -5,12 +5,12 @@
 
 enum {
     US_PER_MS = 1000,
-    SPLIT_MIN_S = 8, /* two segments; for tests: nobody splits minutes */
+    SPLIT_MIN_S = 8, /* two segments; so short only for tests */
     SPLIT_MAX_S = 24 * 60 * 60,
-    PREROLL_US = 1000 * 1000, /* what a chunk decodes before its beginning */
+    PREROLL_US = 1000 * 1000, /* how much a chunk decodes before its start */
     NAME_SIZE = 32,
-    /* Below any recording that takes long: a picture that stands, sent once a second, has some 100 bytes
-     * a second in H.264, and what holds as little is done in one piece. */
+    /* Lower than any long recording: a still picture, sent once a second, takes some 100 bytes per
+     * second in H.264. A file with fewer bytes per second is not split. */
     BYTES_PER_SECOND_MIN = 500,
 };
 
@@ -85,8 +85,9 @@ int transcode_read_split(const json_t *payload, struct transcode_request *reques
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
-/* A header may claim days. What is planned for ends where the last packets do, and is no longer than so
- * many bytes can hold; the last chunk has no end, so that nothing is lost where the file holds more. */
+/* Finds the duration to plan for. A header may claim days, so the plan ends where the last packets
+ * end, and is no longer than the bytes of the file allow. The last chunk has no end, so that
+ * nothing is lost if the file is longer. */
 static int find_planned(struct cv_decoder *decoder, int64_t bytes, int64_t split_us,
                         int64_t *ret_planned_us, struct cv_error *error)
 {
@@ -106,7 +107,8 @@ static int find_planned(struct cv_decoder *decoder, int64_t bytes, int64_t split
     return 0;
 }
 
-/* Chunks of one length; what is left over makes one more, when it is half of one at least. */
+/* Splits into chunks of equal length; the rest becomes another chunk if it is at least half as
+ * long. */
 static json_t *chunks_to_json(const struct cv_media_info *info, int64_t duration_us,
                               int64_t split_us)
 {
@@ -139,7 +141,7 @@ static json_t *chunks_to_json(const struct cv_media_info *info, int64_t duration
     return list;
 }
 
-/* The renditions are settled here: workers may have other ones set. */
+/* The plan fixes the renditions, because the workers of the chunks may have other settings. */
 static json_t *renditions_to_json(const struct transcode_request *request, bool is_screen)
 {
     static const int usual[] = {1080, 720, 480, 360};
@@ -212,8 +214,8 @@ static int put_note(struct transcode_publisher *publisher, const struct cv_ladde
                                    "application/json", error);
 }
 
-/* Makes the request's one chunk, encoded where `reason` says why it cannot be copied. CV_LADDER_UNSUITABLE: it says so
- * now. */
+/* Makes the request's chunk. It is encoded if `reason` says why it cannot be copied.
+ * CV_LADDER_UNSUITABLE: it turned out that it cannot be copied, and `reason` says why. */
 static int encode_chunk(const struct transcode_work *work, struct transcode_meter *meter,
                         char reason[CV_LADDER_REASON_SIZE], struct cv_error *error)
 {
@@ -221,7 +223,8 @@ static int encode_chunk(const struct transcode_work *work, struct transcode_mete
     const struct cv_decoder_params params = {
         .threads = 1 + cv_stage_threads(work->context) / TRANSCODE_ENCODE_TO_DECODE,
         .cancel = cv_stage_cancel(work->context),
-        .sound = chunk->until_us == INT64_MAX, /* the last picture may have to wait for its end */
+        .sound =
+            chunk->until_us == INT64_MAX, /* the last picture may be shown until the sound ends */
         .all_sound = true,
         .whole = true,
     };
@@ -265,7 +268,7 @@ int transcode_run_chunk(const struct transcode_work *work, struct transcode_repo
     const struct transcode_request *request = work->request;
     int result = request->chunk_count > 0
                      ? encode_chunk(work, &meter, report->encoded_because, error)
-                     : 0; /* a short video: who joins makes the whole */
+                     : 0; /* a short video is converted whole by the joining job */
     if (result == CV_LADDER_UNSUITABLE) {
         return result;
     }
@@ -281,7 +284,7 @@ int transcode_run_chunk(const struct transcode_work *work, struct transcode_repo
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-/* What two stretches have measured, as one would have. */
+/* Adds up the measurements of two parts of the video. */
 static void add_meter(struct transcode_meter *all, const struct transcode_meter *next)
 {
     if (all->frames == 0 || next->frames == 0) {
@@ -312,8 +315,9 @@ static int get_note(struct transcode_publisher *publisher, int number, json_t **
                                                "%s is not the description of a chunk", name);
 }
 
-/* All chunks are copied or none is: CV_LADDER_UNSUITABLE where one that was to be copied was encoded, and
- * report->encoded_because says why; one that was copied is encoded when all have to be. */
+/* Either all chunks are copied or none. CV_LADDER_UNSUITABLE if a chunk that was to be copied was
+ * encoded; report->encoded_because says why. A chunk that was copied is encoded again if all must
+ * be. */
 static int settle_copy(const struct transcode_work *work, int number, bool copies,
                        struct transcode_report *report, struct cv_error *error)
 {

@@ -5,9 +5,9 @@
 #include <sys/stat.h>
 
 enum {
-    ESTIMATE_MS = 3000,   /* an estimate stands this long */
-    JITTER_US = 3 * 1000, /* containers that count milliseconds round by one either way */
-    MEAN_TO_SPREAD = 10,  /* intervals a tenth off the mean: a variable rate */
+    ESTIMATE_MS = 3000,   /* an estimate is shown this long */
+    JITTER_US = 3 * 1000, /* containers with millisecond times round by one in either direction */
+    MEAN_TO_SPREAD = 10,  /* the rate is variable if intervals differ by a tenth of the mean */
 };
 
 static void measure(struct transcode_meter *meter, int64_t pts_us)
@@ -37,14 +37,15 @@ void transcode_conclude(const struct transcode_meter *meter, struct transcode_re
     }
 }
 
-/* What was said of the time that is left, and since when. */
+/* The last estimate of the remaining time, and when it was made. */
 struct progress {
     int64_t began_ms, estimated_ms;
     char doing[48];
 };
 
-/* The part of the work that is done: of a whole file the bytes that were taken in, since they grow
- * whatever the time stamps say; of a chunk, whose bytes nobody knows, its time. */
+/* The finished part of the work. For a whole file: the part of its bytes that was read, which
+ * increases whatever the time stamps are. For a chunk, whose bytes are not known: the part of its
+ * time. */
 static double part_done(const struct cv_decoder *decoder, const struct cv_ladder_chunk *range,
                         int64_t pts_us)
 {
@@ -72,7 +73,7 @@ static void report_progress(struct cv_stage_context *context, const struct cv_de
     cv_stage_progress(context, 0.95 * done, progress->doing);
 }
 
-/* Every frame and all the sound from the decoder, until the ladder has what it needs. */
+/* Sends every frame and all sound from the decoder to the ladder, until the ladder is full. */
 int transcode_convert(struct cv_stage_context *context, struct cv_decoder *decoder,
                       struct cv_ladder *ladder, const struct cv_ladder_chunk *range,
                       struct transcode_meter *meter, struct cv_error *error)
@@ -157,8 +158,8 @@ bool transcode_copies(const struct transcode_request *request,
     return reason[0] == '\0' && cv_ladder_suits(params, cv_decoder_codec(input->decoder), reason);
 }
 
-/* A ladder for the whole of an original. Unless report->encoded_because says why not,
- * the original's own pictures are its largest rendition, or it says so now. */
+/* Opens a ladder for the whole original. The largest rendition is a copy of the original's pictures
+ * unless report->encoded_because says why not; that is written here if the header shows it. */
 static int open_ladder(const struct transcode_work *work, const struct transcode_input *input,
                        struct transcode_report *report, struct cv_ladder **ret_ladder,
                        struct cv_error *error)
@@ -184,8 +185,8 @@ static int open_ladder(const struct transcode_work *work, const struct transcode
     return result;
 }
 
-/* Decodes the original and writes all files into the work's directory; tells the publisher of them.
- * CV_LADDER_UNSUITABLE: the original's own pictures turned out not to be fit for players, and
+/* Decodes the original, writes all files into the work's directory and passes them to the
+ * publisher. CV_LADDER_UNSUITABLE: the original's pictures cannot be copied after all, and
  * report->encoded_because says why. */
 static int encode(const struct transcode_work *work, struct transcode_report *report,
                   struct cv_error *error)

@@ -1,5 +1,5 @@
-/* The transcode stage: an original becomes HLS in several sizes, a poster, and small pictures for
- * the seek bar. */
+/* The transcode stage: converts an original to HLS in several sizes, with a poster and small
+ * pictures for the seek bar. */
 #pragma once
 
 #include "common/worker/worker.h"
@@ -9,13 +9,14 @@
 /* Which part of the work on a long video a job is (docs/queue.md, long videos). */
 enum transcode_split {
     TRANSCODE_WHOLE,
-    TRANSCODE_PLAN,  /* says where to split */
+    TRANSCODE_PLAN,  /* decides where to split the video */
     TRANSCODE_CHUNK, /* encodes one chunk */
-    TRANSCODE_JOIN,  /* joins all chunks; or does the whole, if the plan has split nothing */
+    TRANSCODE_JOIN,  /* joins all chunks, or converts the whole video if it was not split */
 };
 
 enum {
-    TRANSCODE_CHUNKS_MAX = 500, /* the list of them is a payload, which has 64 KiB */
+    TRANSCODE_CHUNKS_MAX =
+        500, /* the list of chunks is part of a payload, which has at most 64 KiB */
     /* Encoding threads per decoding thread. Decoding takes less time; more threads for it only
      * cost CPU time. */
     TRANSCODE_ENCODE_TO_DECODE = 4,
@@ -25,19 +26,19 @@ enum {
 struct transcode_request {
     const char *video_id; /* borrowed from the payload, as the next */
     const char *original;
-    int short_sides[CV_LADDER_RENDITIONS_MAX]; /* of the renditions; none: the default ladder */
+    int short_sides
+        [CV_LADDER_RENDITIONS_MAX]; /* renditions' shorter sides; none: the default ladder */
     size_t short_side_count;
     enum cv_segment_format format;
     int64_t object_us; /* segments that begin within this time share an object; 0: none do */
     enum transcode_split split;
-    int64_t split_us;               /* how long a chunk is to be */
+    int64_t split_us;               /* intended length of a chunk */
     struct cv_ladder_chunk *chunks; /* free() them; for TRANSCODE_CHUNK a single one */
     size_t chunk_count;
-    bool progressive; /* the smallest rendition can be played while the rest is under way */
-    bool copies;      /* the original's own pictures may be the largest rendition; of a chunk and
-                         of a join: the plan has found that they can be */
-    bool copies_hevc, copies_av1; /* CORTANA_COPY_CODECS: their pictures may be, too */
-    const char *encoded_because;  /* why the plan has found that they cannot; may be NULL */
+    bool progressive; /* the smallest rendition is published while the others are still encoded */
+    bool copies; /* the largest rendition may be a copy; for chunks and joins set by the plan */
+    bool copies_hevc, copies_av1; /* CORTANA_COPY_CODECS: these may be copied, too */
+    const char *encoded_because;  /* the plan's reason for encoding; may be NULL */
 };
 
 /* Measures the intervals between the source's frames. */
@@ -45,7 +46,7 @@ struct transcode_meter {
     int64_t frames, first_us, last_us, shortest_us, longest_us;
 };
 
-/* What was found out about one original, and what was made from it. */
+/* The properties of an original, and of what was made from it. */
 struct transcode_report {
     struct cv_media_info info;
     struct cv_ladder_summary summary;
@@ -54,8 +55,8 @@ struct transcode_report {
     int64_t source_frames;
     int64_t damaged_frames;
     bool truncated; /* the file is shorter than its header announces */
-    bool is_screen; /* a recording of a screen, and no renditions were asked for */
-    char encoded_because[CV_LADDER_REASON_SIZE]; /* "": the source's own pictures are a rendition */
+    bool is_screen; /* a screen recording, and the request names no renditions */
+    char encoded_because[CV_LADDER_REASON_SIZE]; /* "": the largest rendition is a copy */
 };
 
 /* cv_stage.run and cv_stage.commit. */

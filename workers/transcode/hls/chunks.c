@@ -3,19 +3,19 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* A chunk's text, a line each, in this order:
- *   chunk NUMBER, end END_US (where the newest picture ends), poster SCORE, sheets COUNT TILES,
- *   rendition NAME CODEC FRAMES, then segment START DURATION BYTES FRAMES OBJECT and
- *   key PTS SEGMENT OFFSET SIZE of that rendition, for each; cues, and the cues as WebVTT has them.
- */
+/* The description of a chunk as text. Its lines, in this order: "chunk NUMBER"; "end END_US" (end
+ * of the newest picture); "poster SCORE"; "sheets COUNT TILES"; for each rendition "rendition NAME
+ * CODEC FRAMES" followed by its lines "segment START DURATION BYTES FRAMES OBJECT" and "key PTS
+ * SEGMENT OFFSET SIZE"; "cues", followed by the cues in WebVTT. */
 enum {
     STAMP_LENGTH = 12,        /* "HH:MM:SS.mmm" */
-    CHUNK_SEGMENTS = 1 << 20, /* more than the longest presentation has */
+    CHUNK_SEGMENTS = 1 << 20, /* more segments than the longest presentation has */
     SHEETS_MAX = 1000,
     TILES_MAX = 1 << 20,
 };
 
-/* What a chunk may claim, far beyond what one can hold; sums over all chunks do not overflow. */
+/* The largest time that is accepted, far more than a chunk can have; sums over all chunks do not
+ * overflow. */
 #define END_MAX_US (INT64_C(3600) * 1000 * 1000 * CV_MEDIA_HOURS_MAX * 2)
 #define TICKS_MAX (INT64_C(3600) * CV_PLAYLIST_CLOCK * CV_MEDIA_HOURS_MAX * 2)
 #define BYTES_MAX (INT64_C(1) << 40)
@@ -26,7 +26,7 @@ enum {
 struct cv_segments *cv_ladder_segments(const struct cv_ladder *ladder, size_t rendition)
 {
     if (rendition < ladder->first_encoded) {
-        return ladder->copy ? cv_copy_segments(ladder->copy) : NULL; /* who joins has none */
+        return ladder->copy ? cv_copy_segments(ladder->copy) : NULL; /* none when joining */
     }
     struct cv_rendition *encoded = ladder->renditions[rendition];
     return encoded ? cv_rendition_segments(encoded) : NULL;
@@ -126,8 +126,8 @@ static int tell_object(struct cv_ladder *ladder, size_t rendition, int64_t objec
     return tell_one(ladder, CV_LADDER_STREAM, file, error);
 }
 
-/* A segment follows the one before it: numbers are those of the grid, and no time is left out. `before`: segments of
- * other chunks, in whose objects it cannot lie. */
+/* Adds a segment, which must follow the one before without a gap and have its number on the grid.
+ * `before`: the number of segments of other chunks, whose objects it must not share. */
 static int join_segment(struct cv_ladder *ladder, size_t rendition, size_t before, const char *line,
                         struct cv_error *error)
 {
@@ -193,7 +193,7 @@ static int join_head(struct cv_ladder *ladder, size_t rendition, const char *lin
     return tell_one(ladder, CV_LADDER_STREAM, file, error);
 }
 
-/* The lines of all renditions; *line is left at the first one behind them. */
+/* Reads the lines of all renditions; *line is then the first line after them. */
 static int join_renditions(struct cv_ladder *ladder, char **line, char **rest,
                            struct cv_error *error)
 {
@@ -278,7 +278,7 @@ void cv_ladder_end_joined(struct cv_ladder *ladder, int64_t end_us)
     }
 }
 
-/* The newest cue ends with the presentation. */
+/* Writes the cues; the newest one ends with the presentation. */
 int cv_ladder_write_cues(struct cv_ladder *ladder, struct cv_error *error)
 {
     static const char arrow[] = " --> ";

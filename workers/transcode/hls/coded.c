@@ -8,27 +8,27 @@ enum {
     PROFILE_BASELINE = 66,
     PROFILE_MAIN = 77,
     PROFILE_HIGH = 100,
-    CONSTRAINED = 0x40, /* constraint_set1_flag: no slices in any order, which browsers cannot */
+    CONSTRAINED = 0x40, /* constraint_set1_flag: no arbitrary slice order */
     MACROBLOCK = 16,
     H264_SPS = 7,
     /* ITU-T H.265 7.4.2.2, ISO/IEC 14496-15 8.3.3 */
-    HEVC_PICTURES = 32, /* types of NAL units below are pictures */
-    HEVC_SETS_END = 35, /* types of parameter sets: up to here */
+    HEVC_PICTURES = 32, /* smaller types of NAL units are pictures */
+    HEVC_SETS_END = 35, /* parameter sets have smaller types */
     HEVC_IDR_W_RADL = 19,
     HEVC_IDR_N_LP = 20,
     HEVC_FIRST_SLICE = 0x80,
     HVCC_LEVEL = 12,
-    HVCC_ARRAYS = 23, /* the first array; their number is the byte before */
+    HVCC_ARRAYS = 23, /* offset of the first array; the byte before is their number */
     /* AV1 5.3.2, 5.9.2; AV1 in ISO BMFF 2.3.3 */
     AV1_SEQUENCE = 1,
     AV1_FRAME_HEADER = 3,
     AV1_FRAME = 6,
     AV1_KEY = 0,
     AV1_STILL = 0x18, /* still_picture, reduced_still_picture_header */
-    AV1C_SIZE = 4,    /* without units, which every key picture has with it */
+    AV1C_SIZE = 4,    /* size without units; every key picture has them */
 };
 
-/* The most of `unit` that a picture may have at a level; levels and sizes rise. */
+/* The largest picture at a level; levels and sizes increase. */
 struct level {
     int level;
     int64_t most;
@@ -91,8 +91,8 @@ static bool is_base_layer(const struct cv_h264_nal *nal)
     return nal->size > 2 && (nal->data[0] & 1) == 0 && nal->data[1] >> 3 == 0;
 }
 
-/* Walks through the record's parameter sets. *ret_found: `wanted` (NULL: none) is among them. False: the record is
- * broken, or lacks one of the three kinds. */
+/* Iterates over the record's parameter sets. *ret_found: `wanted` (NULL: none) is one of them.
+ * False if the record is malformed, or lacks one of the three kinds. */
 static bool walk_sets(const uint8_t *record, size_t size, const struct cv_h264_nal *wanted,
                       bool *ret_found)
 {
@@ -174,7 +174,7 @@ static enum cv_h264_picture look_hevc(const struct cv_coded *coded, const AVPack
     return is_idr ? CV_H264_PICTURE_IDR : CV_H264_PICTURE_DEPENDENT;
 }
 
-/* Pictures alone: parameter sets are in the sample entry, as "hvc1" wants it. */
+/* Keeps only pictures: with "hvc1", parameter sets must be in the sample entry. */
 static int repack_hevc(AVPacket *packet, struct cv_error *error)
 {
     CV_TRY_MEMORY(av_packet_make_writable(packet) >= 0, error, "a packet");
@@ -224,7 +224,7 @@ struct unit {
     size_t size;
 };
 
-/* The next unit (OBU), which *at is moved behind; false: the end, or *ret_broken. */
+/* Reads the next unit (OBU) and moves *at to its end; false at the end, or if *ret_broken. */
 static bool next_unit(const uint8_t **at, const uint8_t *end, struct unit *ret_unit,
                       bool *ret_broken)
 {
@@ -272,8 +272,8 @@ static const char *refuse_av1(const uint8_t *record, const AVCodecParameters *co
                : "its pictures do not fit its level of AV1";
 }
 
-/* Whether a sequence header is the stream's. The first one is, and not the record's, which some encoders
- * write before they have settled it. */
+/* Whether a sequence header is the stream's. The first one in the stream counts, not the one in the
+ * record, which some encoders write before it is final. */
 static bool is_own_sequence(struct cv_coded *coded, const struct unit *unit)
 {
     if (!coded->sequence && unit->size > 0 && unit->data[0] >> 5 == coded->record[1] >> 5 &&
@@ -285,7 +285,7 @@ static bool is_own_sequence(struct cv_coded *coded, const struct unit *unit)
            memcmp(unit->data, coded->sequence, unit->size) == 0;
 }
 
-/* A key picture is one with its sequence header that is shown at once. */
+/* A key picture has its sequence header in the same packet and is shown at once. */
 static enum cv_h264_picture look_av1(struct cv_coded *coded, const AVPacket *packet)
 {
     struct unit unit;
@@ -310,7 +310,7 @@ static enum cv_h264_picture look_av1(struct cv_coded *coded, const AVPacket *pac
     return is_key ? CV_H264_PICTURE_IDR : CV_H264_PICTURE_DEPENDENT;
 }
 
-/* AV1 in ISO BMFF, section 5: what follows may be left out together. */
+/* AV1 in ISO BMFF, section 5: the parts that follow may only be left out together. */
 static void name_av1(const uint8_t *record, size_t size, char ret_name[CV_CODEC_NAME_SIZE])
 {
     if (size >= AV1C_SIZE) {
@@ -381,8 +381,8 @@ int cv_coded_describe(const struct cv_coded *coded, AVCodecContext *target, stru
     return 0;
 }
 
-/* The three bytes behind the type of the sequence parameter set, wherever it lies in Annex B data; a
- * configuration record of MP4 begins with its version and them. */
+/* Uses the three bytes after the type of the sequence parameter set, wherever it is in Annex B
+ * data; in a configuration record of MP4 they follow the version. */
 static void name_h264(const uint8_t *data, size_t size, char ret_name[CV_CODEC_NAME_SIZE])
 {
     const uint8_t *set = size > 3 && data[0] == 1 ? data + 1 : NULL;

@@ -1,5 +1,5 @@
-/* What lies in a source's packets, as far as copying them needs to know: H.264, HEVC or AV1, as MP4 and
- * Matroska hold them. Private to workers/transcode/hls; decodes nothing. */
+/* Parses coded pictures as far as copying them requires: H.264, HEVC or AV1 in MP4 and Matroska.
+ * Private to workers/transcode/hls; decodes nothing. */
 #pragma once
 
 #include "common/media/media.h"
@@ -13,24 +13,24 @@ enum {
 struct cv_coded {
     enum AVCodecID id;
     struct cv_h264_sets sets; /* of H.264 */
-    uint8_t *record;          /* of the others: hvcC as it came, av1C without units; with padding */
+    uint8_t *record;          /* HEVC and AV1: hvcC unchanged, av1C without units; padded */
     size_t size;
-    uint8_t *sequence; /* of AV1: its sequence header, since the first key picture */
+    uint8_t *sequence; /* AV1: the sequence header, known from the first key picture on */
     size_t sequence_size;
 };
 
-/* Reads a stream's parameter sets; false: none that can be understood, or another codec. */
+/* Reads a stream's parameter sets; false if they cannot be parsed, or if the codec is another one. */
 CV_MUST_CHECK bool cv_coded_open(struct cv_coded *coded, const AVCodecParameters *codec);
 void cv_coded_deinit(struct cv_coded *coded);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_coded, cv_coded_deinit)
 
-/* Why browsers would not play pictures with these parameter sets; NULL: they would. */
+/* The reason why browsers cannot play pictures with these parameter sets; NULL if they can. */
 const char *cv_coded_refusal(const struct cv_coded *coded, const AVCodecParameters *codec);
 
-/* What a packet is. A key picture is one behind which nothing needs anything before it. */
+/* Classifies a packet. No picture after a key picture needs one before it. */
 enum cv_h264_picture cv_coded_look(struct cv_coded *coded, const AVPacket *packet);
 
-/* Brings a packet into the form of a segment: pictures, and no parameter sets of H.264 and HEVC. */
+/* Converts a packet to the form of a segment: pictures, without parameter sets for H.264 and HEVC. */
 CV_MUST_CHECK int cv_coded_repack(const struct cv_coded *coded, AVPacket *packet,
                                   struct cv_error *error);
 
@@ -38,7 +38,7 @@ CV_MUST_CHECK int cv_coded_repack(const struct cv_coded *coded, AVPacket *packet
 CV_MUST_CHECK int cv_coded_describe(const struct cv_coded *coded, AVCodecContext *target,
                                     struct cv_error *error);
 
-/* RFC 6381's name of what `data` describes: a configuration record of MP4, or H.264 with start codes. ""
- * when it cannot be told. */
+/* Writes the RFC 6381 codec name for `data`: a configuration record of MP4, or H.264 with start
+ * codes. "" if it cannot be determined. */
 void cv_coded_name(enum AVCodecID id, const uint8_t *data, size_t size,
                    char ret_name[CV_CODEC_NAME_SIZE]);

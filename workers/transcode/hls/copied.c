@@ -1,4 +1,4 @@
-/* A ladder whose largest rendition is the source's own: what sets it apart from others. */
+/* The functions of a ladder that copies the source's pictures as its largest rendition. */
 #include "workers/transcode/hls/ladder_internal.h"
 
 #include <limits.h>
@@ -6,8 +6,8 @@
 size_t cv_ladder_sizes(const struct cv_ladder_params *params, bool copied,
                        struct cv_rendition_size sizes[CV_LADDER_RENDITIONS_MAX])
 {
-    /* Estimated: below 720 the small letters of a screen of 1080 have few pixels left. How well renditions are read
-     * was not measured. */
+    /* An estimate: with a shorter side below 720, small letters of a screen of 1080 have few pixels
+     * left. How well people can read the renditions was not measured. */
     static const int readable[] = {1080, 720};
     bool is_asked = params->short_side_count > 0, reads = params->for_reading && !is_asked;
     const int *sides = reads ? readable : params->short_sides;
@@ -19,7 +19,8 @@ size_t cv_ladder_sizes(const struct cv_ladder_params *params, bool copied,
                   : cv_ladder_plan(width, height, sides, count, sizes);
 }
 
-/* What lies in the setting: H.264 is what every browser plays. Others need a rendition beside them that is. */
+/* Checks the codec against the settings. All browsers play H.264; other codecs need an H.264
+ * rendition beside them. */
 static const char *refuse_codec(const struct cv_ladder_params *params, enum AVCodecID codec,
                                 size_t renditions)
 {
@@ -55,7 +56,7 @@ bool cv_ladder_suits(const struct cv_ladder_params *params, const AVCodecParamet
     }
     int max_rate = has_size ? sizes[0].max_rate : INT_MAX;
     if (!cv_copy_suits(params->source, codec, params->source_bytes, max_rate, reason)) {
-        return false; /* what lies in the source comes before what was asked for */
+        return false; /* reasons of the source are reported before reasons of the request */
     }
     if (refusal) {
         (void)snprintf(reason, CV_LADDER_REASON_SIZE, "%s", refusal);
@@ -99,7 +100,7 @@ void cv_ladder_refuse(struct cv_ladder *ladder, const char *reason)
     }
 }
 
-/* Small pictures of a stretch are those of its time, wherever its key pictures are. */
+/* The small pictures of a part are chosen by its times, wherever its key pictures are. */
 static int show_small(struct cv_ladder *ladder, int64_t time_us, struct cv_error *error)
 {
     if (time_us >= ladder->chunk.until_us) {

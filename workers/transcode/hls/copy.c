@@ -5,10 +5,10 @@
 enum {
     FRAME_RATE_MAX = 61,
     PEAK_TO_MEAN = 2,
-    GROUP_BYTES_MAX = 64 << 20, /* 10 s at 50 Mbit/s: what waits in memory */
+    GROUP_BYTES_MAX = 64 << 20, /* bytes in memory; 10 s at 50 Mbit/s */
 };
 
-/* How long a picture group may be: what a player fetches before it can switch or show a seek. */
+/* The longest group of pictures: a player fetches a whole group before it can switch or seek. */
 static const int64_t group_ticks_max = INT64_C(21) * CV_PLAYLIST_CLOCK / 2;
 
 struct picture {
@@ -25,15 +25,15 @@ struct cv_copy {
     struct cv_coded coded;
     struct cv_segments *segments;
     int max_rate;
-    struct picture *group; /* since the newest key picture, in decoding order */
+    struct picture *group; /* pictures since the newest key picture, in decoding order */
     size_t count;
     int64_t group_bytes, frames;
-    int64_t end;                /* a tick beyond the newest picture of the groups before */
-    int64_t from, until, begin; /* of the stretch; where its first key picture is shown */
+    int64_t end;                /* one tick after the newest picture of the groups before */
+    int64_t from, until, begin; /* limits of the part; time of its first key picture */
     bool has_begun, is_full;
-    struct times keys;     /* of groups whose key picture was not decoded yet */
-    struct times expected; /* of pictures of whole groups, in order, that were not decoded yet */
-    struct times decoded;  /* of decoded pictures whose group is not whole yet */
+    struct times keys;     /* times of groups whose key picture was not decoded yet */
+    struct times expected; /* times of pictures of complete groups, in order, not decoded yet */
+    struct times decoded;  /* times of decoded pictures whose group is not complete yet */
     char reason[CV_LADDER_REASON_SIZE];
 };
 
@@ -101,8 +101,8 @@ const char *cv_copy_refusal(const struct cv_copy *copy)
     return copy->reason[0] ? copy->reason : NULL;
 }
 
-/* The stream as a writer of segments wants to know it: parameter sets written anew, and nothing else
- * of the source's header but size and colours. */
+/* Opens the segments. The writer's stream has parameter sets that are written anew, and of the
+ * source's header only size and colours. */
 static int open_segments(struct cv_copy *copy, const struct cv_copy_params *params,
                          struct cv_error *error)
 {
@@ -196,7 +196,7 @@ static bool is_empty(const struct times *times)
     return times->first == times->count;
 }
 
-/* Coded and decoded pictures, as far as both are known, have the same times. */
+/* Checks that coded and decoded pictures have the same times, as far as both are known. */
 static void compare(struct cv_copy *copy)
 {
     struct times *expected = &copy->expected, *decoded = &copy->decoded;
@@ -233,7 +233,7 @@ static int ascending(const void *one, const void *other)
     return (a > b) - (a < b);
 }
 
-/* Whether a segment that is complete holds more than is borne. */
+/* Whether a complete segment exceeds the highest bit rate. */
 static bool is_too_dense(const struct cv_copy *copy)
 {
     const struct cv_segment_list *list = cv_segments_list(copy->segments);
@@ -243,10 +243,10 @@ static bool is_too_dense(const struct cv_copy *copy)
                (double)copy->max_rate * PEAK_TO_MEAN;
 }
 
-/* Writes the group, whose next one begins (or the presentation ends) at `end`. Pictures out of order
- * are decoded at the times at which, in order, they would be shown: so a group is decoded no earlier
- * than it is shown, which players count from, and each picture's offset from there may be negative.
- */
+/* Writes the group; the next group (or the end of the presentation) is at `end`. Reordered pictures
+ * get as decoding times the sorted presentation times. So a group is not decoded before it is
+ * shown, and players count from that time; a picture's offset from its decoding time may be
+ * negative. */
 static int write_group(struct cv_copy *copy, const int64_t *sorted, struct cv_error *error)
 {
     for (size_t i = 0; i < copy->count; i++) {
@@ -323,7 +323,7 @@ static const char *refuse_packet(struct cv_copy *copy, const AVPacket *packet,
     return is_long && kind != CV_H264_PICTURE_IDR ? "its groups of pictures are too large" : NULL;
 }
 
-/* The next stretch begins with a key picture at `ticks`: so this one ends there. */
+/* Ends this part at `ticks`, where a key picture begins the next one. */
 static int end_stretch(struct cv_copy *copy, int64_t ticks, struct cv_error *error)
 {
     int result = end_group(copy, ticks, error);
@@ -362,7 +362,7 @@ int cv_copy_packet(struct cv_copy *copy, const AVPacket *packet, int64_t pts_us,
     bool is_key = kind == CV_H264_PICTURE_IDR, is_timed = pts_us != AV_NOPTS_VALUE;
     int64_t ticks = is_timed ? av_rescale(pts_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE) : 0;
     if (!copy->has_begun && copy->from > 0 && !(is_key && is_timed && ticks >= copy->from)) {
-        return 0; /* of the stretch before, which looks at it */
+        return 0; /* belongs to the part before, which checks it */
     }
     const char *refusal = refuse_packet(copy, packet, kind, pts_us);
     if (refusal) {
@@ -372,7 +372,7 @@ int cv_copy_packet(struct cv_copy *copy, const AVPacket *packet, int64_t pts_us,
     if (is_key && ticks >= copy->until) {
         return end_stretch(copy, ticks, error);
     }
-    /* The first picture stands from the beginning. */
+    /* The first picture is shown from the beginning. */
     return take_packet(copy, packet, is_key, copy->has_begun || copy->from > 0 ? ticks : 0, error);
 }
 

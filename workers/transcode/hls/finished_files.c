@@ -12,7 +12,7 @@ struct file {
 struct cv_files {
     char *directory;
     int64_t object_us;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* protects the members below */
     struct file *files;
     size_t count;
 };
@@ -56,7 +56,7 @@ int64_t cv_files_object_us(const struct cv_files *files)
     return files->object_us;
 }
 
-/* Takes `name` over. */
+/* Appends a file; takes ownership of `name`. */
 static int append(struct cv_files *files, const struct file *file, struct cv_error *error)
 {
     if (!CV_MAKE_ROOM(files->files, files->count)) {

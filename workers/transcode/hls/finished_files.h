@@ -1,5 +1,5 @@
-/* Files of an output that are complete, in the order in which they may be published. Written from
- * any thread, handed on by one. Private to workers/transcode/hls. */
+/* Collects complete files of an output in the order in which they may be published. Any thread adds
+ * files, one thread reads them. Private to workers/transcode/hls. */
 #pragma once
 
 #include "common/media/media.h"
@@ -8,8 +8,8 @@
 
 struct cv_files;
 
-/* `directory` is where the files lie; copied. Segments that begin in one stretch of `object_us` are put one behind the
- * other in one file; 0: each is a file. */
+/* `directory` contains the files; copied. Segments that begin within the same period of `object_us`
+ * are appended to one file; 0: each has a file of its own. */
 CV_MUST_CHECK int cv_files_new(const char *directory, int64_t object_us,
                                struct cv_files **ret_files, struct cv_error *error);
 void cv_files_free(struct cv_files *files);
@@ -18,11 +18,11 @@ CV_DEFINE_CLEANUP(struct cv_files *, cv_files_free)
 const char *cv_files_directory(const struct cv_files *files);
 int64_t cv_files_object_us(const struct cv_files *files);
 
-/* Notes a file that is complete. `content_type` is static; `name` is copied. */
+/* Adds a complete file. `content_type` is static; `name` is copied. */
 CV_MUST_CHECK int cv_files_add(struct cv_files *files, enum cv_ladder_part part, const char *name,
                                const char *content_type, struct cv_error *error);
 
-/* Writes a file and notes it; `cv_files_write_provisional` one that will be written again. */
+/* Writes a file and adds it; `cv_files_write_provisional` adds one that will be written again. */
 CV_MUST_CHECK int cv_files_write(struct cv_files *files, enum cv_ladder_part part, const char *name,
                                  const char *content_type, const void *data, size_t size,
                                  struct cv_error *error);
@@ -30,6 +30,6 @@ CV_MUST_CHECK int cv_files_write_provisional(struct cv_files *files, const char 
                                              const char *content_type, const void *data,
                                              size_t size, struct cv_error *error);
 
-/* Tells of every file noted since the last call, in order. */
+/* Calls `finished` for every file added since the last call, in order. */
 CV_MUST_CHECK int cv_files_drain(struct cv_files *files, cv_ladder_finished finished, void *opaque,
                                  struct cv_error *error);

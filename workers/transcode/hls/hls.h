@@ -1,6 +1,6 @@
 /* Makes HLS in several sizes from one decoding pass, with a poster and small pictures for the seek
- * bar. Knows no store: it writes files into a directory, and reports each one when it is complete.
- */
+ * bar. Has no access to the store: it writes files into a directory, and reports each one when it
+ * is complete. */
 #pragma once
 
 #include "common/media/media.h"
@@ -11,7 +11,7 @@ enum {
     CV_LADDER_REASON_SIZE = 96,
 };
 
-/* Whether there is a preset of this short side: 2160, 1440, 1080, 720, 480, 360, 240. */
+/* Whether a preset with this shorter side exists: 2160, 1440, 1080, 720, 480, 360, 240. */
 bool cv_ladder_is_preset(int short_side);
 
 enum cv_segment_format {
@@ -19,19 +19,19 @@ enum cv_segment_format {
     CV_SEGMENT_MP4, /* fragmented MP4 (CMAF): init_….mp4, segment_….m4s */
 };
 
-/* Where a file belongs. */
+/* The group of a file. */
 enum cv_ladder_part {
-    CV_LADDER_STREAM, /* playlists and what they name */
+    CV_LADDER_STREAM, /* playlists and the files that they name */
     CV_LADDER_THUMBS, /* poster.webp, sprite_000.webp …, thumbnails.vtt */
 };
 
 /* A file that is complete. All texts are borrowed for the call. */
 struct cv_ladder_file {
     enum cv_ladder_part part;
-    const char *name; /* as other files name it */
-    const char *path; /* NULL: it was told of by a chunk */
+    const char *name; /* the name by which other files refer to it */
+    const char *path; /* NULL: the file of a chunk that was joined */
     const char *content_type;
-    bool provisional; /* a playlist that grows: told of again, and at last in full */
+    bool provisional; /* an incomplete playlist; it is reported again, in the end complete */
 };
 
 /* Called for every file as soon as it is complete, in an order in which the files may be
@@ -50,7 +50,7 @@ struct cv_ladder_chunk {
     int64_t until_us; /* likewise; INT64_MAX: the end */
 };
 
-enum { CV_LADDER_CHUNK_US = 4 * 1000 * 1000 }; /* where segments begin */
+enum { CV_LADDER_CHUNK_US = 4 * 1000 * 1000 }; /* distance of the times at which segments begin */
 
 struct cv_ladder_params {
     const char *directory;              /* an existing one, for all files */
@@ -58,19 +58,19 @@ struct cv_ladder_params {
     int64_t source_bytes;               /* of the whole file */
     struct cv_cancel *cancel;           /* borrowed; an abort ends what takes long; may be NULL */
     int threads;                        /* for encoding, all renditions together; 0 = 1 */
-    const int *short_sides; /* presets (cv_ladder_is_preset); none: 1080, 720, 480, 360 */
+    const int *short_sides; /* presets (cv_ladder_is_preset); none given: 1080, 720, 480, 360 */
     size_t short_side_count;
-    bool for_reading; /* without short_sides: none below 720, but for one of a smaller source */
+    bool
+        for_reading; /* without short_sides: no rendition below 720, unless the source is smaller */
     enum cv_segment_format format;
-    int64_t
-        object_us;    /* segments that begin in one such stretch share an object; 0: each has one */
-    bool progressive; /* provisional playlists of the smallest rendition, from its first segment */
+    int64_t object_us; /* segments beginning within such a period share an object; 0: none do */
+    bool progressive;  /* provisional playlists of the smallest rendition, from its first segment */
     const struct cv_ladder_chunk *chunk; /* NULL: the whole */
-    const AVCodecParameters *copied; /* the source's stream, whose coded pictures are the largest
-                                        rendition (cv_ladder_suits); NULL: all are encoded */
-    bool copies_hevc, copies_av1;    /* these may be copied, too */
-    bool any_size;                   /* a copy may have a size that short_sides do not name */
-    bool joins;                      /* made of chunks: cv_ladder_join and sound, no frames */
+    const AVCodecParameters
+        *copied; /* the source's stream, copied as the largest rendition; NULL: none */
+    bool copies_hevc, copies_av1; /* pictures of these codecs may be copied, too */
+    bool any_size;                /* a copy may have a size that is not in short_sides */
+    bool joins;                   /* joins chunks: it gets chunks and sound, no frames */
     cv_ladder_finished finished;
     void *opaque;
 };
@@ -78,11 +78,11 @@ struct cv_ladder_params {
 struct cv_rendition_summary {
     char name[CV_LADDER_NAME_SIZE]; /* NAME.m3u8 */
     int width, height;
-    int64_t frames; /* shown; repeated ones included */
+    int64_t frames; /* number of frames, repeated ones included */
     int segments;
-    int64_t bandwidth, average_bandwidth; /* bits per second: peak and mean, measured, no sound */
+    int64_t bandwidth, average_bandwidth; /* bits per second: measured peak and mean, no sound */
     char codec[64];                       /* RFC 6381 */
-    bool copied;                          /* the source's own coded pictures */
+    bool copied;                          /* a copy of the source's coded pictures */
 };
 
 struct cv_ladder_summary {
@@ -93,30 +93,34 @@ struct cv_ladder_summary {
     int sprite_tiles;
 };
 
-/* HLS out of one decoding: H.264 (High, 4:2:0, libx264) in several sizes, stereo AAC at 48 kHz as a
- * group of its own, playlists of key frames, a poster, sheets of small pictures with their WebVTT.
+/* Makes HLS from one decoding pass: H.264 (High, 4:2:0, libx264) in several sizes, stereo AAC at 48
+ * kHz as a group of its own, playlists of key frames, a poster, and sheets of small pictures with
+ * their WebVTT.
  *
- * Time 0 of the playlists is time 0 of the presentation; the first picture stands from there on.
- * Every rendition shows the same frames at the source's own times, exact to 1/90000 s, at most 60 a
- * second in the long run; key frames every two seconds by time, the same ones everywhere. A picture
- * that stands long is shown again at key times. Pixels are square, lines progressive, colours of
- * ordinary range. Without threads to spare (1) all is done within the calls; else each rendition has
- * a thread, and a few frames wait between them. */
+ * Time 0 of the playlists is time 0 of the presentation; the first picture is shown from there on.
+ * Every rendition shows the same frames at the source's own times, exact to 1/90000 s, at most 60
+ * per second in the long run, with key frames at the same times, every two seconds. A picture that
+ * is shown for long is repeated at the times of key frames. Pixels are square, frames progressive,
+ * colours of ordinary dynamic range.
+ *
+ * With one thread everything is done within the calls; with more, each rendition has a thread, and
+ * a few frames are queued between them. */
 struct cv_ladder;
 CV_MUST_CHECK int cv_ladder_new(const struct cv_ladder_params *params,
                                 struct cv_ladder **ret_ladder, struct cv_error *error);
 void cv_ladder_free(struct cv_ladder *ladder);
 CV_DEFINE_CLEANUP(struct cv_ladder *, cv_ladder_free)
 
-/* Whether the source's coded pictures can be the largest rendition, as far as its header says:
- * fragmented MP4, H.264 (or HEVC or AV1, beside a smaller rendition) that browsers play, upright, square pixels, progressive, at most 60 pictures
- * a second, and no more bits a second than a rendition of its size may have. `reason` is written when they cannot. */
+/* Whether the source's coded pictures can be the largest rendition, as far as its header says. It
+ * requires fragmented MP4, H.264 (or HEVC or AV1 if there is a smaller rendition) that browsers
+ * play, an upright progressive picture with square pixels, at most 60 pictures per second, and no
+ * higher bit rate than a rendition of that size may have. `reason` is written if they cannot. */
 bool cv_ladder_suits(const struct cv_ladder_params *params, const AVCodecParameters *codec,
                      char reason[CV_LADDER_REASON_SIZE]);
 
 enum cv_ladder_outcome {
     CV_LADDER_TAKEN = 0,
-    CV_LADDER_FULL = 1,       /* a chunk's frame that lies behind its end: nothing more is needed */
+    CV_LADDER_FULL = 1,       /* the frame is after the chunk's end: no more frames are needed */
     CV_LADDER_UNSUITABLE = 2, /* the source cannot be copied after all: cv_ladder_refusal */
 };
 
@@ -130,8 +134,8 @@ const char *cv_ladder_refusal(const struct cv_ladder *ladder);
  * everything. */
 void cv_ladder_refuse(struct cv_ladder *ladder, const char *reason);
 
-/* Frames and sound each in presentation order. The picture is referred to, not copied. A chunk wants
- * at least one frame from before its beginning. */
+/* Adds a frame or sound, each in presentation order. The picture is referred to, not copied. A
+ * chunk needs at least one frame from before its beginning. */
 CV_MUST_CHECK int cv_ladder_frame(struct cv_ladder *ladder, const struct cv_video_frame *frame,
                                   struct cv_error *error);
 CV_MUST_CHECK int cv_ladder_sound(struct cv_ladder *ladder, const struct cv_sound *sound,
@@ -147,10 +151,10 @@ CV_MUST_CHECK int cv_ladder_finish_chunk(struct cv_ladder *ladder, char **ret_te
 CV_MUST_CHECK int cv_ladder_join(struct cv_ladder *ladder, const char *text,
                                  struct cv_error *error);
 
-/* Of a ladder that joins: the chunk whose chunk_NNNNN.webp is the best poster; -1: none. */
+/* For a ladder that joins: the chunk whose chunk_NNNNN.webp is the best poster; -1: none. */
 int cv_ladder_poster_chunk(const struct cv_ladder *ladder);
 
-/* Ends picture and sound together, where the longer of the two ends, and completes the files; but
- * for the poster of a ladder that joins. CV_LADDER_UNSUITABLE as for cv_ladder_frame. */
+/* Ends pictures and sound at the end of the longer of the two, and completes the files, except for
+ * the poster of a ladder that joins. CV_LADDER_UNSUITABLE as for cv_ladder_frame. */
 CV_MUST_CHECK int cv_ladder_finish(struct cv_ladder *ladder, struct cv_ladder_summary *ret_summary,
                                    struct cv_error *error);

@@ -9,10 +9,11 @@ enum { FRAME_RATE_MAX = 60 }; /* Apple's authoring rules forbid more */
 
 /* ---- sound ----------------------------------------------------------------------------------- */
 
-/* Sound of a ladder that joins is read alone: silence beyond its pictures comes of a bad time stamp. */
+/* A ladder that joins reads sound without pictures: if silence goes this far beyond the pictures, a
+ * time stamp is wrong. */
 enum { BEYOND_PICTURES_US = 10 * 1000 * 1000 };
 
-/* Moves the packets that the encoder has ready into segments. */
+/* Writes the packets that the encoder has ready to segments. */
 static int collect(void *opaque, struct cv_error *error)
 {
     struct cv_ladder_track *track = opaque;
@@ -23,8 +24,8 @@ static int collect(void *opaque, struct cv_error *error)
             return result < 0 ? result : 0;
         }
         if (ladder->packet->pts < 0) {
-            /* The encoder's run-up lies before time 0. No player of segments knows to leave it out,
-             * and with it pictures would come late by its length. */
+            /* The encoder's priming is before time 0 and is dropped: players of segments do not
+             * skip it, and with it pictures would be late by its length. */
             av_packet_unref(ladder->packet);
             continue;
         }
@@ -148,7 +149,7 @@ int cv_ladder_write_poster(struct cv_ladder *ladder, const char *name, struct cv
     return cv_files_write(ladder->files, CV_LADDER_THUMBS, name, "image/webp", data, size, error);
 }
 
-/* NAME.m3u8 and, of pictures, NAME_keys.m3u8. */
+/* Writes NAME.m3u8 and, for pictures, NAME_keys.m3u8. */
 static int write_media(struct cv_ladder *ladder, const struct cv_segment_list *list,
                        struct cv_playlist_names names, int target, struct cv_error *error)
 {
@@ -169,13 +170,13 @@ static int write_media(struct cv_ladder *ladder, const struct cv_segment_list *l
 
 /* ---- before the end -------------------------------------------------------------------------- */
 
-/* The longest segment that there can be. */
+/* The longest possible segment, seconds. */
 static int target_of(const struct cv_ladder *ladder)
 {
     return ladder->copy ? CV_HLS_TARGET_COPIED_S : CV_HLS_TARGET_S;
 }
 
-/* NAME.m3u8 of the first `count` segments; *ret_list is them. */
+/* Writes NAME.m3u8 for the first `count` segments, which are *ret_list. */
 static int write_early(struct cv_ladder *ladder, struct cv_segments *segments, size_t count,
                        struct cv_segment_list *ret_list, struct cv_error *error)
 {
@@ -232,7 +233,8 @@ static int write_early_index(struct cv_ladder *ladder, struct cv_segments *pictu
                                       strlen(text), error);
 }
 
-/* Playlists of the smallest rendition's first segments, and, once, the index that names them. */
+/* Publishes playlists of the smallest rendition's first segments, and, once, the index that names
+ * them. */
 static int publish_early(struct cv_ladder *ladder, size_t count, size_t sound_count,
                          struct cv_error *error)
 {
@@ -258,7 +260,8 @@ static size_t told(struct cv_segments *segments)
 
 int cv_ladder_tell(struct cv_ladder *ladder, struct cv_error *error)
 {
-    /* Counted before the files are told of: what is named has been told of. */
+    /* Segments are counted before files are reported, so that every segment in a playlist has been
+     * reported. */
     struct cv_segments *smallest = cv_ladder_segments(ladder, ladder->count - 1);
     size_t count = ladder->progressive ? told(smallest) : 0;
     size_t sound_count = told(ladder->sounds[0].segments);
@@ -283,7 +286,7 @@ static size_t describe_all(const struct cv_ladder *ladder, struct cv_playlist_va
             .codecs = cv_ladder_codec(ladder, i),
             .width = ladder->sizes[i].width,
             .height = ladder->sizes[i].height,
-            /* Jitter may put a frame too many into one segment; the long run counts. */
+            /* Jitter may put one frame too many into a segment; only the long run matters. */
             .frame_rate = fmin(cv_segment_list_frame_rate(list), FRAME_RATE_MAX),
             .list = list,
         };
@@ -297,7 +300,8 @@ static int publish(struct cv_ladder *ladder, struct cv_error *error)
     struct cv_playlist_sound sounds[CV_MEDIA_TRACKS_MAX];
     char names[CV_LADDER_RENDITIONS_MAX][CV_LADDER_NAME_SIZE];
     size_t count = describe_all(ladder, variants, names);
-    int target = ladder->progressive ? target_of(ladder) : 1; /* of a playlist it never changes */
+    int target =
+        ladder->progressive ? target_of(ladder) : 1; /* a playlist's target must not change */
     for (size_t i = 0; i < count; i++) {
         int own = cv_segment_list_target(variants[i].list);
         target = own > target ? own : target;
@@ -354,8 +358,8 @@ static void summarize(const struct cv_ladder *ladder, int64_t end_us,
 }
 
 enum {
-    PAUSE_US = 500 * 1000, /* a picture that stands longer is shown again at key times */
-    HD_SIDE = 720,         /* from here on, colours that say nothing are BT.709 */
+    PAUSE_US = 500 * 1000, /* a picture shown for longer is repeated at the times of key frames */
+    HD_SIDE = 720,         /* from this size on, unspecified colours are BT.709 */
 };
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -421,7 +425,7 @@ void cv_ladder_free(struct cv_ladder *ladder)
 
 /* ---- pictures -------------------------------------------------------------------------------- */
 
-/* The encoder's threads, by how many of all pixels a rendition has. */
+/* The number of an encoder's threads, by the rendition's share of all pixels. */
 static int threads_of(const struct cv_ladder *ladder, size_t rendition)
 {
     double all = 0;
@@ -433,7 +437,8 @@ static int threads_of(const struct cv_ladder *ladder, size_t rendition)
     return threads < 1 ? 1 : threads;
 }
 
-/* From the smallest up, since each hands its pictures to the next smaller one. */
+/* Opens the renditions from the smallest up, because each passes pictures on to the next smaller
+ * one. */
 static int open_renditions(struct cv_ladder *ladder, struct cv_error *error)
 {
     const struct cv_media_info *source = ladder->source;
@@ -452,7 +457,7 @@ static int open_renditions(struct cv_ladder *ladder, struct cv_error *error)
             .goes_on = ladder->chunk.from_us > 0,
             .files = ladder->files,
             .next = i + 1 < ladder->count ? ladder->renditions[i + 1] : NULL,
-            /* The copy's small pictures are made by cv_ladder_show_copied. */
+            /* For a copy, cv_ladder_show_copied makes the small pictures. */
             .poster = i == 0 ? &ladder->poster : NULL,
             .sprites = i + 1 == ladder->count && !ladder->copy ? ladder->sprites : NULL,
         };
@@ -466,7 +471,7 @@ static int show(struct cv_ladder *ladder, int64_t pts_us, struct cv_error *error
 {
     int64_t ticks = av_rescale(pts_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
     if (ticks <= ladder->last_ticks) {
-        return 0; /* two frames within one tick: no player could show both */
+        return 0; /* two frames in one tick: a player could show only one */
     }
     ladder->last_ticks = ticks;
     if (pts_us >= ladder->chunk.until_us) {
@@ -476,12 +481,12 @@ static int show(struct cv_ladder *ladder, int64_t pts_us, struct cv_error *error
     }
     bool key = cv_cadence_show(&ladder->cadence, pts_us);
     if (pts_us < ladder->chunk.from_us) {
-        return 0; /* another chunk's; here it says what follows it */
+        return 0; /* an earlier chunk shows it; the frames after it depend on it */
     }
     return cv_rendition_show(ladder->renditions[0], ladder->last, ticks, key, error);
 }
 
-/* Shows the newest picture again wherever a pause until `until_us` asks for it. */
+/* Repeats the newest picture where a pause until `until_us` requires it. */
 static int fill_pause(struct cv_ladder *ladder, int64_t until_us, struct cv_error *error)
 {
     int64_t pts_us;
@@ -496,8 +501,8 @@ static int fill_pause(struct cv_ladder *ladder, int64_t until_us, struct cv_erro
     return 0;
 }
 
-/* Colours that the source does not name, named: players would guess by each rendition's own size,
- * and change them when they switch. */
+/* Sets colour properties that the source leaves unspecified. Otherwise players would guess them by
+ * each rendition's size, and the colours would change when they switch. */
 static void name_colours(const struct cv_ladder *ladder, AVFrame *picture)
 {
     const struct cv_media_info *source = ladder->source;
@@ -513,8 +518,8 @@ static void name_colours(const struct cv_ladder *ladder, AVFrame *picture)
     }
 }
 
-/* A picture of a source that is copied is shown at its own time, as a key picture where the source has
- * one. The first one stands from the beginning. */
+/* Adds a picture of a copied source. It is shown at its own time, and is a key picture if it is one
+ * in the source. The first one is shown from the beginning. */
 static int copied_frame(struct cv_ladder *ladder, const struct cv_video_frame *frame,
                         struct cv_error *error)
 {
@@ -557,7 +562,7 @@ int cv_ladder_frame(struct cv_ladder *ladder, const struct cv_video_frame *frame
     CV_TRY_MEMORY(ladder->last, error, "a picture");
     name_colours(ladder, ladder->last);
     if (is_first && frame->pts_us > 0 && ladder->chunk.from_us == 0) {
-        /* Players start at a picture: it stands from the beginning. */
+        /* Players start at a picture, so the first one is shown from the beginning. */
         CV_TRY(show(ladder, 0, error));
         CV_TRY(fill_pause(ladder, frame->pts_us, error));
     }

@@ -1,5 +1,5 @@
-/* The inside of a ladder: what comes in is put in order here, encoded in renditions and segments, and
- * told of in playlists. Private to workers/transcode/hls. */
+/* The internals of a ladder: frames and sound are ordered, encoded in renditions, cut into
+ * segments, and listed in playlists. Private to workers/transcode/hls. */
 #pragma once
 
 #include "common/media/media.h"
@@ -27,7 +27,7 @@ struct cv_ladder {
     int threads;
     enum cv_segment_format format;
     bool progressive, published; /* published: the final playlists are written */
-    size_t early; /* segments of the smallest rendition that a provisional playlist names */
+    size_t early; /* segments of the smallest rendition in the provisional playlist */
     cv_ladder_finished finished;
     void *opaque;
     struct cv_files *files;
@@ -35,22 +35,23 @@ struct cv_ladder {
     struct cv_rendition
         *renditions[CV_LADDER_RENDITIONS_MAX]; /* largest first; NULL before the first picture */
     size_t count;
-    struct cv_copy *copy; /* the largest rendition, then no other has its place; NULL: none */
-    size_t first_encoded; /* the largest rendition that is encoded; may be `count` */
-    AVRational shape;     /* of the source's pixels, as they are shown */
+    struct cv_copy
+        *copy; /* the copy; it replaces the encoder of the largest rendition; NULL: none */
+    size_t first_encoded; /* the largest encoded rendition; may be `count` */
+    AVRational shape;     /* aspect ratio of the source's pixels as shown */
     struct cv_sprites *sprites;
     struct cv_poster poster;
-    struct cv_ladder_track sounds[CV_MEDIA_TRACKS_MAX]; /* as the source's tracks */
+    struct cv_ladder_track sounds[CV_MEDIA_TRACKS_MAX]; /* in the order of the source's tracks */
     int sound_count;
     struct cv_cadence cadence;
     AVFrame *last; /* the newest picture; NULL before the first */
     AVPacket *packet;
     int64_t last_ticks;
-    int64_t video_end_us; /* where the newest frame ends */
+    int64_t video_end_us; /* end of the newest frame */
     bool is_chunk, is_full;
-    struct cv_ladder_chunk chunk; /* the whole is one from 0 to INT64_MAX */
-    int64_t full_ticks;           /* the first picture that a full chunk does not show */
-    int64_t heard_us;             /* where a chunk's sound ends */
+    struct cv_ladder_chunk chunk; /* from 0 to INT64_MAX for the whole video */
+    int64_t full_ticks;           /* the first picture after the end of a full chunk */
+    int64_t heard_us;             /* end of a chunk's sound */
     bool joins;
     struct cv_ladder_joined joined[CV_LADDER_RENDITIONS_MAX];
     struct cv_buffer cues;
@@ -59,27 +60,28 @@ struct cv_ladder {
     double poster_score;
 };
 
-/* Tells the caller of files that have become complete, and of playlists that name them early. */
+/* Reports complete files to the caller, and provisional playlists that name them. */
 CV_MUST_CHECK int cv_ladder_tell(struct cv_ladder *ladder, struct cv_error *error);
 
-/* The renditions of a ladder, largest first; 0 of a copied one: cv_ladder_plan_copied. */
+/* Plans the renditions of a ladder, largest first. Returns 0 if a copy is not possible
+ * (cv_ladder_plan_copied). */
 size_t cv_ladder_sizes(const struct cv_ladder_params *params, bool copied,
                        struct cv_rendition_size sizes[CV_LADDER_RENDITIONS_MAX]);
 
-/* The rendition that is copied; `codec` describes the source's stream. */
+/* Opens the copied rendition; `codec` describes the source's stream. */
 CV_MUST_CHECK int cv_ladder_open_copy(struct cv_ladder *ladder, const AVCodecParameters *codec,
                                       struct cv_error *error);
-/* Shows the newest picture to the renditions that are encoded, and to those who make small pictures. */
+/* Passes the newest picture to the encoded renditions, the poster and the sheets. */
 CV_MUST_CHECK int cv_ladder_show_copied(struct cv_ladder *ladder, int64_t ticks,
                                         struct cv_error *error);
-/* Ends the copy at `end` ticks, or CV_LADDER_UNSUITABLE. */
+/* Ends the copy at `end` ticks; CV_LADDER_UNSUITABLE if the source cannot be copied. */
 CV_MUST_CHECK int cv_ladder_end_copied(struct cv_ladder *ladder, int64_t end,
                                        struct cv_error *error);
 
-/* One rendition's writer of segments; NULL before its first picture. */
+/* The segments of one rendition being written; NULL before its first picture. */
 struct cv_segments *cv_ladder_segments(const struct cv_ladder *ladder, size_t rendition);
 
-/* One rendition's segments, whether they were made here or joined. */
+/* The list of one rendition's segments, whether they were made here or joined. */
 const struct cv_segment_list *cv_ladder_list(const struct cv_ladder *ladder, size_t rendition);
 const char *cv_ladder_codec(const struct cv_ladder *ladder, size_t rendition);
 struct cv_playlist_names cv_ladder_names(const struct cv_ladder *ladder, size_t rendition,
@@ -89,7 +91,8 @@ int64_t cv_ladder_frames(const struct cv_ladder *ladder, size_t rendition);
 /* Ends the pictures of a chunk and waits for them. */
 CV_MUST_CHECK int cv_ladder_end_chunk(struct cv_ladder *ladder, struct cv_error *error);
 
-/* Ends the lists and cues of joined pictures at `end_us`, where sound or pictures end. */
+/* Ends the lists and cues of joined pictures at `end_us`, the end of the longer of sound and
+ * pictures. */
 void cv_ladder_end_joined(struct cv_ladder *ladder, int64_t end_us);
 CV_MUST_CHECK int cv_ladder_write_cues(struct cv_ladder *ladder, struct cv_error *error);
 void cv_ladder_free_joined(struct cv_ladder *ladder);

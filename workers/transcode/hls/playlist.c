@@ -109,8 +109,8 @@ double cv_segment_list_frame_rate(const struct cv_segment_list *list)
 
 /* ---- tracks of sound ------------------------------------------------------------------------- */
 
-/* ISO 639-2 codes that have a code of two letters (ISO 639-1), which BCP 47 wants where there is
- * one. What is not here stays as it is. */
+/* ISO 639-2 codes with an equivalent of two letters (ISO 639-1), which BCP 47 requires. Other codes
+ * are used unchanged. */
 static const struct language {
     char three[4], two[3];
 } languages[] = {
@@ -130,7 +130,7 @@ static const struct language {
 
 enum { NAME_SIZE = 96, LETTERS_MIN = 2, LETTERS_MAX = 3 };
 
-/* A language tag, or "" where the container's word is none. */
+/* Returns a language tag, or "" if the container's text is not one. */
 static const char *tag_of(const char *language)
 {
     size_t length = strlen(language);
@@ -146,15 +146,15 @@ static const char *tag_of(const char *language)
     return language;
 }
 
-/* What people see of a track, before it is told apart from others. */
+/* The label of a track that people see, before it is made unique. */
 static const char *label_of(const struct cv_playlist_sound *sound)
 {
     const char *tag = tag_of(sound->language);
     return sound->title[0] ? sound->title : tag[0] ? tag : "Sound";
 }
 
-/* A number goes behind every label but the first of its kind. Two tracks of one language are not
- * for a player to choose between by itself. */
+/* Writes a track's line. Labels that occur more than once get a number, except the first. Of two
+ * tracks with the same language, players must not choose automatically. */
 static void sound_line(struct cv_buffer *text, const struct cv_playlist_sound *sounds, size_t index)
 {
     const struct cv_playlist_sound *sound = &sounds[index];
@@ -190,7 +190,7 @@ void cv_playlist_sound_lines(struct cv_buffer *text, const struct cv_playlist_so
 
 enum {
     VERSION = 7,
-    START_RATE_MAX = 2000 * 1000, /* bits per second: what players begin with; Apple's advice */
+    START_RATE_MAX = 2000 * 1000, /* bits per second of the first variant; Apple's advice */
 };
 
 static double seconds(int64_t ticks)
@@ -220,7 +220,7 @@ static void byte_range(struct cv_buffer *text, int64_t size, int64_t offset)
     cv_buffer_printf(text, "#EXT-X-BYTERANGE:%" PRId64 "@%" PRId64 "\n", size, offset);
 }
 
-/* Whether a segment's object holds another, too. */
+/* Whether a segment shares its object with another. */
 static bool shares_object(const struct cv_segment_list *list, size_t i)
 {
     const struct cv_segment *segment = &list->segments[i];
@@ -257,7 +257,7 @@ int cv_playlist_media(const struct cv_segment_list *list, const struct cv_playli
     return cv_buffer_take(&text, ret_text, error);
 }
 
-/* How long a key picture stands when key pictures are all that is shown. */
+/* The duration of a key picture if only key pictures are shown. */
 static int64_t key_duration(const struct cv_segment_list *list, size_t i)
 {
     int64_t end = i + 1 < list->key_count ? list->keys[i + 1].pts : cv_segment_list_end(list);
@@ -289,7 +289,7 @@ int cv_playlist_key_frames(const struct cv_segment_list *list,
 
 /* ---- the multivariant playlist --------------------------------------------------------------- */
 
-/* The tracks of sound as a variant's line sees them: the most that any of them takes. */
+/* The sound tracks as counted in a variant's line: the highest rates of any track. */
 struct sound_rates {
     const char *codecs; /* NULL: silent */
     int64_t peak, average;

@@ -9,10 +9,10 @@
 
 /* ---- sizes and rates ------------------------------------------------------------------------- */
 
-/* One rendition by its short side, whichever way the picture stands. `pixels` is 16:9 and a little
- * (7 %), so that a tall phone screen is bounded by what decoders bear: 8,704 macroblocks are level
- * 4.2 at 60 frames per second. `long_side` is for ribbons. Rates are caps for noise and film; screen
- * content needs a tenth. */
+/* A preset, chosen by its shorter side in either orientation. `pixels` is 16:9 and 7 % more, so
+ * that tall phone screens stay within what decoders support: 8,704 macroblocks are level 4.2 at 60
+ * frames per second. `long_side` limits very long pictures. Rates are limits for noise and film;
+ * screen content needs a tenth. */
 static const struct preset {
     int short_side, long_side;
     int pixels;
@@ -30,10 +30,11 @@ static const struct preset {
 
 enum {
     SIDE_MIN = 2,
-    NEARLY_PERCENT = 85, /* of the pixels of the next larger one: the same, to a viewer */
+    NEARLY_PERCENT =
+        85, /* per cent of the next larger rendition's pixels: to a viewer the same size */
 };
 
-/* The nearest even number that is not larger than the source's side. */
+/* The nearest even number that does not exceed the source's side. */
 static int even(double side, int source)
 {
     int nearest = 2 * (int)lrint(side / 2);
@@ -84,7 +85,7 @@ size_t cv_ladder_plan(int width, int height, const int *short_sides, size_t coun
         const struct cv_rendition_size *above = planned > 0 ? &renditions[planned - 1] : NULL;
         if (above && above->width == size.width && above->height == size.height) {
             renditions[planned - 1] =
-                size; /* the source is smaller than both: the lower cap will do */
+                size; /* the source is smaller than both: take the lower limit */
             continue;
         }
         int64_t pixels = (int64_t)size.width * size.height;
@@ -103,7 +104,7 @@ size_t cv_ladder_plan_copied(int width, int height, const int *short_sides, size
     size_t all = cv_ladder_plan(width, height, short_sides, count, planned), kept = 0;
     int64_t pixels = (int64_t)width * height;
     bool is_planned = all > 0 && planned[0].width == width && planned[0].height == height;
-    const struct preset *own = NULL; /* the smallest that holds as many pixels */
+    const struct preset *own = NULL; /* the smallest preset with at least as many pixels */
     for (size_t i = 0; i < CV_COUNT(presets); i++) {
         own = presets[i].pixels >= pixels ? &presets[i] : own;
     }
@@ -122,8 +123,8 @@ size_t cv_ladder_plan_copied(int width, int height, const int *short_sides, size
 /* ---- one rendition --------------------------------------------------------------------------- */
 
 enum {
-    WAITING_MAX = 3,   /* pictures between two renditions: enough to keep both busy */
-    WAITING_LARGE = 1, /* … where each is tens of megabytes */
+    WAITING_MAX = 3,   /* queued pictures between two renditions: enough to keep both busy */
+    WAITING_LARGE = 1, /* … if each picture has tens of megabytes */
     LARGE = 2560 * 1440,
 };
 
@@ -140,18 +141,18 @@ struct cv_rendition {
     AVCodecContext *encoder; /* NULL before the first picture */
     struct cv_segments *_Atomic segments;
     AVPacket *packet;
-    AVFrame *taken;  /* the newest picture that came in … */
-    AVFrame *fitted; /* … and what became of it */
+    AVFrame *taken;  /* the newest incoming picture … */
+    AVFrame *fitted; /* … and the same picture scaled */
     int64_t frames;
 
     pthread_t thread;
     bool is_running;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* protects the members below */
     pthread_cond_t changed;
     struct item waiting[WAITING_MAX];
     size_t first, count, capacity;
-    bool stopped; /* nobody wants the rest */
-    int failed;   /* what the thread's work returned */
+    bool stopped; /* the remaining pictures are not wanted */
+    int failed;   /* the result of the thread */
     struct cv_error error;
 };
 
@@ -202,7 +203,7 @@ static int collect(struct cv_rendition *rendition, struct cv_error *error)
     }
 }
 
-/* Brings rendition->fitted up to date with a picture that has come in; takes it over. */
+/* Scales an incoming picture to rendition->fitted; takes it over. */
 static int take(struct cv_rendition *rendition, AVFrame *picture, struct cv_error *error)
 {
     bool same =
@@ -215,7 +216,7 @@ static int take(struct cv_rendition *rendition, AVFrame *picture, struct cv_erro
     av_frame_free(&rendition->fitted);
     int result = cv_fit_picture(rendition->fit, picture, &rendition->fitted, error);
     if (rendition->capacity == WAITING_LARGE) {
-        av_frame_free(&rendition->taken); /* its memory is worth more than a picture not scaled */
+        av_frame_free(&rendition->taken); /* freed now: memory matters more than saving a scaling */
     }
     if (result == 0) {
         rendition->fitted->sample_aspect_ratio = (AVRational){1, 1};
@@ -240,7 +241,7 @@ static int show(struct cv_rendition *rendition, const struct item *item, struct 
     if (!rendition->encoder) {
         CV_TRY(open_encoder(rendition, error));
     }
-    /* A frame of its own: the picture may be encoded again, or be in use further down. */
+    /* A separate frame, because the picture may be encoded again or be used by a smaller rendition. */
     cv_auto(cv_av_frame_free) AVFrame *frame = av_frame_clone(rendition->fitted);
     CV_TRY_MEMORY(frame, error, "a picture");
     frame->pts = item->ticks;
@@ -279,7 +280,7 @@ static int work(struct cv_rendition *rendition, const struct item *item, struct 
     return item->picture ? show(rendition, item, error) : finish(rendition, item->ticks, error);
 }
 
-/* The next item, or false when there will be none. */
+/* Waits for the next item; false if there will be none. */
 static bool next_item(struct cv_rendition *rendition, struct item *item)
 {
     (void)pthread_mutex_lock(&rendition->lock);
@@ -325,7 +326,7 @@ static void *run(void *opaque)
     return NULL;
 }
 
-/* Takes item->picture over. */
+/* Queues the item; takes item->picture over. */
 static int push(struct cv_rendition *rendition, struct item *item, struct cv_error *error)
 {
     if (!rendition->params.own_thread) {
@@ -428,7 +429,7 @@ void cv_rendition_free(struct cv_rendition *rendition)
         return;
     }
     if (rendition->is_running) {
-        /* It may wait for the next smaller one, which is told first. */
+        /* A thread may be waiting for the next smaller rendition, so all are told to stop first. */
         for (struct cv_rendition *smaller = rendition; smaller; smaller = smaller->params.next) {
             stop(smaller);
         }

@@ -1,4 +1,4 @@
-/* Segments of fragmented MP4 and of MPEG-TS. */
+/* Writes segments of fragmented MP4 and of MPEG-TS. */
 #include "workers/transcode/hls/segment_writer.h"
 
 #include "common/media/media.h"
@@ -7,10 +7,10 @@
 
 #include <libavutil/opt.h>
 
-/* Fragmented MP4 as CMAF (ISO/IEC 23000-19) has it. The head is a file of its own; one muxer goes
- * over all segments, and its output is exchanged at each cut. A key picture is a fragment (a CMAF
- * chunk) alone, so that a byte range holds it and nothing else; what follows up to the next one is
- * another. A packet waits for the next one, which says how long it stands. */
+/* Fragmented MP4 according to CMAF (ISO/IEC 23000-19). The head is a file of its own; one muxer
+ * writes all segments, and its output file is changed at each cut. A key picture is a fragment (a
+ * CMAF chunk) of its own, so that a byte range contains exactly it; the pictures up to the next one
+ * are another fragment. Each packet is held back until the next one shows its duration. */
 struct mp4 {
     struct cv_segment_writer_params params;
     AVFormatContext *muxer;
@@ -44,7 +44,7 @@ static int open_muxer(struct mp4 *mp4, struct cv_error *error)
                       avcodec_parameters_from_context(stream->codecpar, mp4->params.codec) >= 0,
                   error, "a segment");
     stream->time_base = mp4->clock;
-    stream->codecpar->initial_padding = 0; /* the run-up has been left out */
+    stream->codecpar->initial_padding = 0; /* the priming was dropped */
     return 0;
 }
 
@@ -68,7 +68,7 @@ static int open_file(struct mp4 *mp4, const char *path, struct cv_error *error)
     return result < 0 ? cv_fail_av(error, result, CV_ERROR_IO, "cannot create %s", path) : 0;
 }
 
-/* The file that goes before every segment. */
+/* Writes the file that every segment needs before it. */
 static int write_head(struct mp4 *mp4, struct cv_error *error)
 {
     cv_auto_free char *name = NULL;
@@ -114,14 +114,14 @@ static int mp4_begin(void *writer, const char *path, struct cv_error *error)
     return open_file(writer, path, error);
 }
 
-/* Writes what the muxer has collected as one fragment. */
+/* Writes the packets that the muxer has collected as one fragment. */
 static int flush(struct mp4 *mp4, struct cv_error *error)
 {
     int result = av_write_frame(mp4->muxer, NULL);
     return result < 0 ? cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot write a fragment") : 0;
 }
 
-/* Writes the packet that waits; `next` is when the one behind it is decoded. */
+/* Writes the held packet; `next` is the decoding time of the packet after it. */
 static int write_held(struct mp4 *mp4, int64_t next, struct cv_error *error)
 {
     AVPacket *packet = mp4->held;
@@ -133,8 +133,9 @@ static int write_held(struct mp4 *mp4, int64_t next, struct cv_error *error)
     CV_TRY(is_key_picture ? flush(mp4, error) : 0);
     offset = avio_tell(mp4->muxer->pb);
     if (mp4->params.reordered) {
-        /* libavformat takes no picture that is shown before it is decoded; the muxer adds what lies
-         * between the first picture's two times to all decoding times. */
+        /* libavformat refuses pictures that are shown before they are decoded, so decoding times
+         * are moved back. The muxer adds the distance of the first picture's two times to all
+         * decoding times, which moves them forward again. */
         packet->dts -=
             av_rescale_q(CV_HLS_REORDER_US, AV_TIME_BASE_Q, mp4->muxer->streams[0]->time_base);
     }
@@ -183,13 +184,12 @@ const struct cv_segment_writer_type cv_segment_writer_mp4 = {
 
 /* ---- MPEG-TS ------------------------------------------------------------------------------------- */
 
-/* Segments of MPEG-TS. */
-
 /* The muxer writes every timestamp plus twice its delay: 1.4 s, as players know it from FFmpeg. It
  * leaves room for pictures that are decoded before time 0, and is the same in every rendition. */
 enum { MUX_DELAY_US = 700 * 1000 };
 
-/* One muxer over all segments, so that its counters go on; its output is exchanged at each cut. */
+/* One muxer writes all segments, so that its counters continue; its output file is changed at each
+ * cut. */
 struct ts {
     struct cv_segment_writer_params params;
     AVFormatContext *muxer;
@@ -239,7 +239,7 @@ static int ts_begin(void *writer, const char *path, struct cv_error *error)
     }
     if (!ts->has_header) {
         if (ts->params.goes_on) {
-            /* Counters of packets start again: readers are told not to miss any. */
+            /* Packet counters start again here; this flag tells readers that nothing was lost. */
             (void)av_opt_set(ts->muxer->priv_data, "mpegts_flags", "+initial_discontinuity", 0);
         }
         result = avformat_write_header(ts->muxer, NULL);
@@ -256,8 +256,8 @@ static int ts_write(void *writer, AVPacket *packet, struct cv_error *error)
     int64_t pts = packet->pts;
     int64_t offset = avio_tell(ts->muxer->pb);
     if (is_key_picture || offset == 0) {
-        /* What decoding starts with has the tables before it: a segment, and a key picture that is
-         * fetched alone. */
+        /* The tables are repeated where decoding may start: at a segment, and at a key picture that
+         * is fetched alone. */
         (void)av_opt_set(ts->muxer->priv_data, "mpegts_flags", "+resend_headers", 0);
     }
     packet->stream_index = 0;
@@ -277,7 +277,7 @@ static int ts_end(void *writer, int64_t end, int64_t *ret_bytes, struct cv_error
 {
     (void)end;
     struct ts *ts = writer;
-    int result = av_write_frame(ts->muxer, NULL); /* sound that the muxer still collects */
+    int result = av_write_frame(ts->muxer, NULL); /* writes sound that the muxer has collected */
     avio_flush(ts->muxer->pb);
     result = result < 0 ? result : ts->muxer->pb->error;
     int64_t bytes = avio_tell(ts->muxer->pb);

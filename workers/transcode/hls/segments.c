@@ -21,9 +21,9 @@ struct cv_segments {
     bool is_video;
     bool goes_on;
     char codec[CV_CODEC_NAME_SIZE];
-    pthread_mutex_t lock;        /* of `list` and `announced` */
-    struct cv_segment_list list; /* complete ones; keys of the current one, too */
-    size_t announced;            /* segments that `files` knows: those of whole objects */
+    pthread_mutex_t lock;        /* protects `list` and `announced` */
+    struct cv_segment_list list; /* complete segments; also the keys of the current one */
+    size_t announced;            /* segments that `files` has got: those of complete objects */
     bool is_open;                /* a segment's file is being written */
     struct cv_segment current;   /* that segment, without its end */
     int64_t next_cut;            /* the next key packet at or after this starts a segment */
@@ -114,7 +114,8 @@ static int file_path(const struct cv_segments *segments, int64_t number, char **
     return cv_format(ret_path, error, "%s/%s", cv_files_directory(segments->files), name);
 }
 
-/* Where the bytes of a segment that begins at `start` go: behind the segment before, or into an object of its own. */
+/* Sets where the bytes of a segment that begins at `start` go: after the segment before, or to a
+ * new object. */
 static void place(const struct cv_segments *segments, int64_t start, struct cv_segment *segment)
 {
     const struct cv_segment_list *list = &segments->list;
@@ -160,8 +161,7 @@ static int append_file(const char *path, const char *tail_path, struct cv_error 
     return 0;
 }
 
-/* Puts a segment's own file behind what its object has: segments of both formats may simply be put one behind the
- * other. */
+/* Appends a segment's own file to its object: in both formats segments may simply be concatenated. */
 static int join(const struct cv_segments *segments, const struct cv_segment *segment,
                 struct cv_error *error)
 {
@@ -176,7 +176,7 @@ static int join(const struct cv_segments *segments, const struct cv_segment *seg
     return append_file(path, own_path, error);
 }
 
-/* `end` in 90 kHz; `next_dts` in the encoder's ticks. */
+/* Completes the current segment. `end` in ticks of 90 kHz; `next_dts` in the encoder's ticks. */
 static int complete(struct cv_segments *segments, int64_t end, int64_t next_dts,
                     struct cv_error *error)
 {
@@ -196,7 +196,7 @@ static int complete(struct cv_segments *segments, int64_t end, int64_t next_dts,
     return result;
 }
 
-/* Tells of the objects that will not change any more: all but the one that the current segment goes to. */
+/* Reports the objects that will not change any more: all but that of the current segment. */
 static int announce(struct cv_segments *segments, struct cv_error *error)
 {
     const struct cv_segment_list *list = &segments->list;
@@ -234,7 +234,7 @@ static int cut(struct cv_segments *segments, const AVPacket *packet, int64_t pts
     if (segments->is_open) {
         CV_TRY(complete(segments, pts, packet->dts, error));
     }
-    /* The first segment starts with the presentation, whenever its first packet does. */
+    /* The first segment starts with the presentation, even if its first packet is later. */
     bool goes_on = segments->list.count > 0 || segments->goes_on;
     CV_TRY(begin(segments, goes_on ? pts : 0, error));
     int64_t length = av_rescale(CV_HLS_SEGMENT_US, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
@@ -265,7 +265,7 @@ int cv_segments_write(struct cv_segments *segments, AVPacket *packet, struct cv_
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* Makes the last segment a part of the one before. */
+/* Merges the last segment into the one before. */
 static int join_tail(struct cv_segments *segments, struct cv_error *error)
 {
     struct cv_segment_list *list = &segments->list;

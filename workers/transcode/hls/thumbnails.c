@@ -7,14 +7,16 @@
 #include <math.h>
 #include <string.h>
 
-enum { INTERVAL_UNKNOWN_US = 2 * 1000 * 1000 }; /* of pictures, where nobody knows how long it is */
+enum {
+    INTERVAL_UNKNOWN_US = 2 * 1000 * 1000
+}; /* distance of candidates if the duration is unknown */
 
 /* ---- the poster ------------------------------------------------------------------------------ */
 
 enum {
-    CANDIDATES = 24, /* looked at over the whole video */
+    CANDIDATES = 24, /* pictures examined over the whole video */
     CANDIDATE_MIN_US = 200 * 1000,
-    GRID = 192, /* samples a side: text lines are still seen, and it costs nothing */
+    GRID = 192, /* samples per side: enough for lines of text, and cheap */
     TONES = 256,
 };
 
@@ -79,14 +81,14 @@ int cv_poster_offer(struct cv_poster *poster, const AVFrame *picture, int64_t pt
 /* ---- sheets and their WebVTT ----------------------------------------------------------------- */
 
 enum {
-    TILE_SIDE = 192, /* the longer side; enough to know a scene, not to read it */
+    TILE_SIDE = 192, /* longer side; enough to recognise a scene, not to read it */
     SIDE_MIN = 2,
     COLUMNS = 10,
     ROWS = 10,
-    TILES_AIM = 300, /* one for every few pixels of a seek bar */
+    TILES_AIM = 300, /* number of tiles: one for every few pixels of a seek bar */
     TILES_MAX = 1200,
     TILE_MIN_US = 1000 * 1000,
-    /* As sharp as JPEG at 70 (SSIM 0.976 of tiles of recordings of screens) in 0.44 of the bytes. */
+    /* As sharp as JPEG at 70 (SSIM 0.976 for tiles of screen recordings) in 0.44 of the bytes. */
     QUALITY = 50,
 };
 
@@ -98,9 +100,9 @@ struct cv_sprites {
     AVFrame *sheet;
     int tile_width, tile_height;
     int tiles, sheets;
-    int64_t interval_us, next_us; /* when the next tile is due */
-    int64_t cue_us;               /* when the newest tile's cue starts */
-    int chunk;                    /* -1: the whole */
+    int64_t interval_us, next_us; /* time at which the next tile is due */
+    int64_t cue_us;               /* start of the newest tile's cue */
+    int chunk;                    /* -1: the whole video */
     int64_t until_us;
 };
 
@@ -173,7 +175,7 @@ static int open_sheet(struct cv_sprites *sprites, struct cv_error *error)
     CV_TRY_MEMORY(sheet && av_frame_get_buffer(sheet, 0) >= 0, error, "a sheet of sprites");
     sheet->colorspace = shown->colorspace;
     sheet->color_range = AVCOL_RANGE_MPEG;
-    /* The last row may stay in part without tiles, and would show what the memory held before. */
+    /* Clears the sheet, because the last row may have fewer tiles, and would show old memory. */
     const ptrdiff_t strides[4] = {sheet->linesize[0], sheet->linesize[1], sheet->linesize[2]};
     (void)av_image_fill_black(sheet->data, strides, sheet->format, sheet->color_range, sheet->width,
                               sheet->height);
@@ -215,7 +217,7 @@ static void stamp(struct cv_buffer *text, int64_t time_us)
                      (int)(ms / 1000 % 60), (int)(ms % 1000));
 }
 
-/* The cue of the newest tile, now that it is known how long it stands. */
+/* Writes the cue of the newest tile, whose end is known now. */
 static void write_cue(struct cv_sprites *sprites, int64_t end_us)
 {
     int place = (sprites->tiles - 1) % (COLUMNS * ROWS);
@@ -259,7 +261,7 @@ static int add_tile(struct cv_sprites *sprites, struct cv_error *error)
     sprites->tiles++;
     sprites->cue_us = sprites->next_us;
     if (sprites->tiles % TILES_MAX == 0) {
-        sprites->interval_us *= 2; /* longer than the header said */
+        sprites->interval_us *= 2; /* the video is longer than the header says */
     }
     sprites->next_us += sprites->interval_us;
     return sprites->tiles % (COLUMNS * ROWS) == 0 ? close_sheet(sprites, error) : 0;

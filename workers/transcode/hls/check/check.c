@@ -13,7 +13,7 @@ void cv_hls_media_deinit(struct cv_hls_media *media)
     *media = (struct cv_hls_media){0};
 }
 
-/* An attribute of a tag's line, quotes taken off; false: it has none. */
+/* Finds an attribute in a tag's line and removes its quotes; false if it is missing. */
 static bool find_attribute(const char *line, const char *attribute, char *value, size_t size)
 {
     size_t length = strlen(attribute);
@@ -43,7 +43,7 @@ static int add(struct cv_hls_media *media, const struct cv_hls_entry *entry, str
     return 0;
 }
 
-/* The text behind a tag, NULL when the line is another. */
+/* Returns the text after a tag; NULL if the line has another tag. */
 static const char *after(const char *line, const char *tag)
 {
     size_t length = strlen(tag);
@@ -72,7 +72,7 @@ static void read_tag(const char *line, struct cv_hls_media *media, struct cv_hls
     }
 }
 
-/* Segments in one object lie one behind the other, from its first byte on. */
+/* Segments in one object must follow each other without a gap, from its first byte on. */
 static void check_ranges(struct cv_hls_checker *checker, const char *name,
                          const struct cv_hls_media *media)
 {
@@ -80,7 +80,7 @@ static void check_ranges(struct cv_hls_checker *checker, const char *name,
         const struct cv_hls_entry *entry = &media->entries[i];
         const struct cv_hls_entry *before = i > 0 ? entry - 1 : NULL;
         bool follows = before && entry->size > 0 && strcmp(before->name, entry->name) == 0;
-        /* Unsigned, since a playlist may claim any number. */
+        /* Unsigned, because a playlist may contain any number. */
         uint64_t end = follows ? (uint64_t)before->offset + (uint64_t)before->size : 0;
         if ((uint64_t)entry->offset != end) {
             cv_hls_tell(checker, name, "names %s from byte %lld on, where no segment before ends",
@@ -130,10 +130,11 @@ static const double tolerance = 0.002; /* seconds; the file counts milliseconds 
 
 struct sheet {
     char name[CV_HLS_NAME_SIZE];
-    int width, height; /* 0: not there, or no WebP */
+    int width, height; /* 0: missing or not WebP */
 };
 
-/* The size in the frame header of a lossy WebP without transparency; false where there is none. */
+/* Reads the size from the frame header of a lossy WebP without transparency; false if there is
+ * none. */
 static bool webp_size(const uint8_t *data, size_t size, int *ret_width, int *ret_height)
 {
     enum { HEADER = 30, START = 23, SIDE_BITS = 0x3fff };
@@ -244,7 +245,7 @@ static const double rounding = 1e-4; /* durations in playlists are whole microse
 static const double frame_rate_slack = 0.01;
 
 struct variant {
-    char line[512]; /* its tag */
+    char line[512]; /* the variant's tag */
     struct cv_hls_rendition rendition;
 };
 
@@ -270,7 +271,7 @@ static int note(struct cv_hls_checker *checker, const char *key, struct cv_error
     return result;
 }
 
-/* The key of an object that is named; free() it. */
+/* Makes the key of an object and records it as named; free() it. */
 static int key_of(struct cv_hls_checker *checker, const char *prefix, const char *name,
                   char **ret_key, struct cv_error *error)
 {
@@ -408,13 +409,13 @@ struct index {
     char keys[VARIANTS_MAX][CV_HLS_NAME_SIZE]; /* playlists of key frames */
     size_t key_count;
     struct cv_hls_rendition sounds[SOUNDS_MAX];
-    char labels[SOUNDS_MAX][CV_HLS_NAME_SIZE]; /* their NAMEs */
+    char labels[SOUNDS_MAX][CV_HLS_NAME_SIZE]; /* NAME attributes of the tracks */
     size_t sound_count;
     int defaults;
     bool independent;
 };
 
-/* A track: of the group "sound", with a name of its own. */
+/* Reads a sound track, which must be in the group "sound" and have a unique name. */
 static void read_sound(struct cv_hls_checker *checker, const char *name, const char *line,
                        struct index *index)
 {
@@ -489,7 +490,7 @@ static int check_key_playlists(struct cv_hls_checker *checker, const struct inde
     return 0;
 }
 
-/* Every track, and in *most what a variant's line has to reckon with. */
+/* Checks every track; *most gets the figures that a variant's line must include. */
 static int check_sounds(struct cv_hls_checker *checker, struct index *index,
                         struct cv_hls_rendition *most, struct cv_error *error)
 {

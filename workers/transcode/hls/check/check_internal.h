@@ -1,4 +1,5 @@
-/* The parts of the check: playlists as data, packets of a segment, and who is told. Private to workers/transcode/hls/check. */
+/* The parts of the check: playlists as data, packets of a segment, and findings. Private to
+ * workers/transcode/hls/check. */
 #pragma once
 
 #include "workers/transcode/hls/check/check.h"
@@ -12,15 +13,15 @@ struct cv_hls_checker {
     void *opaque;
     char stream_prefix[96], thumbs_prefix[96];
     struct cv_hls_summary *summary;
-    char **named; /* keys that something names */
+    char **named; /* keys of all objects that are named somewhere */
     size_t named_count;
 };
 
 void cv_hls_tell(struct cv_hls_checker *checker, const char *where, const char *format, ...)
     CV_PRINTF(3, 4);
 
-/* An object as text or bytes in fresh memory, noted as named; a missing one is a finding, and *ret_data
- * is NULL. */
+/* Reads an object into new memory and records it as named. A missing object is a finding, and
+ * *ret_data is NULL. */
 CV_MUST_CHECK int cv_hls_get(struct cv_hls_checker *checker, const char *prefix, const char *name,
                              void **ret_data, size_t *ret_size, struct cv_error *error);
 
@@ -28,27 +29,27 @@ CV_MUST_CHECK int cv_hls_get(struct cv_hls_checker *checker, const char *prefix,
 
 struct cv_hls_entry {
     double duration;      /* seconds */
-    int64_t offset, size; /* of its byte range; size 0: the whole object */
+    int64_t offset, size; /* its byte range; size 0: the whole object */
     char name[CV_HLS_NAME_SIZE];
 };
 
 struct cv_hls_media {
     int target;
     bool ended, independent, key_frames_only;
-    char map[CV_HLS_NAME_SIZE]; /* what goes before every segment; "" in MPEG-TS */
+    char map[CV_HLS_NAME_SIZE]; /* the file needed before every segment; "" in MPEG-TS */
     struct cv_hls_entry *entries;
     size_t count;
 };
 
-/* The bytes of an entry that has a range, as cv_hls_get; a range that does not lie in its object is a finding, and
- * *ret_data is NULL. */
+/* Reads the byte range of an entry, like cv_hls_get. A range beyond the object's end is a finding,
+ * and *ret_data is NULL. */
 CV_MUST_CHECK int cv_hls_get_range(struct cv_hls_checker *checker, const struct cv_hls_entry *entry,
                                    void **ret_data, struct cv_error *error);
 
 void cv_hls_media_deinit(struct cv_hls_media *media);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_hls_media, cv_hls_media_deinit)
 
-/* Reads a media playlist; what cannot be understood is a finding. `text` is changed. */
+/* Reads a media playlist; lines that cannot be parsed are findings. `text` is changed. */
 CV_MUST_CHECK int cv_hls_read_media(struct cv_hls_checker *checker, const char *name, char *text,
                                     struct cv_hls_media *media, struct cv_error *error);
 
@@ -60,41 +61,41 @@ struct cv_hls_packet {
 };
 
 struct cv_hls_packets {
-    struct cv_hls_packet *packets; /* as they lie in the segment */
+    struct cv_hls_packet *packets; /* in the order of the segment */
     size_t count;
     int streams;
     bool is_video;
     int width, height;
-    char codec[64]; /* RFC 6381, from the bits; "" when there are no parameter sets */
+    char codec[64]; /* RFC 6381 name, from the bits; "" without parameter sets */
 };
 
 void cv_hls_packets_deinit(struct cv_hls_packets *packets);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_hls_packets, cv_hls_packets_deinit)
 
-/* What goes before every segment: the head of an MP4; none in MPEG-TS. */
+/* The data needed before every segment: the head of an MP4; empty for MPEG-TS. */
 struct cv_hls_map {
     void *data;
     size_t size;
 };
 
-/* Gives the packets of a segment the times that its fragments' tables say; false: the tables are broken,
- * or are of other packets. */
+/* Sets the packets' times to those in the tables of the segment's fragments; false if the tables
+ * are malformed or belong to other packets. */
 bool cv_hls_read_fragment_times(const struct cv_hls_map *map, const void *data, size_t size,
                                 struct cv_hls_packets *packets);
 
 /* ---- renditions ------------------------------------------------------------------------------ */
 
-/* What one media playlist was found to hold. */
+/* What was found in one media playlist. */
 struct cv_hls_rendition {
     char name[CV_HLS_NAME_SIZE]; /* its playlist */
     struct cv_hls_map map;
-    int64_t *times; /* of all packets, in the order of presentation; from 0 */
+    int64_t *times; /* times of all packets in presentation order; from 0 */
     size_t count;
     int64_t *keys;
     size_t key_count;
     double seconds, bits;
     double peak;        /* bits per second */
-    double most_frames; /* per second, of a segment of a second or more; else of all */
+    double most_frames; /* most frames per second of a segment of at least 1 s, or else of all */
     int target;
     int width, height;
     char codec[64];

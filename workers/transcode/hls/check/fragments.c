@@ -1,5 +1,5 @@
-/* The times in fragments of MP4 (ISO/IEC 14496-12 8.8), read from their tables. libavformat moves all
- * times of a stream by its largest negative composition offset, players do not. */
+/* Reads the times in fragments of MP4 from their tables (ISO/IEC 14496-12 8.8). libavformat shifts
+ * all times of a stream by its largest negative composition offset, but players do not. */
 #include "workers/transcode/hls/check/check_internal.h"
 
 #include <libavutil/intreadwrite.h>
@@ -8,7 +8,7 @@
 
 enum {
     BOX_HEAD = 8,
-    FULL_HEAD = 12, /* with version and flags */
+    FULL_HEAD = 12, /* size of a head with version and flags */
     TFHD_BASE_OFFSET = 0x1,
     TFHD_DESCRIPTION = 0x2,
     TFHD_DURATION = 0x8,
@@ -18,14 +18,14 @@ enum {
     TRUN_SIZE = 0x200,
     TRUN_FLAGS = 0x400,
     TRUN_COMPOSITION = 0x800,
-    TREX_DURATION_AT = 12, /* behind version and flags: the track and its description */
+    TREX_DURATION_AT = 12, /* after version and flags come the track and its description */
 };
 
 struct box {
-    const uint8_t *data, *end; /* with its head */
+    const uint8_t *data, *end; /* the box including its head */
 };
 
-/* The first box of a type between two places; false: none that is whole. */
+/* Finds the first box of a type between two positions; false if there is no complete one. */
 static bool find_box(const uint8_t *at, const uint8_t *end, const char *type, struct box *ret_box)
 {
     while (end - at >= BOX_HEAD) {
@@ -52,7 +52,7 @@ static bool holds(const struct box *box, size_t bytes)
     return (size_t)(box->end - box->data) >= bytes;
 }
 
-/* What the head says for all fragments: ticks a second, and how long a picture stands. */
+/* The head's values for all fragments: ticks per second, and the default duration of a picture. */
 struct track {
     uint32_t clock, duration;
 };
@@ -88,7 +88,7 @@ static void read_default_duration(const struct box *box, uint32_t *duration)
     }
 }
 
-/* The times of one run, in ticks of the check; false: the table is shorter than it says. */
+/* Reads the times of one run, in ticks of the check; false if the table is shorter than announced. */
 static bool read_run(const struct box *box, const struct track *track, uint32_t duration,
                      int64_t dts, struct cv_hls_packets *packets, size_t *index)
 {

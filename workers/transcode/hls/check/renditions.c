@@ -10,15 +10,15 @@
 enum {
     READ_BUFFER = 32 * 1024,
     NAL_SPS = 7,
-    MUX_OFFSET = 126000, /* MPEG-TS timestamps lie 1.4 s after the presentation's */
+    MUX_OFFSET = 126000, /* ticks; time stamps of MPEG-TS are 1.4 s later than the presentation's */
     BOX_HEAD = 8,
-    BRAND_FROM = 8, /* of a file type box: the brand, its version, other brands */
+    BRAND_FROM = 8, /* offset in a file type box: the brand, its version, other brands */
 };
 
-/* One or two stretches of memory, one behind the other. */
+/* One or two memory areas, read as if they were one. */
 struct bytes {
     const uint8_t *head, *data;
-    size_t head_size, size, position; /* size: of both */
+    size_t head_size, size, position; /* size: of both areas */
 };
 
 void cv_hls_packets_deinit(struct cv_hls_packets *packets)
@@ -56,7 +56,8 @@ static int64_t seek_bytes(void *opaque, int64_t offset, int whence)
     return offset;
 }
 
-/* Profile, constraints and level stand behind the type of the first sequence parameter set. */
+/* Names H.264 by profile, constraints and level, which follow the type of the first sequence
+ * parameter set. */
 static void name_codec(struct cv_hls_packets *packets, const uint8_t *data, size_t size)
 {
     for (size_t i = 0; packets->codec[0] == '\0' && i + 6 < size; i++) {
@@ -67,10 +68,11 @@ static void name_codec(struct cv_hls_packets *packets, const uint8_t *data, size
     }
 }
 
-/* A time beyond this (three thousand years) is none; differences of those within it do not overflow. */
+/* A time larger than this (three thousand years) is invalid; differences of smaller ones cannot
+ * overflow. */
 #define TICKS_MAX (INT64_C(1) << 53)
 
-/* The times of a packet as ticks from the presentation's start. */
+/* Converts a packet's time to ticks from the presentation's start. */
 static int64_t ticks_of(const AVFormatContext *format, int64_t time)
 {
     bool is_ts = (format->iformat->flags & AVFMT_TS_DISCONT) != 0;
@@ -92,8 +94,8 @@ static int add(struct cv_hls_packets *packets, const AVFormatContext *format,
     return 0;
 }
 
-/* Profile, compatibilities with the first one as the lowest bit, tier and level, and bytes of constraints but for the
- * zeros at their end. */
+/* Names HEVC by profile, compatibility flags with the first as the lowest bit, tier and level, and
+ * constraint bytes without the zeros at their end. */
 static void name_hevc(struct cv_hls_packets *packets, const uint8_t *record)
 {
     unsigned compatible = 0;
@@ -124,7 +126,7 @@ static void read_stream(const AVFormatContext *format, struct cv_hls_packets *pa
     packets->height = codec->height;
     if (codec->codec_id == AV_CODEC_ID_H264 && codec->extradata_size > 3 &&
         codec->extradata[0] == 1) {
-        /* An MP4's decoder configuration: version, profile, constraints, level. */
+        /* The decoder configuration of an MP4 has version, profile, constraints, level. */
         (void)snprintf(packets->codec, sizeof(packets->codec), "avc1.%02X%02X%02X",
                        codec->extradata[1], codec->extradata[2], codec->extradata[3]);
     }
@@ -174,8 +176,8 @@ static bool has_brand(const uint8_t *box, size_t size, const char *brand)
     return false;
 }
 
-/* Whether the head is one of CMAF, and whether a segment is a run of fragments: the first box that
- * is not as it should be, or NULL. */
+/* Checks that the head is CMAF, and that a segment is a sequence of fragments. Returns the first
+ * wrong box, or NULL. */
 static const char *check_boxes(const void *data, size_t size, bool is_head)
 {
     const uint8_t *box = data, *end = box + size;
@@ -202,8 +204,8 @@ static const char *check_boxes(const void *data, size_t size, bool is_head)
     return box != end || expects_data || (is_head && !has_moov) ? "ends within a fragment" : NULL;
 }
 
-/* Takes MPEG-TS apart, or a segment of an MP4; times are counted from the presentation's start. What
- * cannot be taken apart is not a failure, but leaves fewer packets. */
+/* Parses MPEG-TS, or a segment of an MP4; times count from the presentation's start. Data that
+ * cannot be parsed is not a failure, but gives fewer packets. */
 static int read_packets(const struct cv_hls_map *map, const void *data, size_t size,
                         struct cv_hls_packets *ret_packets, struct cv_error *error)
 {
@@ -233,7 +235,7 @@ static int read_packets(const struct cv_hls_map *map, const void *data, size_t s
     }
     if (result == 0 && map->data && packets.is_video &&
         !cv_hls_read_fragment_times(map, data, size, &packets)) {
-        packets.count = 0; /* what has no times is none */
+        packets.count = 0; /* without times the packets cannot be checked */
     }
     if (result == 0) {
         *ret_packets = packets;
@@ -245,11 +247,11 @@ static int read_packets(const struct cv_hls_map *map, const void *data, size_t s
 /* ---- renditions ------------------------------------------------------------------------------ */
 
 enum {
-    TOLERANCE = 90,         /* ticks: 1 ms, of which EXTINF's digits take little */
+    TOLERANCE = 90,         /* ticks: 1 ms; rounding in EXTINF takes little of it */
     SOUND_PACKET = 1920,    /* 1,024 samples */
-    SOUND_END = 2 * 1920,   /* the last packet is filled up with silence */
-    KEY_TICKS = 10 * 90000, /* the distance of key frames of a source that was copied … */
-    KEY_LATE = 50000,       /* … and how late one may come when no picture is there */
+    SOUND_END = 2 * 1920,   /* the last packet is padded with silence */
+    KEY_TICKS = 10 * 90000, /* the largest distance of key frames in a copied source … */
+    KEY_LATE = 50000,       /* … and how late one may be if there is no picture earlier */
 };
 
 void cv_hls_rendition_deinit(struct cv_hls_rendition *rendition)
@@ -268,7 +270,8 @@ static int ascending(const void *one, const void *other)
 
 /* ---- one segment ----------------------------------------------------------------------------- */
 
-/* Where a segment begins and what has to hold at its edges; ticks from the presentation's start. */
+/* Checks where a segment begins, and the conditions at its edges; ticks from the presentation's
+ * start. */
 static void check_edges(struct cv_hls_checker *checker, const struct cv_hls_entry *entry,
                         bool is_video, const struct cv_hls_packets *packets, double start)
 {
@@ -357,7 +360,7 @@ static int check_segment(struct cv_hls_checker *checker, const struct cv_hls_ent
 
 /* ---- one rendition --------------------------------------------------------------------------- */
 
-/* The highest rate of a run of segments that lasts between half and one and a half targets. */
+/* The highest rate of any run of segments that lasts 0.5 to 1.5 target durations. */
 static double peak_rate(const struct cv_hls_media *media, const double *bits)
 {
     double peak = 0;
@@ -481,7 +484,9 @@ static int check_range(struct cv_hls_checker *checker, const struct cv_hls_entry
                        const char *name, const struct cv_hls_rendition *rendition, int64_t key,
                        struct cv_error *error)
 {
-    enum { RANGE_MAX = 64 << 20 }; /* a key frame of any picture that is let in */
+    enum {
+        RANGE_MAX = 64 << 20
+    }; /* bytes; enough for a key frame of the largest allowed picture */
     if (entry->size > RANGE_MAX) {
         cv_hls_tell(checker, name, "an entry for %s without a usable range", entry->name);
         return 0;
