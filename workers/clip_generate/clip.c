@@ -8,14 +8,15 @@
 
 enum { US_PER_MS = 1000 };
 
-/* How much of the work is done when the clip is cut, and only has to be stored. */
+/* The part of the work that is done when the clip is cut and must only be stored. */
 #define CUT_SHARE 0.95
 
-/* What became of a request. */
+/* The outcome of a request. */
 struct outcome {
     struct cut_report report;
     int64_t copied, bytes_read;
-    char reason[CV_CUT_REASON_SIZE]; /* why everything was encoded; "" when that was asked for */
+    char
+        reason[CV_CUT_REASON_SIZE]; /* why everything was encoded; "" if the request asked for it */
 };
 
 static int fail_beyond_end(const struct clip_request *request, int64_t end_us,
@@ -261,7 +262,7 @@ int clip_run(struct cv_stage_context *context, const json_t *payload, json_t **r
                                       : make_clip(context, &request, ret_result, error);
 }
 
-/* A clip lives in the object store alone; its path is in the job's result. */
+/* Nothing is written: a clip is only an object in the store, and its path is in the job's result. */
 int clip_commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
                 struct cv_error *error)
 {

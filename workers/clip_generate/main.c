@@ -1,6 +1,6 @@
 #include "workers/clip_generate/clip.h"
 
-/* As for transcoding: a decoder and an encoder of the largest pictures that are let in. */
+/* As for transcoding: for a decoder and an encoder of the largest allowed pictures. */
 #define MEMORY_BYTES (INT64_C(6) << 30)
 
 int main(int argc, char **argv)

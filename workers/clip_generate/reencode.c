@@ -4,10 +4,10 @@
 
 struct cut {
     struct cv_decoder *decoder;
-    struct cv_media_info source; /* as the output sees it: cropped, muted */
+    struct cv_media_info source; /* the source as the output gets it: cropped, muted */
     struct cv_output *output;
     const struct cut_params *params;
-    AVFrame *standing; /* the newest picture before the range, else the first behind its start */
+    AVFrame *standing; /* the newest picture before the range, or else the first after its start */
     int64_t end_of_frames_us, end_of_sound_us;
     int64_t first_us, last_us;
     int64_t written;
@@ -46,7 +46,7 @@ static int write_frame(struct cut *cut, const struct cv_video_frame *frame, stru
     return write_picture(cut, frame, error);
 }
 
-/* The picture from before the range, shown from its start until `until_us`. */
+/* Writes the picture from before the range, shown from the range's start until `until_us`. */
 static int write_standing(struct cut *cut, int64_t until_us, struct cv_error *error)
 {
     struct cv_video_frame frame = {
@@ -75,7 +75,7 @@ static int take_frame(struct cut *cut, const struct cv_video_frame *frame, struc
     int result = 0;
     int64_t until_us = frame->pts_us < range->end_us ? frame->pts_us : range->end_us;
     if (cut->written == 0 && !cut->standing) {
-        result = stand(cut, frame, error); /* the pictures start later than the sound */
+        result = stand(cut, frame, error); /* the pictures start after the sound */
     }
     if (result == 0 && cut->written == 0 && until_us - range->start_us >= CUT_STANDING_US) {
         result = write_standing(cut, until_us, error);
@@ -105,7 +105,7 @@ static int take_sound(struct cut *cut, const struct cv_sound *sound, struct cv_e
     return cut->end_of_sound_us > range->start_us ? cv_output_sound(cut->output, sound, error) : 0;
 }
 
-/* Until both frames and sound have passed the end of the range, or the source ends. */
+/* Copies until both frames and sound have passed the end of the range, or the source ends. */
 static int copy_range(struct cut *cut, bool *ret_ended, struct cv_error *error)
 {
     while (!cut->frames_done || !cut->sound_done) {
@@ -132,8 +132,9 @@ static int copy_range(struct cut *cut, bool *ret_ended, struct cv_error *error)
 }
 
 enum {
-    GIF_SIDE_MAX = 640, /* each picture is kept nearly whole: larger ones are for videos */
-    GIF_RATE_MAX = 25,  /* pictures a second; browsers slow down what is faster than 50 */
+    GIF_SIDE_MAX =
+        640, /* pixels; a GIF keeps nearly whole pictures, so larger ones should be videos */
+    GIF_RATE_MAX = 25, /* pictures per second; browsers slow down more than 50 */
 };
 
 static int open_output(struct cut *cut, struct cv_error *error)

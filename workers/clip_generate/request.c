@@ -6,9 +6,9 @@
 #include <string.h>
 
 enum {
-    TIME_MAX_MS = INT32_MAX,        /* what the segments' columns hold: 24 days */
+    TIME_MAX_MS = INT32_MAX,        /* range of the segments' columns: 24 days */
     LENGTH_MAX_MS = 60 * 60 * 1000, /* a clip, not a copy */
-    GIF_MAX_MS = 60 * 1000,         /* a minute has tens of megabytes already */
+    GIF_MAX_MS = 60 * 1000,         /* a minute of GIF has tens of megabytes */
     PADDING_MS = 2000,
     PADDING_MAX_MS = 60 * 1000,
     HEIGHT_MIN = 16, /* one block of the encoder */
@@ -31,14 +31,14 @@ void clip_request_deinit(struct clip_request *request)
     request->key = NULL;
 }
 
-/* NULL when the member is missing or null. */
+/* Returns a member; NULL if it is missing or null. */
 static const json_t *member(const json_t *payload, const char *key)
 {
     const json_t *value = json_object_get(payload, key);
     return json_is_null(value) ? NULL : value;
 }
 
-/* One of `words`, or the first when the payload says nothing. */
+/* Reads one of `words`; the first if the member is missing. */
 static int read_word(const json_t *payload, const char *key, const char *const *words, size_t count,
                      size_t *ret_index, struct cv_error *error)
 {
@@ -134,7 +134,7 @@ static int check_range(const struct clip_request *request, struct cv_error *erro
     return 0;
 }
 
-/* A picture of one moment has no end and no padding, and a payload may leave them out. */
+/* A still picture has no end and no padding, so its payload may leave them out. */
 static int read_range(const json_t *payload, struct clip_request *request, struct cv_error *error)
 {
     CV_TRY(cv_payload_int(payload, "t_start", 0, TIME_MAX_MS, &request->t_start_ms, error));

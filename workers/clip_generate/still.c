@@ -4,7 +4,7 @@
 
 enum {
     QUALITY = 92,         /* text stays readable when it is enlarged */
-    SIDE_MAX_JPEG = 16384 /* of what is decoded at all */
+    SIDE_MAX_JPEG = 16384 /* pixels; the largest side that is decoded */
 };
 
 static int make_jpeg(const struct cv_decoder *decoder, const struct clip_request *request,

@@ -67,8 +67,8 @@ static int check_sets(struct cv_cut_state *cut)
     return 0;
 }
 
-/* The encoder's parameter sets stand beside the source's under names of their own, so that one
- * sample description ("avc1") holds for copied and encoded pictures. */
+/* Adds the encoder's parameter sets to the source's under free identifiers, so that one sample
+ * description ("avc1") serves copied and encoded pictures. */
 static int join_sets(struct cv_cut_state *cut, struct cv_error *error)
 {
     cut->encoding.set_id = cv_h264_sets_free_id(&cut->sets);
@@ -92,7 +92,7 @@ static int join_sets(struct cv_cut_state *cut, struct cv_error *error)
     return 0;
 }
 
-/* Looks at the stream, and chooses what its encoded pictures are to be like. */
+/* Examines the stream and chooses the parameters of the encoded pictures. */
 static int prepare(struct cv_cut_state *cut, struct cv_error *error)
 {
     cut->encoding = (struct cv_cut_encoding){
@@ -111,17 +111,17 @@ static int prepare(struct cv_cut_state *cut, struct cv_error *error)
 /* ---- the cut --------------------------------------------------------------------------------- */
 
 enum {
-    REORDER_MAX = 16,               /* H.264's own bound on pictures that wait for their turn */
-    PREROLL_US = 500 * 1000,        /* sound decoders need the packet before; interleaving */
-    STEP_US = 4 * 1000 * 1000,      /* first step back where an index points too late */
-    STEP_MAX_US = 64 * 1000 * 1000, /* key frames further apart than that: no use in copying */
-    SOUND_LEAD_US = 1000 * 1000,    /* of sound before the range that is decoded */
-    SOUND_BEYOND_US = 1000 * 1000,  /* sound this much longer than the pictures is worth keeping */
-    GROUP_PICTURES = 36000,         /* ten minutes at 60 a second */
-    SHORTEST_CLAIM_US = 2 * 1000,   /* a shorter last picture is a container's tick */
+    REORDER_MAX = 16,               /* H.264's limit of reordered pictures */
+    PREROLL_US = 500 * 1000,        /* sound decoders need the packet before */
+    STEP_US = 4 * 1000 * 1000,      /* first step back if the index points too late */
+    STEP_MAX_US = 64 * 1000 * 1000, /* if key frames are further apart, copying gains nothing */
+    SOUND_LEAD_US = 1000 * 1000,    /* sound that is decoded before the range */
+    SOUND_BEYOND_US = 1000 * 1000,  /* sound is kept if it exceeds the pictures by this */
+    GROUP_PICTURES = 36000,         /* ten minutes at 60 pictures per second */
+    SHORTEST_CLAIM_US = 2 * 1000,   /* a shorter last duration is a container's tick */
 };
 
-#define GROUP_BYTES (INT64_C(256) << 20) /* a minute of the highest rates that phones record */
+#define GROUP_BYTES (INT64_C(256) << 20) /* a minute at the highest rates of phones */
 
 /* Outcomes besides CV_CUT_DONE and CV_CUT_REFUSED. */
 enum { LANDED_LATE = CV_CUT_TOO_DEEP + 1 };
@@ -153,7 +153,7 @@ CV_DEFINE_CLEANUP_ADDRESS(struct cv_cut_state, cut_deinit)
 static int pictures_end(struct cv_cut_state *cut, struct cv_error *error)
 {
     cut->pictures_done = true;
-    cut->input->video->discard = AVDISCARD_ALL; /* not even read */
+    cut->input->video->discard = AVDISCARD_ALL; /* pictures are not even read */
     return cv_cut_take_group(cut, error);
 }
 
@@ -192,7 +192,7 @@ static int take_picture(struct cv_cut_state *cut, struct cv_error *error)
     enum cv_h264_picture kind = cv_h264_look(&cut->sets, packet);
     if (cut->group.count == 0 && kind != CV_H264_PICTURE_IDR) {
         bool passed = time_us >= cut->params->start_us;
-        return passed ? LANDED_LATE : 0; /* behind a seek: what the next key frame does not need */
+        return passed ? LANDED_LATE : 0; /* after a seek: not needed by the next key frame */
     }
     if (kind == CV_H264_PICTURE_BROKEN || kind == CV_H264_PICTURE_CHANGED) {
         return cv_cut_refuse(cut->reason, kind == CV_H264_PICTURE_BROKEN
@@ -244,7 +244,7 @@ static int read_range(struct cv_cut_state *cut, struct cv_error *error)
     return 0;
 }
 
-/* Forgets what was read of the input, and starts at a key frame before `target_us`. */
+/* Discards what was read of the input, and starts at a key frame before `target_us`. */
 static int start_reading(struct cv_cut_state *cut, int64_t target_us, struct cv_error *error)
 {
     cut->input->video->discard = AVDISCARD_DEFAULT;
@@ -255,7 +255,7 @@ static int start_reading(struct cv_cut_state *cut, int64_t target_us, struct cv_
     cv_cut_sound_free(cut->sound);
     cut->sound = NULL;
     if (cut->params->sound && cut->input->audio) {
-        struct cv_error ignored; /* sound that cannot be decoded is left out */
+        struct cv_error ignored; /* sound that cannot be decoded is dropped */
         if (cv_cut_sound_new(cut->input, &cut->sound, &ignored) == 0) {
             cut->input->audio->discard = AVDISCARD_DEFAULT;
             cut->sound_done = false;
@@ -351,7 +351,7 @@ static void report_on(const struct cv_cut_state *cut, int64_t end_us, struct cv_
     };
 }
 
-/* One attempt, with room for `depth` reordered pictures. */
+/* Makes one attempt, with room for `depth` reordered pictures. */
 static int attempt(struct cv_input *input, const struct cv_cut_params *params, int depth,
                    struct cv_cut_report *ret_report, struct cv_error *error)
 {

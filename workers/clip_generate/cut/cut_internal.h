@@ -1,7 +1,5 @@
-/* The parts of a cut without encoding, and its state. Private to cut.
- *
- * Functions here may answer CV_CUT_REFUSED: what was found cannot be cut this way; `reason` says
- * why. */
+/* The parts of a cut without encoding, and its state. Private to cut. Functions may return
+ * CV_CUT_REFUSED if the source cannot be cut this way; `reason` says why. */
 #pragma once
 
 #include "common/media/media.h"
@@ -9,7 +7,8 @@
 #include "workers/clip_generate/cut/cut.h"
 #include "workers/clip_generate/cut/group.h"
 
-/* Of cv_cut_file_pictures and _finish: `depth` is too small for the order of the pictures. */
+/* An outcome of cv_cut_file_pictures and cv_cut_file_finish: `depth` is too small for the order of
+ * the pictures. */
 enum { CV_CUT_TOO_DEEP = CV_CUT_REFUSED + 1 };
 
 /* Writes a reason and returns CV_CUT_REFUSED. */
@@ -20,19 +19,19 @@ CV_MUST_CHECK int cv_cut_refuse(char reason[CV_CUT_REASON_SIZE], const char *for
 
 struct cv_cut_encoding {
     const struct cv_input *input;
-    AVRational clock;   /* of the pictures that come out */
+    AVRational clock;   /* time base of the clip's pictures */
     int64_t origin_pts; /* the clip's time 0 in the source's time base */
     int profile;        /* H.264 profile_idc of the source */
-    int set_id;         /* of the parameter sets, free in the source */
+    int set_id;         /* identifier of the encoder's parameter sets, unused in the source */
     int threads;
     char *reason; /* CV_CUT_REASON_SIZE */
 };
 
-/* Opens an encoder whose pictures may stand beside the source's; avcodec_free_context it. */
+/* Opens an encoder whose pictures can be mixed with the source's; avcodec_free_context it. */
 CV_MUST_CHECK int cv_cut_encoder_open(const struct cv_cut_encoding *encoding,
                                       AVCodecContext **ret_encoder, struct cv_error *error);
 
-/* Pictures that were encoded, and what they show, to compare with. */
+/* Encoded pictures, and decoded ones to compare them with. */
 struct cv_cut_piece {
     struct cv_packet_queue packets;
     AVFrame *first, *last; /* as decoded from the source */
@@ -40,8 +39,8 @@ struct cv_cut_piece {
 void cv_cut_piece_deinit(struct cv_cut_piece *piece);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_cut_piece, cv_cut_piece_deinit)
 
-/* Decodes a group and encodes those of its pictures that show within [from_us, to_us). The
- * parameter sets must come out as those of `sets`. */
+/* Decodes a group and encodes those of its pictures that are shown within [from_us, to_us). The
+ * encoder must produce the parameter sets in `sets`. */
 CV_MUST_CHECK int cv_cut_encode(const struct cv_cut_encoding *encoding,
                                 const struct cv_h264_sets *sets, const struct cv_cut_group *group,
                                 int64_t from_us, int64_t to_us, struct cv_cut_piece *piece,
@@ -53,12 +52,12 @@ struct cv_cut_file;
 
 struct cv_cut_file_params {
     const char *path;
-    const AVStream *source; /* its size, colours, aspect and display matrix are taken over */
+    const AVStream *source; /* size, colours, aspect and display matrix are copied from it */
     const struct cv_h264_sets *sets;
     const AVCodecContext *sound; /* NULL: silent */
     AVRational clock;
-    int depth;    /* pictures that may stand before one that shows earlier */
-    int64_t step; /* a picture's usual distance in ticks */
+    int depth;    /* how many pictures may precede one that is shown earlier */
+    int64_t step; /* usual distance of pictures, ticks */
     char *reason; /* CV_CUT_REASON_SIZE */
 };
 CV_MUST_CHECK int cv_cut_file_open(const struct cv_cut_file_params *params,
@@ -66,48 +65,48 @@ CV_MUST_CHECK int cv_cut_file_open(const struct cv_cut_file_params *params,
 void cv_cut_file_close(struct cv_cut_file *file);
 CV_DEFINE_CLEANUP(struct cv_cut_file *, cv_cut_file_close)
 
-/* Writes pictures in decoding order with presentation times in ticks; all of them show after those
- * of earlier calls. Empties the queue. */
+/* Writes pictures in decoding order with presentation times in ticks; all of them must be shown
+ * after those of earlier calls. Empties the queue. */
 CV_MUST_CHECK int cv_cut_file_pictures(struct cv_cut_file *file, struct cv_packet_queue *pictures,
                                        struct cv_error *error);
 
-/* The last picture stands until `end` ticks. Completes the file. */
+/* Completes the file; the last picture is shown until `end` ticks. */
 CV_MUST_CHECK int cv_cut_file_finish(struct cv_cut_file *file, int64_t end, struct cv_error *error);
 
-/* Presentation times of all pictures so far, growing. Borrowed. */
+/* Presentation times of all pictures so far, increasing. Borrowed. */
 const int64_t *cv_cut_file_times(const struct cv_cut_file *file, size_t *ret_count);
 
-/* Where the last but one of the groups written starts, which is a key frame. */
+/* The start of the last but one group written, which is a key frame. */
 size_t cv_cut_file_tail(const struct cv_cut_file *file);
 
 /* ---- sound ----------------------------------------------------------------------------------- */
 
 struct cv_cut_sound;
 
-/* Decodes the input's sound. Packets wait until cv_cut_sound_start. */
+/* Creates a decoder of the input's sound. Packets are queued until cv_cut_sound_start. */
 CV_MUST_CHECK int cv_cut_sound_new(const struct cv_input *input, struct cv_cut_sound **ret_sound,
                                    struct cv_error *error);
 void cv_cut_sound_free(struct cv_cut_sound *sound);
 CV_DEFINE_CLEANUP(struct cv_cut_sound *, cv_cut_sound_free)
 
-/* Makes the encoder; sample 0 lies at `origin_us`. */
+/* Creates the encoder; sample 0 has the time `origin_us`. */
 CV_MUST_CHECK int cv_cut_sound_start(struct cv_cut_sound *sound, int64_t origin_us,
                                      struct cv_error *error);
 const AVCodecContext *cv_cut_sound_codec(const struct cv_cut_sound *sound);
 
-/* From here on sound goes into the file. */
+/* From now on sound is written to the file. */
 CV_MUST_CHECK int cv_cut_sound_connect(struct cv_cut_sound *sound, struct cv_cut_file *file,
                                        struct cv_error *error);
 
-/* Takes the packet's data. */
+/* Adds a packet; takes its data over. */
 CV_MUST_CHECK int cv_cut_sound_packet(struct cv_cut_sound *sound, AVPacket *packet,
                                       struct cv_error *error);
 
-/* No more packets come. Ends at cv_cut_sound_end_us at the latest known. */
+/* Decodes what is left; no more packets follow. The sound then ends at cv_cut_sound_end_us. */
 CV_MUST_CHECK int cv_cut_sound_drain(struct cv_cut_sound *sound, struct cv_error *error);
 int64_t cv_cut_sound_end_us(const struct cv_cut_sound *sound);
 
-/* Cuts or fills up to `end_us` exactly, and writes the rest. */
+/* Ends the sound at exactly `end_us`, by dropping samples or adding silence, and writes the rest. */
 CV_MUST_CHECK int cv_cut_sound_finish(struct cv_cut_sound *sound, int64_t end_us,
                                       struct cv_error *error);
 
@@ -115,21 +114,22 @@ CV_MUST_CHECK int cv_cut_sound_finish(struct cv_cut_sound *sound, int64_t end_us
 
 struct cv_cut_check {
     const char *path;
-    const int64_t *times; /* of every picture in ticks, growing */
+    const int64_t *times; /* times of all pictures in ticks, increasing */
     size_t count;
-    size_t tail; /* of the pictures, from where on they are decoded in any case */
+    size_t tail; /* index of the picture from which on all are decoded */
     AVRational clock;
     int64_t end;                 /* ticks */
-    const AVFrame *first, *last; /* what the first and last picture show; NULL: copied ones */
+    const AVFrame *first, *last; /* expected content of both ends; NULL: copies */
     bool sound;
     int threads;
     struct cv_cancel *cancel;
     char *reason; /* CV_CUT_REASON_SIZE */
 };
 
-/* Reads a clip and decodes it: as many pictures as planned, at their times, none damaged, the first
- * and the last showing what they should, decoding times growing, sound as long as the pictures. Of a
- * long clip the middle is read, but not decoded: it is the source's own, between two key frames. */
+/* Reads a clip and decodes it. It must have as many pictures as planned, at their times, none
+ * damaged, the first and the last with the expected content, increasing decoding times, and sound
+ * as long as the pictures. The middle of a long clip is read but not decoded: it is a copy of the
+ * source between two key frames. */
 CV_MUST_CHECK int cv_cut_check(const struct cv_cut_check *check, struct cv_error *error);
 
 /* ---- the cut --------------------------------------------------------------------------------- */
@@ -138,30 +138,30 @@ struct cv_cut_state {
     const struct cv_cut_params *params;
     struct cv_input *input;
     struct cv_h264_sets sets; /* of the source */
-    struct cv_h264_sets all;  /* and of the encoder */
+    struct cv_h264_sets all;  /* of the source and the encoder */
     struct cv_cut_encoding encoding;
     int depth;
     struct cv_cut_group group;
     struct cv_cut_file *file;
     struct cv_cut_sound *sound;
     AVPacket *packet;
-    AVFrame *first, *last; /* what was encoded at the ends; NULL: copied */
+    AVFrame *first, *last; /* the encoded first and last picture; NULL: copied */
     int64_t target_us;     /* where reading started */
-    int64_t group_end_us;  /* where the newest group ends that was taken */
+    int64_t group_end_us;  /* end of the newest group that was taken */
     int64_t first_us, last_us, after_us;
     int64_t last_duration_us;
     int64_t copied, encoded;
-    int beyond; /* pictures seen in this group that show after the range */
+    int beyond; /* pictures of this group so far that are shown after the range */
     bool pictures_done, sound_done, ended;
     char reason[CV_CUT_REASON_SIZE];
 };
 
-/* Takes the group that was read: leaves it out, copies it, encodes what lies in the range of it, or
- * copies its front and encodes the few pictures that were reordered over the end. */
+/* Processes the group that was read: skips it, copies it, encodes its part within the range, or
+ * copies its beginning and encodes the few pictures that are reordered across the end. */
 CV_MUST_CHECK int cv_cut_take_group(struct cv_cut_state *cut, struct cv_error *error);
 
 /* The usual distance of pictures. */
 int64_t cv_cut_step_us(const struct cv_cut_state *cut);
 
-/* A presentation time in ticks from the clip's start. */
+/* Converts a presentation time to ticks from the clip's start. */
 int64_t cv_cut_ticks(const struct cv_cut_state *cut, int64_t time_us);

@@ -10,8 +10,8 @@ enum {
     PROFILE_MAIN = 77,
 };
 
-/* Pieces are short and stand beside pictures of the original: they are given more bits than a whole
- * encode, so that no seam shows. */
+/* Encoded pieces are short and are seen next to original pictures, so they get more bits than a
+ * whole encode and no seam is visible. */
 static const char *const preset = "veryfast";
 static const char *const rate_factor = "18";
 
@@ -124,7 +124,7 @@ static int open_work(struct work *work, struct cv_error *error)
     return same ? 0 : cv_cut_refuse(encoding->reason, "the encoder's parameter sets change");
 }
 
-/* What the encoder has ready, in the form of MP4. */
+/* Takes the encoder's packets, converted to MP4's form. */
 static int collect(struct work *work, struct cv_error *error)
 {
     static const struct cv_h264_sets start_codes = {.length_size = 0};
@@ -180,7 +180,7 @@ static int encode_frame(struct work *work, struct cv_error *error)
     return collect(work, error);
 }
 
-/* NULL: the end of the group. */
+/* Decodes a packet; NULL: the end of the group. */
 static int decode(struct work *work, const AVPacket *packet, struct cv_error *error)
 {
     int result = avcodec_send_packet(work->decoder, packet);

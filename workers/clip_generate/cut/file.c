@@ -10,10 +10,10 @@ struct cv_cut_file {
     AVRational clock;
     int depth;
     int64_t step;
-    int64_t *times; /* of all pictures, growing */
+    int64_t *times; /* times of all pictures, increasing */
     size_t count, capacity, written;
-    size_t groups[2];            /* where the two newest groups start */
-    struct cv_packet_queue held; /* the newest group, until it is known what follows it */
+    size_t groups[2];            /* starts of the two newest groups */
+    struct cv_packet_queue held; /* the newest group, until the time after it is known */
     char *reason;
 };
 
@@ -149,8 +149,9 @@ static int64_t duration_of(const struct cv_cut_file *file, int64_t time, int64_t
     return next > time ? next - time : 1;
 }
 
-/* Decoding times are the presentation times themselves, `depth` pictures late: they grow, and no
- * picture is to be shown before it is decoded, for any order and any rate. */
+/* Writes the held pictures. Their decoding times are the sorted presentation times, shifted by
+ * `depth` pictures. So they increase, and no picture is shown before it is decoded, in any order
+ * and at any rate. */
 static int write_held(struct cv_cut_file *file, int64_t end, struct cv_error *error)
 {
     while (file->held.count > 0) {
@@ -281,7 +282,7 @@ int64_t cv_cut_sound_end_us(const struct cv_cut_sound *sound)
     return cv_sound_encoder_end_us(sound->encoder);
 }
 
-/* Moves what the encoder has ready into the file. */
+/* Writes the packets that the encoder has ready. */
 static int pump(void *opaque, struct cv_error *error)
 {
     struct cv_cut_sound *sound = opaque;
@@ -322,7 +323,7 @@ static int encode(struct cv_cut_sound *sound, struct cv_error *error)
     return pump(sound, error);
 }
 
-/* Sound that cannot be decoded is left out, as everywhere. NULL: the end. */
+/* Decodes a packet; NULL: the end. Sound that cannot be decoded is dropped. */
 static int decode(struct cv_cut_sound *sound, const AVPacket *packet, struct cv_error *error)
 {
     int result = avcodec_send_packet(sound->decoder, packet);

@@ -41,7 +41,7 @@ int cv_cut_group_push(struct cv_cut_group *group, AVPacket *packet, int64_t time
 
 size_t cv_cut_group_prefix(const struct cv_cut_group *group, int64_t end_us)
 {
-    int64_t dropped_us = INT64_MAX; /* the earliest of what would be dropped */
+    int64_t dropped_us = INT64_MAX; /* the earliest time among the pictures that would be dropped */
     size_t kept = group->count;
     while (kept > 0 && (group->pictures[kept - 1].latest_us >= end_us ||
                         group->pictures[kept - 1].latest_us >= dropped_us)) {
@@ -54,7 +54,7 @@ size_t cv_cut_group_prefix(const struct cv_cut_group *group, int64_t end_us)
 
 /* ---- what becomes of a group ----------------------------------------------------------------- */
 
-enum { NOMINAL_US = 40 * 1000 }; /* of a picture in a source that does not say */
+enum { NOMINAL_US = 40 * 1000 }; /* duration of a picture if the source does not say */
 
 int64_t cv_cut_step_us(const struct cv_cut_state *cut)
 {
@@ -96,7 +96,7 @@ static int open_clip(struct cv_cut_state *cut, int64_t origin_pts, struct cv_err
     return !cut->sound ? 0 : cv_cut_sound_connect(cut->sound, cut->file, error);
 }
 
-/* Notes what a picture of the range means for the clip's end. */
+/* Updates the clip's end for a picture of the range. */
 static void note_shown(struct cv_cut_state *cut, const struct cv_cut_picture *picture)
 {
     if (picture->time_us > cut->last_us) {
@@ -107,7 +107,7 @@ static void note_shown(struct cv_cut_state *cut, const struct cv_cut_picture *pi
     }
 }
 
-/* The first `count` pictures of the group as they are. */
+/* Copies the first `count` pictures of the group. */
 static int copy_pictures(struct cv_cut_state *cut, size_t count, struct cv_error *error)
 {
     cv_auto(cv_packet_queue_deinit) struct cv_packet_queue queue = {0};
@@ -154,7 +154,8 @@ static int encode_pictures(struct cv_cut_state *cut, int64_t from_us, int64_t to
 
 /* ---- groups of pictures ---------------------------------------------------------------------- */
 
-/* Nothing of a group shows before its key frame, or before the end of the group in front. */
+/* Checks that no picture of a group is shown before its key frame, or before the end of the
+ * previous group. */
 static int check_group(struct cv_cut_state *cut)
 {
     const struct cv_cut_group *group = &cut->group;
@@ -171,7 +172,7 @@ static int check_group(struct cv_cut_state *cut)
     return 0;
 }
 
-/* What of the group lies within the range, and which of it is the earliest. */
+/* Counts the pictures of the group within the range, and finds the earliest one. */
 static size_t count_inside(const struct cv_cut_state *cut, int64_t *ret_first_pts)
 {
     size_t count = 0;

@@ -5,9 +5,9 @@
 
 enum {
     GRID = 4,         /* every fourth pixel of every fourth row is compared */
-    DIFFERENCE = 8,   /* mean of 256 levels; encoding at the ends stays below 3 */
-    OFFSET_US = 1000, /* between the ends of sound and picture */
-    EDGE = 3600,      /* pictures at either end that are decoded: a minute at 60 a second */
+    DIFFERENCE = 8,   /* mean difference, of 256 levels; encoding at the ends stays below 3 */
+    OFFSET_US = 1000, /* allowed between the ends of sound and pictures */
+    EDGE = 3600,      /* pictures decoded at either end: a minute at 60 per second */
 };
 
 /* ---- pictures -------------------------------------------------------------------------------- */
@@ -20,7 +20,7 @@ struct view {
     AVFrame *frame;
     int64_t last_dts;
     size_t packets, frames;
-    bool passes; /* over the middle, which is not decoded */
+    bool passes; /* now in the middle, which is not decoded */
 };
 
 static void view_deinit(struct view *view)
@@ -49,7 +49,7 @@ static int open_view(struct view *view, const struct cv_byte_source *source, str
     return result < 0 ? cv_fail_av(error, result, CV_ERROR_DECODE, "cannot open the decoder") : 0;
 }
 
-/* Mean difference of the brightness of two pictures; huge when they are of different kinds. */
+/* The mean difference of two pictures' brightness; huge if size or format differ. */
 static double difference(const AVFrame *one, const AVFrame *other)
 {
     if (one->width != other->width || one->height != other->height ||
@@ -89,7 +89,7 @@ static int look_at_frame(struct view *view, struct cv_error *error)
     return 0;
 }
 
-/* NULL: the end. */
+/* Decodes a packet; NULL: the end. */
 static int decode(struct view *view, const AVPacket *packet, struct cv_error *error)
 {
     int result = avcodec_send_packet(view->decoder, packet);
@@ -109,7 +109,8 @@ static int decode(struct view *view, const AVPacket *packet, struct cv_error *er
     return cv_cut_refuse(view->check->reason, "the cut does not decode");
 }
 
-/* Stops decoding at a key frame behind the first pictures, and goes on at one before the last. */
+/* Decides whether to decode: decoding stops at a key frame after the first pictures, and continues
+ * at one before the last. */
 static int choose(struct view *view, struct cv_error *error)
 {
     const struct cv_cut_check *check = view->check;
