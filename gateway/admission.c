@@ -26,7 +26,7 @@ static enum MHD_Result join_line(void *opaque, enum MHD_ValueKind kind, const ch
     if (value && strcasecmp(name, lines->name) == 0) {
         size_t length = strlen(value);
         if (used + length + 2 > sizeof(lines->text)) {
-            /* Its end is what counts. */
+            /* The end of the list matters, so earlier lines are dropped if there is no room. */
             lines->text[0] = '\0';
             used = 0;
             value += length < sizeof(lines->text) - 2 ? 0 : length - (sizeof(lines->text) - 2);
@@ -63,7 +63,7 @@ static void refuse_as_too_often(const struct admission *admission, struct exchan
                   CV_LABELS(rate_class_name(exchange->rate.class)), 1);
 }
 
-/* Whoever guesses credentials waits longer and longer between two guesses. */
+/* Limits failed credentials per address: who guesses waits longer and longer between two guesses. */
 static bool may_try_credentials(const struct admission *admission, struct exchange *exchange)
 {
     char network[ADDRESS_TEXT_SIZE];
@@ -88,7 +88,7 @@ static void note_fault(const struct admission *admission, const struct exchange 
     }
 }
 
-/* Who is not signed in is told apart by the address, who has a key that is not looked up yet by that. */
+/* Callers who are not signed in, or whose key has not been looked up yet, are counted by address. */
 static void take_from_limit(const struct admission *admission, struct exchange *exchange)
 {
     char network[ADDRESS_TEXT_SIZE];

@@ -1,4 +1,5 @@
-/* Whether a request goes on: where it comes from, whose it is, whether they may do this, and how often. */
+/* Decides whether a request is admitted: by its address, its credential, the caller's role and the
+ * rate limits. */
 #pragma once
 
 #include "common/probe/probe.h"
@@ -9,20 +10,21 @@
 struct admission {
     struct key_source *keys;
     struct limits *limits;
-    struct cv_http_networks proxies; /* whose word on addresses is believed */
-    enum forwarded_header forwarded; /* where they write it */
-    bool is_plain_cookie_allowed;    /* plain HTTP on loopback: the cookie without __Host- */
-    struct cv_metrics *metrics;      /* may be NULL */
+    struct cv_http_networks proxies; /* proxies whose headers about addresses are trusted */
+    enum forwarded_header forwarded; /* the header that they write */
+    bool is_plain_cookie_allowed; /* for plain HTTP on loopback: the cookie has no __Host- prefix */
+    struct cv_metrics *metrics;   /* may be NULL */
 };
 
-/* Finds the address, the caller and the state of their limit for an exchange whose operation is known; or refuses it
- * (400, 401, 403, 429) in exchange->answer. An API key is looked up later, by the database. */
+/* Determines the address, the caller and the state of their rate limit for an exchange whose
+ * operation is known; or refuses it (400, 401, 403, 429) in exchange->answer. An API key is looked
+ * up later, in the database. */
 void admission_check(const struct admission *admission, struct exchange *exchange);
 
-/* The database knows the API key of this exchange: `claims` as JSON, NULL when there is no such key. Whether the
- * exchange goes on; else it has its answer. */
+/* Continues after the lookup of the exchange's API key: `claims` as JSON, NULL if there is no such
+ * key. Returns whether the exchange is admitted; if not, it has its answer. */
 CV_MUST_CHECK bool admission_take_key(const struct admission *admission, struct exchange *exchange,
                                       const char *claims);
 
-/* The operation that signs in: the principal is that of the token in the body. */
+/* For the operation that signs in: the principal comes from the token in the body. */
 void admission_sign_in(const struct admission *admission, struct exchange *exchange);

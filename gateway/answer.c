@@ -48,10 +48,10 @@ void answer_not_found(struct answer *answer, const char *request_id)
                   request_id);
 }
 
-/* The first entry whose text begins the SQLSTATE holds. */
+/* The first entry whose text is a prefix of the SQLSTATE applies. */
 static const struct {
     const char *beginning;
-    bool shows_message; /* it was raised for the caller to read */
+    bool shows_message; /* the message was written for the caller */
     struct problem problem;
 } by_sqlstate[] = {
     {"22023",
@@ -108,7 +108,7 @@ void answer_refuse_sqlstate(struct answer *answer, const char *sqlstate, const c
     const char *known = sqlstate[0] ? sqlstate : "08006";
     size_t i = 0;
     while (strncmp(known, by_sqlstate[i].beginning, strlen(by_sqlstate[i].beginning)) != 0) {
-        i++; /* the last one begins everything */
+        i++; /* the last entry, "", fits every SQLSTATE */
     }
     struct problem problem = by_sqlstate[i].problem;
     problem.detail = by_sqlstate[i].shows_message ? message : problem.detail;

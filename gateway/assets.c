@@ -6,9 +6,9 @@
 
 enum { POLICY_SIZE = 1400, ORIGIN_SIZE = 300 };
 
-/* Scripts and styles come from here alone. Pictures and sound may also be made by the page itself (blob:), which is how
- * hls.js hands segments to the player, and come from a bucket, to which uploads go. lit-html is the one that may make
- * nodes of texts. */
+/* Scripts and styles are only allowed from here. Pictures and sound may also be made by the page
+ * itself (blob:), as hls.js does to pass segments to the player, or come from a bucket, which also
+ * receives uploads. Only lit-html may make nodes from texts. */
 static char policy[POLICY_SIZE];
 
 void assets_start(const char *bucket_url)
@@ -30,7 +30,7 @@ void assets_start(const char *bucket_url)
         origin, origin, origin);
 }
 
-/* First parts of the paths of screens; what is behind them is the page's own matter. */
+/* First parts of the paths of screens; the page interprets the rest. */
 static const char *const screens[] = {
     "/videos",   "/upload",    "/jobs",     "/queues",      "/runs",      "/workers",
     "/failures", "/schedules", "/webhooks", "/performance", "/resources", "/tenants",
@@ -107,7 +107,7 @@ bool assets_answer(struct exchange *exchange, const char *method)
     answer->fixed_body = is_packed ? asset->packed : asset->plain;
     answer->length = is_packed ? asset->packed_length : asset->plain_length;
     answer->headers = headers_of(asset, is_packed);
-    /* Weak: the same text, packed or not. */
+    /* Weak, because it is the same text whether compressed or not. */
     (void)snprintf(answer->etag, sizeof(answer->etag), "W/\"%s\"", asset->etag);
     return true;
 }

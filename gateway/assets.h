@@ -1,4 +1,5 @@
-/* The page: the files of web/, which are part of the program. Nobody has to be signed in to read them. */
+/* The web page: the files of web/, which are built into the program. Reading them requires no
+ * sign-in. */
 #pragma once
 
 #include "gateway/exchange.h"
@@ -13,15 +14,16 @@ struct asset {
     size_t packed_length;
 };
 
-/* Generated of web/ by scripts/embed_assets.py, ordered by path. */
+/* Generated from web/ by scripts/embed_assets.py, ordered by path. */
 extern const struct asset assets[];
 extern const size_t asset_count;
 
-/* Makes the policy under which browsers run the page; before any request. `bucket_url`: any URL of the bucket that
- * browsers are sent to, whose origin they may use beside this one; NULL: there is none. */
+/* Sets the Content-Security-Policy of the page; call it before any request. `bucket_url`: any URL
+ * of the bucket to which browsers are redirected, whose origin the page may use beside this one;
+ * NULL: none. */
 void assets_start(const char *bucket_url);
 
-/* Answers a request for a file of the page, or for one of its screens, which all are index.html: the script in it
- * reads the address. Returns whether the path is one; then exchange->answer is filled. Other methods than GET and HEAD
- * are refused. */
+/* Answers a request for a file of the page, or for one of its screens, which are all index.html:
+ * its script reads the address. Returns true if the path is one of these; then exchange->answer is
+ * filled. Methods other than GET and HEAD are refused. */
 bool assets_answer(struct exchange *exchange, const char *method);

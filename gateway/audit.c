@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum {
-    ROWS_MAX = 512, /* queued: what comes when it is full is counted and lost */
+    ROWS_MAX = 512, /* queued rows; when the queue is full, rows are counted and dropped */
     TEXT_MAX_CHARACTERS = 200,
     PATH_MAX_BYTES = 300,
     CONNECT_MS = 1000,
@@ -24,9 +24,9 @@ struct audit {
     pthread_t thread;
     bool has_thread;
 
-    pthread_mutex_t mutex; /* everything below */
+    pthread_mutex_t mutex; /* protects everything below */
     pthread_cond_t arrived;
-    char *rows[ROWS_MAX]; /* a ring */
+    char *rows[ROWS_MAX]; /* ring buffer */
     size_t first, count;
     bool is_ending;
 };
@@ -40,7 +40,7 @@ static const char *role_name(enum caller_role role)
     return names[role];
 }
 
-/* Cuts a text at a character of UTF-8. */
+/* Truncates a text at a character of UTF-8. */
 static json_t *short_text(const char *text)
 {
     size_t length = strlen(text);
@@ -53,7 +53,7 @@ static json_t *short_text(const char *text)
     return json_stringn(text, length);
 }
 
-/* The parameters without what they may hold at length, and without secrets, as logs show them. */
+/* The parameters without long values and without secrets, as in logs. */
 static json_t *make_parameters(const json_t *values)
 {
     const char *name;
@@ -75,7 +75,8 @@ static json_t *make_parameters(const json_t *values)
                                                                   : NULL;
 }
 
-/* What it is about: its id in the path, what the answer says was made, or the video that it names. */
+/* The object of the request: the id in the path, the id of what was created, or the video named in
+ * the parameters. */
 static const char *find_target(const json_t *values, const json_t *body)
 {
     const char *const found[] = {json_string_value(json_object_get(values, "id")),

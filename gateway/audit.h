@@ -1,7 +1,6 @@
-/* The audit log's part of a request: what the database notes of it (api.record). A change is noted in its own
- * transaction by the pool; what was refused is noted by a thread of its own, ten rows a minute for a caller, so that
- * nobody's refusals cost others anything.
- */
+/* Writes a request to the audit log (api.record). The pool records a change in the change's own
+ * transaction. Refused requests are recorded by a separate thread, at most ten rows per minute for
+ * each caller, so that their number cannot slow down others. */
 #pragma once
 
 #include "common/probe/probe.h"
@@ -16,15 +15,17 @@ struct audit_params {
     struct cv_metrics *metrics; /* may be NULL */
 };
 
-/* The row for an exchange that has this answer, a JSON list of one; NULL: no memory. The caller frees it. */
+/* The row for an exchange with this answer, a JSON list with one element; NULL: no memory. The
+ * caller frees it. */
 char *audit_row(const struct exchange *exchange, const struct answer *answer);
 
 CV_MUST_CHECK int audit_start(const struct audit_params *params, struct audit **ret_audit,
                               struct cv_error *error);
 
-/* Writes what is queued, while the database is there, and ends. */
+/* Writes the queued rows if the database is available, and ends the thread. */
 void audit_stop(struct audit *audit);
 CV_DEFINE_CLEANUP(struct audit *, audit_stop)
 
-/* Queues the row of an exchange that was refused, or changed something without the database. From any thread. */
+/* Queues the row of an exchange that was refused, or that changed something without the database.
+ * Any thread may call it. */
 void audit_note(struct audit *audit, const struct exchange *exchange);

@@ -11,7 +11,7 @@ enum {
     KEY_SECRET_DIGITS = 43, /* 32 bytes in base64url */
 };
 static const char key_mark[] = "cvk_";
-/* Browsers take __Host- only over TLS, from the host itself, for all its paths. */
+/* Browsers accept __Host- cookies only over TLS, from the host itself, for all paths. */
 #define COOKIE_NAME "__Host-cortana"
 #define COOKIE_NAME_PLAIN "cortana"
 
@@ -41,7 +41,8 @@ static bool is_own_origin(const struct exchange *exchange, const char *origin)
     return host && authority && strcasecmp(authority + 3, host) == 0;
 }
 
-/* A page of another site cannot set X-Cortana without our leave, nor lie about its origin. */
+/* Whether the request comes from our own page: a page of another site can neither set X-Cortana
+ * without permission nor fake its origin. */
 static bool is_own_page(const struct exchange *exchange)
 {
     const char *origin = exchange_header(exchange, "Origin");
@@ -59,7 +60,7 @@ static bool take_token(char token[TOKEN_TEXT_MAX], const char *text, size_t leng
     return true;
 }
 
-/* Whether it has the form of an API key: cvk_, 8 digits to know it by, _, 43 digits. */
+/* Whether the text has the form of an API key: cvk_, 8 digits that identify it, _, 43 digits. */
 static bool is_key(const char *text)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -70,7 +71,8 @@ static bool is_key(const char *text)
            strspn(prefix + KEY_PREFIX_DIGITS + 1, digits) == KEY_SECRET_DIGITS;
 }
 
-/* The database knows keys by their digest: that of 32 random bytes tells nothing, and its index no time. */
+/* Stores the key's digest, by which the database finds keys. The digest of 32 random bytes reveals
+ * nothing, nor does the time of looking it up. */
 static const char *note_key(struct exchange *exchange, const char *key)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];

@@ -12,16 +12,16 @@ enum {
     TICK_MS = 250,
     QUIET_TICK_MS = 1000,
     QUIET_AFTER_MS = 10 * 1000,
-    IDLE_MS = 60 * 1000, /* nobody listens */
+    IDLE_MS = 60 * 1000, /* how long the connection is kept without streams */
     RECONNECT_MS = 1000,
     STATEMENT_MS = 10 * 1000,
     PING_MS = 20 * 1000,
-    /* Then a client comes again, and what it may see is looked at anew. */
+    /* Then the stream ends and the client connects again, so that its rights are checked again. */
     STREAM_MS = 5 * 60 * 1000,
     QUEUES_MS = 1000,        /* between two events of the topic "queues" */
-    UNSENT_MAX = 256 * 1024, /* bytes; a client that reads more slowly starts anew */
-    /* Of a response, in memory for each stream and used for HTTP/1.0 alone: chunks are read into the connection's own
-     * memory. */
+    UNSENT_MAX = 256 * 1024, /* bytes; a client that falls further behind must connect again */
+    /* The buffer of each stream's response, used only for HTTP/1.0: chunks are written to the
+     * connection's own memory. */
     BLOCK_BYTES = 256,
     TOPICS_MAX = 50,
     UUID_TEXT = 37,
@@ -31,10 +31,10 @@ enum {
 struct topic {
     char column[8]; /* "job", "video", "run", "upload", "tenant", "all", "queues" */
     char id[UUID_TEXT];
-    uint64_t told; /* hash of the state that was sent last; 0: none */
+    uint64_t told; /* hash of the state sent last; 0: none */
 };
 
-/* A position of the timeline. */
+/* A position in the timeline. */
 struct position {
     int64_t xid, id;
 };
@@ -44,12 +44,12 @@ struct stream {
     struct stream *next, **here;
     struct MHD_Connection *connection;
     struct cv_buffer unsent;
-    uint64_t caller; /* hash of who reads */
+    uint64_t caller; /* hash of the caller */
     struct position position;
     int64_t serial;
     int64_t ping_at_ms, ends_at_ms, queues_at_ms;
     int64_t expires_s;
-    bool is_new; /* has not caught up with the tail */
+    bool is_new; /* it has not caught up with the tail */
     bool is_suspended, is_over;
     size_t topic_count;
     struct topic topics[];
@@ -61,19 +61,19 @@ struct events {
     bool is_running;
     int wake_fd;
 
-    pthread_mutex_t mutex; /* everything below but what the thread alone uses */
+    pthread_mutex_t mutex; /* protects everything below except the thread's own members */
     struct stream *streams;
     int64_t serials;
-    int64_t generation; /* of the lists */
+    int64_t generation; /* generation of the lists */
     bool is_ending;
 
-    /* The thread's own. */
+    /* Used by the thread only. */
     struct cv_db *db;
-    struct position position; /* of the tail; xid 0: it is nowhere */
-    int64_t since_s;          /* what is behind the position is not older than this */
+    struct position position; /* of the tail; xid 0: not known yet */
+    int64_t since_s;          /* events after the position are not older than this */
     int64_t mark_xid, mark_s; /* transactions from this one on began after that time */
     int64_t topics_generation;
-    char *topics;  /* JSON: of all streams */
+    char *topics;  /* JSON: the topics of all streams */
     char *watched; /* JSON: ids of the watched jobs and uploads; NULL: none */
     int64_t changed_at_ms;
 };
@@ -120,7 +120,7 @@ static void end_stream(struct stream *stream, const char *last_words)
     resume(stream);
 }
 
-/* Called by the library in a thread of the server. */
+/* The library calls this in a thread of the server. */
 static ssize_t read_stream(void *opaque, uint64_t offset, char *data, size_t size)
 {
     struct stream *stream = opaque;
@@ -135,7 +135,7 @@ static ssize_t read_stream(void *opaque, uint64_t offset, char *data, size_t siz
         stream->unsent.length -= length;
         result = (ssize_t)length;
         if (stream->unsent.length == 0) {
-            cv_buffer_deinit(&stream->unsent); /* most streams are idle */
+            cv_buffer_deinit(&stream->unsent); /* freed, because most streams are idle */
         }
     } else if (stream->is_over) {
         result = MHD_CONTENT_READER_END_OF_STREAM;
@@ -179,7 +179,7 @@ static uint64_t hash_text(const char *text)
     return hash ? hash : 1;
 }
 
-/* A stream of the topics that the database has allowed; NULL: out of memory. */
+/* Makes a stream of the topics that the database has allowed; NULL: out of memory. */
 static struct stream *make_stream(const json_t *topics)
 {
     size_t i;
@@ -290,7 +290,7 @@ static struct topic *find_topic(struct stream *stream, const char *column, const
     return NULL;
 }
 
-/* Whether a state is another than the one that the topic was told last. */
+/* Whether a state differs from the one that was sent last for the topic. */
 static bool is_news(struct topic *topic, const char *data)
 {
     uint64_t hash = hash_text(data);
@@ -351,7 +351,7 @@ static json_t *topics_of(const struct stream *stream, json_t *lists)
     return lists;
 }
 
-/* One look at the timeline behind a position: *ret_look as api.event_tail answers. */
+/* Reads the timeline once after a position; *ret_look is the result of api.event_tail. */
 static int look(struct events *events, const struct position *position, int64_t since_s,
                 const char *topics, json_t **ret_look, struct cv_error *error)
 {
@@ -375,8 +375,8 @@ static int64_t number_of(const json_t *look, const char *name)
     return json_integer_value(json_object_get(look, name));
 }
 
-/* Where the next look begins: behind the last event when there were too many for one, else at the first transaction
- * that may still be open. */
+/* Where the next read begins: after the last event if there were too many for one read, else at the
+ * first transaction that may still be open. */
 static struct position end_of(const json_t *look)
 {
     const json_t *list = json_object_get(look, "events");
@@ -386,7 +386,7 @@ static struct position end_of(const json_t *look)
                : (struct position){number_of(look, "horizon"), -1};
 }
 
-/* Takes the first stream that has not caught up, by a copy of its topics; false: there is none. */
+/* Finds the first stream that has not caught up, and copies its topics; false: there is none. */
 static bool take_newcomer(struct events *events, int64_t *ret_serial, struct position *position,
                           char **ret_topics)
 {
@@ -448,7 +448,8 @@ static int greet(struct events *events, struct cv_error *error)
     }
 }
 
-/* What all listen to, put together when the lists have changed. Returns whether anybody is there. */
+/* Collects the topics of all streams, if the lists have changed. Returns whether there are any
+ * streams. */
 static bool gather(struct events *events)
 {
     (void)pthread_mutex_lock(&events->mutex);
@@ -514,8 +515,8 @@ static int follow(struct events *events, struct cv_error *error)
     return 0;
 }
 
-/* The state of the jobs and uploads that are watched one by one: progress and uploads make no events, and some types of
- * jobs make none at all. */
+/* Reads the state of individually watched jobs and uploads: progress and uploads write no events,
+ * and some types of jobs write none at all. */
 static int watch(struct events *events, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
@@ -542,7 +543,8 @@ static int watch(struct events *events, struct cv_error *error)
     return 0;
 }
 
-/* Pings, streams whose time is over, and `news` for all of them. Returns whether the service ends. */
+/* Sends pings, ends streams whose time is over, and sends `news` to all streams. Returns whether
+ * the service ends. */
 static bool keep_time(struct events *events, const char *news)
 {
     int64_t now = cv_monotonic_ms();
@@ -575,13 +577,15 @@ static int tick(struct events *events, struct cv_error *error)
     if (!events->db) {
         CV_TRY(cv_db_open(&params, &events->db, error));
         if (cv_db_listen(events->db, "cv_events", &reason) != 0) {
-            cv_log(CV_LOG_WARN, "no LISTEN, polling for events: %s", reason.message); /* a pooler */
+            cv_log(CV_LOG_WARN, "no LISTEN, polling for events: %s",
+                   reason.message); /* behind a pooler */
         }
     } else if (!cv_db_is_connected(events->db)) {
         CV_TRY(cv_db_reconnect(events->db, RECONNECT_MS, error));
     }
     CV_TRY(greet(events, error));
-    /* Whoever has caught up now is followed with the others, from the position that all share. */
+    /* Streams that have caught up are now served together with the others, from the common
+     * position. */
     (void)gather(events);
     CV_TRY(follow(events, error));
     return watch(events, error);
@@ -618,7 +622,8 @@ static void *run_tail(void *opaque)
         if (result != 0 && !is_told) {
             cv_log_error(&error, "live events");
         }
-        /* Without a database nothing comes, which looks like quiet. */
+        /* Streams are told that the database is away; otherwise it would look as if nothing
+         * happened. */
         const char *news = is_told == (result != 0) ? NULL : result ? "away" : "back";
         is_told = result != 0;
         if (keep_time(events, news)) {

@@ -1,10 +1,10 @@
-/* Live progress: streams of server-sent events. One thread with one connection reads the timeline while somebody
- * listens; a notification wakes it early and carries nothing.
+/* Live progress as streams of server-sent events. One thread with one connection reads the timeline
+ * while there are streams; a notification wakes it early but contains nothing.
  *
- * Order and resumption: an event's position is the id of the transaction that wrote it and its own id. The tail passes
- * only transactions that are over together with all older ones, so that what commits late is neither lost nor
- * overtaken. A client that comes back with its last position gets what it missed, from any gateway.
- */
+ * Order and resumption: the position of an event is the id of the transaction that wrote it and its
+ * own id. The thread only passes transactions that have ended together with all older ones, so that
+ * events that are committed late are neither lost nor out of order. A client that returns with its
+ * last position gets the events that it missed, from any gateway. */
 #pragma once
 
 #include "gateway/exchange.h"
@@ -13,21 +13,23 @@ struct events;
 
 struct events_params {
     struct cv_cancel *cancel; /* an abort ends statements */
-    int streams;              /* of one caller at once; 0: no bound */
+    int streams;              /* streams of one caller at once; 0: no limit */
 };
 
 CV_MUST_CHECK int events_start(const struct events_params *params, struct events **ret_events,
                                struct cv_error *error);
 
-/* Ends all streams and joins the thread; a stream that comes later ends at once. */
+/* Ends all streams and the thread; later streams end at once. */
 void events_quiesce(struct events *events);
 
-/* After the server has ended. */
+/* Frees it; call it after the server has ended. */
 void events_stop(struct events *events);
 CV_DEFINE_CLEANUP(struct events *, events_stop)
 
-/* Whether a caller (principal.name) may open one more stream. Two that ask at the same time may both be told so. */
+/* Whether a caller (principal.name) may open another stream. Two requests at the same time may both
+ * get true. */
 CV_MUST_CHECK bool events_has_room(struct events *events, const char *caller);
 
-/* The response that streams what api.events has allowed (exchange->answer.body). NULL: out of memory. */
+/* Makes the response that streams the topics allowed by api.events (exchange->answer.body). NULL:
+ * out of memory. */
 struct MHD_Response *events_respond(struct events *events, const struct exchange *exchange);

@@ -37,7 +37,7 @@ int exchange_queue_start(struct exchange_queue *queue, int threads, void *(*run)
     (void)pthread_cond_init(&queue->arrived, NULL);
     sigset_t all, before;
     (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the main thread's */
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* the main thread handles all signals */
     int failure = 0;
     while (failure == 0 && queue->thread_count < threads &&
            queue->thread_count < EXCHANGE_THREADS_MAX) {
@@ -98,7 +98,7 @@ bool exchange_queue_take(struct exchange_queue *queue, struct exchange *exchange
         queue->waiting++;
     }
     (void)pthread_mutex_unlock(&queue->mutex);
-    if (has_room) { /* told without the lock, for which the other thread would wait at once */
+    if (has_room) { /* signalled without the lock, so that the other thread need not wait for it */
         (void)pthread_cond_signal(&queue->arrived);
     }
     return has_room;

@@ -15,7 +15,7 @@ enum {
     ID_BYTES = 16,
     MAC_BYTES = 16,
     SIGNED_BYTES = 2 + END_BYTES + ID_BYTES,
-    GRANT_BYTES = SIGNED_BYTES + MAC_BYTES, /* 39: 52 letters without a bit to spare */
+    GRANT_BYTES = SIGNED_BYTES + MAC_BYTES, /* 39 bytes are exactly 52 characters */
     GRANT_LETTERS = GRANT_SIZE - 1,
 };
 
@@ -78,7 +78,8 @@ int64_t grant_end(int64_t now_s)
 static bool sign(const struct grant_keys *keys, size_t key, const unsigned char *data,
                  unsigned char mac[MAC_BYTES])
 {
-    static const char purpose[] = "cortana media grant"; /* no other use of the secret signs this */
+    static const char purpose[] =
+        "cortana media grant"; /* no other use of the secret signs this text */
     unsigned char text[sizeof(purpose) + SIGNED_BYTES];
     unsigned char digest[EVP_MAX_MD_SIZE];
     (void)memcpy(text, purpose, sizeof(purpose));
@@ -174,7 +175,7 @@ bool grant_read(const struct grant_keys *keys, const char *text, size_t length, 
 
 /* ---- what it is for ------------------------------------------------------------------------------ */
 
-/* Whether the key is one of the video `id` under this place. */
+/* Whether the key belongs to the video `id` in this place. */
 static bool is_of_video(enum cv_object_place place, const char *key, const char *id)
 {
     char video_id[CV_OBJECT_ID_SIZE];

@@ -1,49 +1,50 @@
-/* Grants: what lets a player read a video's files without a token of its own. A grant is part of the path of a URL, so
- * that the relative URIs in playlists work as they are:
+/* Grants let a player read a video's files without a token. A grant is part of the path of a URL,
+ * so that the relative URIs in playlists work unchanged:
  *
- *   /media/{grant}/{key of the object}
+ * /media/{grant}/{key of the object}
  *
- * base64url of: version, scopes, end (seconds since 1970, five bytes), id, and the first 16 bytes of an HMAC-SHA256 of
- * all that. It ends at a full hour, so that everybody who asks within an hour gets the same URL, which caches keep.
- */
+ * A grant is base64url of: version, scopes, end (seconds since 1970, five bytes), id, and the first
+ * 16 bytes of an HMAC-SHA256 of all that. It ends at a full hour, so that all requests within an
+ * hour get the same URL, which caches can use. */
 #pragma once
 
 #include "common/base/base.h"
 
 enum grant_scope {
     GRANT_PLAYBACK =
-        1, /* of the video `id`: playlists, segments, poster, the seek bar's pictures */
-    GRANT_ORIGINAL = 2, /* of the video `id`: what was uploaded */
+        1, /* of the video `id`: playlists, segments, poster, pictures of the seek bar */
+    GRANT_ORIGINAL = 2, /* of the video `id`: the original */
     GRANT_CLIP = 4,     /* the clip `id` */
 };
 
 enum {
-    GRANT_SIZE = 53,           /* of the text, NUL included */
-    GRANT_SECONDS = 6 * 3600,  /* at least; at most an hour longer */
-    GRANT_SECRET_MIN = 32,     /* bytes of a secret */
+    GRANT_SIZE = 53,           /* size of the text, NUL included */
+    GRANT_SECONDS = 6 * 3600,  /* least time that a grant is valid; at most an hour longer */
+    GRANT_SECRET_MIN = 32,     /* least bytes of a secret */
     GRANT_BASE_SIZE = 64 + 16, /* "/media/{grant}/" */
 };
 
 struct grant {
-    unsigned scopes; /* of enum grant_scope */
+    unsigned scopes; /* enum grant_scope, or-ed */
     char id[37];     /* UUID in lower case */
     int64_t until_s; /* seconds since 1970 */
 };
 
 struct grant_keys;
 
-/* `secrets`: one secret a line. The first one signs, all of them are accepted, so that a secret can be changed while
- * grants of the old one are in use. NULL: a random one, which ends with the process. CV_ERROR_CONFIGURATION when there
- * is none, more than two, or one is too short. */
+/* Reads `secrets`: one secret per line. The first one signs, all are accepted, so that a secret can
+ * be changed while grants of the old one are in use. NULL: a random secret for the life of the
+ * process. CV_ERROR_CONFIGURATION if there is none, if there are more than two, or if one is too
+ * short. */
 CV_MUST_CHECK int grant_keys_new(const char *secrets, struct grant_keys **ret_keys,
                                  struct cv_error *error);
 void grant_keys_free(struct grant_keys *keys);
 CV_DEFINE_CLEANUP(struct grant_keys *, grant_keys_free)
 
-/* When a grant that is made at `now_s` ends. */
+/* The end of a grant that is made at `now_s`. */
 int64_t grant_end(int64_t now_s);
 
-/* The text of a grant. Keys are not changed after they were made: any thread. */
+/* Writes the text of a grant. Callable from any thread, because keys do not change. */
 CV_MUST_CHECK int grant_write(const struct grant_keys *keys, const struct grant *grant,
                               char text[GRANT_SIZE], struct cv_error *error);
 
@@ -51,5 +52,5 @@ CV_MUST_CHECK int grant_write(const struct grant_keys *keys, const struct grant 
 CV_MUST_CHECK bool grant_read(const struct grant_keys *keys, const char *text, size_t length,
                               int64_t now_s, struct grant *ret_grant);
 
-/* Whether a grant is for the object with this key. */
+/* Whether a grant allows reading the object with this key. */
 CV_MUST_CHECK bool grant_covers(const struct grant *grant, const char *key);

@@ -6,10 +6,10 @@
 
 enum {
     EVERY_MS = 5 * 60 * 1000,   /* between two reads of the set */
-    AGAIN_MS = 30 * 1000,       /* at least, between two reads for tokens with unknown keys */
+    AGAIN_MS = 30 * 1000,       /* least time between two reads for tokens with unknown keys */
     RETRY_MS = 2 * 1000,        /* after a read that failed */
-    READ_MS = 5 * 1000,         /* a read may take */
-    SET_MAX_BYTES = 256 * 1024, /* of a set; those of large issuers have some 4 KiB */
+    READ_MS = 5 * 1000,         /* time limit of a read */
+    SET_MAX_BYTES = 256 * 1024, /* size of a set; those of large issuers have some 4 KiB */
 };
 static const char allow_setting[] = "CORTANA_JWKS_ALLOW";
 
@@ -18,24 +18,24 @@ struct key_source {
     char *url, *ca_file;
     struct cv_http_networks allowed;
     struct cv_cancel *cancel;
-    char *first_set; /* of the file */
+    char *first_set; /* set of the file */
     char *secret, *issuer, *audience, *default_role;
     pthread_t thread;
     bool has_thread;
 
-    pthread_rwlock_t lock; /* keys */
+    pthread_rwlock_t lock; /* protects `keys` */
     struct token_keys *keys;
 
-    pthread_mutex_t mutex; /* everything below */
+    pthread_mutex_t mutex; /* protects everything below */
     pthread_cond_t changed;
     int64_t read_at_ms; /* the last try; 0: none */
-    bool is_wanted;     /* a token has named a key that is not there */
+    bool is_wanted;     /* a token has named an unknown key */
     bool is_ending;
 };
 
 /* ---- reading the set --------------------------------------------------------------------------- */
 
-/* The keys of the file and those of the URL as one set. */
+/* Joins the keys of the file and those of the URL in one set. */
 static char *join_sets(const char *first, const char *second)
 {
     cv_auto(json_decref) json_t *made = json_loads(second, JSON_REJECT_DUPLICATES, NULL);
@@ -94,7 +94,7 @@ static void renew(struct key_source *source, struct cv_http_client *client, bool
     *is_good = true;
 }
 
-/* Waits until the set is to be read; false: the end. */
+/* Waits until it is time to read the set; false: stop. */
 static bool wait_for_turn(struct key_source *source, bool is_good)
 {
     (void)pthread_mutex_lock(&source->mutex);
@@ -158,7 +158,7 @@ static bool keep_params(struct key_source *source, const struct key_source_param
     return good;
 }
 
-/* Keys that cross a network in clear are anybody's. */
+/* Requires TLS: keys that are sent over a network unencrypted could be replaced. */
 static int check_url(struct key_source *source, const char *allowed, struct cv_error *error)
 {
     static const char *const own[] = {"http://127.0.0.1:", "http://localhost:", "http://[::1]:"};

@@ -1,8 +1,7 @@
-/* The keys that tokens are checked with, and where they come from: a secret and a file, read at the start, and a JSON
- * Web Key Set that an issuer serves at a URL. The set is read anew every five minutes, and when a token names a key
- * that it does not have, then at most every 30 s. A set that cannot be read or used changes nothing: the keys that are
- * there stay. A thread of its own does this; requests never wait for it.
- */
+/* The keys for checking tokens: a secret and a file, read at the start, and a JSON Web Key Set that
+ * an issuer serves at a URL. The set is read again every five minutes, and at most every 30 s if a
+ * token names a key that the set does not have. If a set cannot be read or used, the current keys
+ * are kept. A thread reads the set; requests never wait for it. */
 #pragma once
 
 #include "common/http/http.h"
@@ -12,21 +11,21 @@
 struct key_source;
 
 struct key_source_params {
-    struct token_params tokens; /* key_set: that of a file; the URL's keys are added to it */
+    struct token_params tokens; /* key_set: the file's; the URL's keys are added to it */
     const char *url;            /* NULL: none. https, or http to this machine */
     const char *ca_file;        /* NULL: the system's certificates */
-    const char *allowed;        /* networks that are not public, and are meant; "" for none */
-    struct cv_cancel *cancel;   /* ends a read */
+    const char *allowed;        /* private networks to which the URL may lead; "" for none */
+    struct cv_cancel *cancel;   /* cancels a read */
 };
 
-/* Begins with the keys that are there at once; those of the URL come within the first seconds.
- * CV_ERROR_CONFIGURATION for keys or a URL that cannot be used. */
+/* Starts with the keys that are available at once; those of the URL follow within seconds.
+ * CV_ERROR_CONFIGURATION if keys or the URL cannot be used. */
 CV_MUST_CHECK int key_source_open(const struct key_source_params *params,
                                   struct key_source **ret_source, struct cv_error *error);
 void key_source_close(struct key_source *source);
 CV_DEFINE_CLEANUP(struct key_source *, key_source_close)
 
-/* As token_verify, from any thread. */
+/* As token_verify; callable from any thread. */
 CV_MUST_CHECK enum token_fault key_source_verify(struct key_source *source, const char *token,
                                                  int64_t now_s, struct principal *ret_principal);
 

@@ -8,26 +8,26 @@
 #include <strings.h>
 
 enum {
-    SETS = 4096, /* of buckets: 16,384 callers at once, in 512 KiB */
+    SETS = 4096, /* sets of buckets: 16,384 callers at once, in 512 KiB */
     WAYS = 4,
     SEED_BYTES = 16,
     LARGEST = 1000000,
 };
 
 struct bucket {
-    uint64_t caller; /* a keyed hash, so that nobody makes two callers meet on purpose; 0: free */
-    double level;    /* requests in it, at the time below */
+    uint64_t caller; /* keyed hash, so that nobody can provoke collisions; 0: free */
+    double level;    /* requests in the bucket at the time below */
     int64_t at_ms;
 };
 
 struct limits {
     struct {
-        double rate; /* a second; 0: no bound */
+        double rate; /* per second; 0: no limit */
         double burst;
     } classes[RATE_COUNT];
     unsigned char seed[SEED_BYTES];
 
-    pthread_mutex_t mutex; /* the buckets */
+    pthread_mutex_t mutex; /* protects the buckets */
     struct bucket buckets[SETS][WAYS];
 };
 
@@ -122,10 +122,10 @@ static uint64_t hash(const struct limits *limits, enum rate_class class, const c
     if (EVP_Digest(text, SEED_BYTES + 1 + length, digest, NULL, EVP_sha256(), NULL) == 1) {
         (void)memcpy(&made, digest, sizeof(made));
     }
-    return made | 1; /* 0 is a free bucket's */
+    return made | 1; /* 0 marks a free bucket */
 }
 
-/* The caller's bucket, or the one that was not used for longest, filled. */
+/* Returns the caller's bucket, or the least recently used one, refilled. */
 static struct bucket *find(struct limits *limits, uint64_t caller, double burst, int64_t now_ms)
 {
     struct bucket *set = limits->buckets[caller >> 32 & (SETS - 1)];
@@ -178,7 +178,7 @@ struct rate_state limits_look(struct limits *limits, enum rate_class class, cons
 
 void limits_network(const char *address, char *network)
 {
-    enum { HOST_BYTES = 8 }; /* of an IPv6 address, which a subscriber chooses */
+    enum { HOST_BYTES = 8 }; /* bytes of an IPv6 address that a subscriber can choose */
     struct in6_addr v6;
     (void)snprintf(network, ADDRESS_TEXT_SIZE, "%s", address);
     if (strchr(address, ':') && inet_pton(AF_INET6, address, &v6) == 1) {
@@ -272,7 +272,7 @@ void address_find(const struct sockaddr *peer, const char *forwarded, enum forwa
         left = comma ? (size_t)(comma - forwarded) : 0;
         if ((kind == FORWARDED_STANDARD && !find_for(&element, &length)) ||
             !read_address(element, length, &current)) {
-            return; /* what stands before it was not added by a proxy that we know */
+            return; /* entries before it were not added by a known proxy */
         }
         last = (const struct sockaddr *)&current;
         write_address(last, text);

@@ -40,9 +40,9 @@ static const char usage[] =
 
 enum {
     LOOP_MS = 500,
-    SCHEMA_MS = 5 * 1000, /* between two looks at the schema */
+    SCHEMA_MS = 5 * 1000, /* between two checks of the schema */
     STALL_MS = 60 * 1000,
-    DESCRIPTORS_BESIDE = 64, /* of connections */
+    DESCRIPTORS_BESIDE = 64, /* descriptors needed besides those of connections */
     KEY_SET_MAX_BYTES = 256 * 1024,
     SCHEMA_STATEMENT_MS = 5 * 1000,
 };
@@ -58,9 +58,9 @@ struct options {
 
 struct gateway {
     struct cv_daemon daemon;
-    struct cv_cancel *abort; /* raised when the grace is over: ends statements */
+    struct cv_cancel *abort; /* raised at the end of the grace period: cancels statements */
     struct admission admission;
-    struct cv_db *db; /* of the main thread, which looks at the schema */
+    struct cv_db *db; /* used by the main thread to check the schema */
     int64_t schema_at_ms;
     struct media_settings media;
     struct pool *pool;
@@ -75,7 +75,7 @@ static void gateway_deinit(struct gateway *gateway)
     if (gateway->events) {
         events_quiesce(gateway->events);
     }
-    pool_stop(gateway->pool); /* answers what it has, so that nothing is suspended any more */
+    pool_stop(gateway->pool); /* answers all queued requests, so that none stays suspended */
     store_pool_stop(gateway->store_pool);
     server_stop(gateway->server);
     audit_stop(gateway->audit);
@@ -169,11 +169,12 @@ static bool is_loopback(const char *address)
     return strncmp(address, "127.", 4) == 0 || strncmp(address, "[::1]:", 6) == 0;
 }
 
-/* Browsers play from a bucket and send uploads to it. A store that cannot be opened now is opened, and complained of,
- * by the first request that needs it. */
+/* Starts the page. Its policy must allow the bucket, because browsers play from it and send uploads
+ * to it. If the store cannot be opened now, the first request that needs it tries again and reports
+ * the error. */
 static int start_page(struct gateway *gateway, struct cv_error *error)
 {
-    enum { SECONDS = 1 }; /* nobody uses this URL */
+    enum { SECONDS = 1 }; /* seconds; this URL is never used */
     cv_auto(cv_store_close) struct cv_store *store = NULL;
     cv_auto_free char *url = NULL;
     struct cv_error reason;
@@ -242,7 +243,8 @@ static int start_server(struct gateway *gateway, const struct options *options,
 
 /* ---- the loop ---------------------------------------------------------------------------------- */
 
-/* Requests are run while the database is there and has the schema that this program knows. */
+/* Checks the schema: requests are run only while the database is available and has a schema that
+ * this program knows. */
 static void look_at_schema(struct gateway *gateway)
 {
     const struct cv_daemon_db_params params = {.statement_timeout_ms = SCHEMA_STATEMENT_MS};
@@ -273,7 +275,7 @@ static void serve(struct gateway *gateway)
     }
 }
 
-/* Requests under way may finish; then the rest is cut. */
+/* Waits for requests under way, at most the grace period; then aborts the rest. */
 static void finish(struct gateway *gateway, int64_t grace_ms)
 {
     int64_t until = cv_monotonic_ms() + grace_ms;

@@ -9,11 +9,11 @@
 
 enum {
     TEXT_MAX_BYTES =
-        8 * 1024 * 1024, /* of a playlist; ten hours of four-second segments have 1 MiB */
+        8 * 1024 * 1024, /* bytes of a playlist; ten hours of four-second segments have 1 MiB */
     PICTURE_MAX_BYTES =
-        8 * 1024 * 1024,     /* of a line; those of 4K recordings have less than 0.5 MiB */
-    NAME_MAX_BYTES = 80,     /* of a download */
-    REDIRECT_SECONDS = 3600, /* that a bucket honours the URL it is given */
+        8 * 1024 * 1024,     /* bytes of a picture of a line; in 4K recordings below 0.5 MiB */
+    NAME_MAX_BYTES = 80,     /* name of a download */
+    REDIRECT_SECONDS = 3600, /* time that a signed URL of a bucket is valid */
 };
 
 static const char base[] = "/media/";
@@ -28,7 +28,7 @@ bool media_is_target(const char *target)
 
 /* ---- ranges -------------------------------------------------------------------------------------- */
 
-/* Digits to a number that stops growing far behind every object's end; false: there are none. */
+/* Reads digits as a number, limited far beyond the end of any object; false if there are none. */
 static bool read_position(const char **text, int64_t *ret_position)
 {
     int64_t position = 0;
@@ -42,8 +42,9 @@ static bool read_position(const char **text, int64_t *ret_position)
     return has_digits;
 }
 
-/* `text`: the header, NULL for none; `size`: of the object. Several ranges, and what is no range of bytes, are the
- * whole (RFC 9110, 14.2). *ret_first and *ret_last are set for RANGE_PART. */
+/* Reads a Range header: `text` is its value or NULL, `size` the object's size. Several ranges, or a
+ * range that is not of bytes, give the whole object (RFC 9110, 14.2). *ret_first and *ret_last are
+ * set for RANGE_PART. */
 static enum media_range read_range(const char *text, int64_t size, int64_t *ret_first,
                                    int64_t *ret_last)
 {
@@ -100,7 +101,7 @@ static void format_date(int64_t wall_ms, char text[40])
                    utc.tm_min, utc.tm_sec);
 }
 
-/* Whether the range still is of what the client has a part of (RFC 9110, 13.1.5). */
+/* Whether the object is still the one of which the client has a part (RFC 9110, 13.1.5). */
 static bool is_range_wanted(const struct exchange *exchange, const char *date)
 {
     const char *condition = exchange_header(exchange, "If-Range");
@@ -141,7 +142,7 @@ static bool has_ending(const char *key, const char *ending)
     return length > ending_length && strcmp(key + length - ending_length, ending) == 0;
 }
 
-/* Texts that refer to other objects by relative URIs. */
+/* Whether the object is a text that refers to other objects by relative URIs. */
 static bool refers_to_others(const char *key)
 {
     return has_ending(key, ".m3u8") || has_ending(key, ".vtt");
@@ -154,14 +155,14 @@ static int redirect(struct cv_store *store, struct exchange *exchange, const cha
     CV_TRY(cv_store_presign(store, key, "GET", REDIRECT_SECONDS, &url, error));
     exchange->answer.status = 307;
     exchange->answer.etag[0] = '\0';
-    /* The URL is good for twice as long as anybody keeps it. */
+    /* The URL is valid for twice as long as caches may keep the redirect. */
     exchange->answer.cache_control = "private, max-age=1800";
     return set_header(&exchange->answer, "Location", url)
                ? 0
                : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a redirect");
 }
 
-/* The bytes themselves, in memory. */
+/* Answers with the bytes, read into memory. */
 static int read_text(struct cv_store *store, struct exchange *exchange, const char *key,
                      const char *date, struct cv_error *error)
 {
@@ -219,7 +220,7 @@ static int serve(struct cv_store *store, struct exchange *exchange, const char *
 
 static void settle(struct exchange *exchange, int result, const struct cv_error *error)
 {
-    /* What no object can be called is not there. */
+    /* A key that no object can have counts as missing. */
     bool is_missing = result > 0 || (result < 0 && error->type == CV_ERROR_INVALID_KEY);
     if (is_missing) {
         answer_not_found(&exchange->answer, exchange->id);
@@ -254,7 +255,7 @@ static int read_piece(struct cv_store *store, struct answer *answer, const char 
     return result;
 }
 
-/* A picture within an object that holds many. */
+/* Answers with one picture out of an object that contains many. */
 static int serve_piece(struct cv_store *store, struct exchange *exchange, const char *key,
                        int64_t offset, int64_t bytes, struct cv_error *error)
 {
@@ -264,7 +265,7 @@ static int serve_piece(struct cv_store *store, struct exchange *exchange, const 
     const struct cv_object_info *info = cv_store_reader_info(reader);
     int fd = cv_store_reader_fd(reader);
     if (offset < 0 || bytes <= 0 || bytes > PICTURE_MAX_BYTES || offset + bytes > info->size) {
-        return CV_STORE_NOT_FOUND; /* the object is another by now */
+        return CV_STORE_NOT_FOUND; /* the object was replaced meanwhile */
     }
     if (fd < 0) {
         CV_TRY(read_piece(store, answer, key, offset, (size_t)bytes, error));
@@ -306,8 +307,8 @@ void media_answer_object(struct cv_store *store, struct exchange *exchange)
 
 /* ---- /media/{grant}/{key} ------------------------------------------------------------------------ */
 
-/* Whether a path is written in letters that our keys have: no percent-encoding, query or dot part, so that what was
- * compared is what is opened. */
+/* Whether a path has only characters of our keys: no percent-encoding, query or dot segment, so
+ * that the compared text is the key that is opened. */
 static bool is_plain_key(const char *key)
 {
     static const char letters[] =
@@ -316,8 +317,8 @@ static bool is_plain_key(const char *key)
     return strspn(key, letters) == strlen(key) && cv_store_check_key(key, &ignored) == 0;
 }
 
-/* Takes the query "?name=NAME" off a key: under that name a browser keeps the file. What is not just that stays, and is no
- * plain key. */
+/* Removes the query "?name=NAME" from a key; the browser stores the file under that name. Any other
+ * query stays, so that the key is not plain. */
 static void take_name(char *key, struct answer *answer)
 {
     static const char letters[] =

@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 enum {
-    RECONNECT_MS = 1000,        /* a request waits for no longer than this */
-    STATEMENT_MS = 130 * 1000,  /* the client's bound, above every operation's own */
-    REPEATS_AFTER_CONFLICT = 1, /* of reads, and of changes with a condition */
-    /* Outcomes of a part of a transaction. */
-    REFUSED = 1, /* the exchange has its answer */
+    RECONNECT_MS = 1000,        /* a request does not wait longer than this */
+    STATEMENT_MS = 130 * 1000,  /* the client's time limit, above every operation's own */
+    REPEATS_AFTER_CONFLICT = 1, /* repeats of reads, and of changes with a condition */
+    /* Outcomes of the parts of a transaction. */
+    REFUSED = 1, /* the exchange has been refused */
     ANSWERED = 2,
 };
 
@@ -80,7 +80,7 @@ static int write_spool(void *opaque, const char *text, size_t length, struct cv_
     return 0;
 }
 
-/* A file without a name; -1 and errno. */
+/* Makes a file without a name; -1 and errno on failure. */
 static int make_file(void)
 {
     char path[512];
@@ -104,8 +104,9 @@ static void refuse_room(struct exchange *exchange, const struct cv_error *error)
                     "try again when other exports are over, or export less");
 }
 
-/* The lines that the operation has allowed, in the caller's own transaction. They go into a file without a name: memory is
- * bounded, a failure can still be told, and whoever reads slowly holds no connection of the database. */
+/* Reads the lines that the operation allows, in the caller's own transaction, into an unnamed file.
+ * So memory is limited, a failure can still be reported, and a slow reader does not block a
+ * database connection. */
 static int take_export(struct cv_db *db, struct exchange *exchange, const char *values,
                        struct answer *answer, struct cv_error *error)
 {
@@ -137,7 +138,7 @@ static int take_export(struct cv_db *db, struct exchange *exchange, const char *
     return result;
 }
 
-/* 0, or REFUSED: the exchange has its answer. */
+/* Looks up the exchange's API key. 0, or REFUSED: the exchange has its answer. */
 static int look_up_key(const struct pool *pool, struct cv_db *db, struct exchange *exchange,
                        struct cv_error *error)
 {
@@ -158,7 +159,8 @@ static void refuse_other(struct exchange *exchange)
                     "request has a new key");
 }
 
-/* Whether the request was done before: 0: it was not; ANSWERED: it was, with this answer; REFUSED. */
+/* Whether the same Idempotency-Key was used before. 0: no; ANSWERED: yes, with this answer;
+ * REFUSED. */
 static int begin_once(struct cv_db *db, struct exchange *exchange, struct answer *answer,
                       struct cv_error *error)
 {
@@ -183,7 +185,7 @@ static int begin_once(struct cv_db *db, struct exchange *exchange, struct answer
     return REFUSED;
 }
 
-/* What the database keeps of a change beside the change itself. */
+/* Records a change: the answer for its Idempotency-Key, and the row in the audit log. */
 static int end_write(struct cv_db *db, struct exchange *exchange, const struct answer *answer,
                      struct cv_error *error)
 {
@@ -202,8 +204,9 @@ static int end_write(struct cv_db *db, struct exchange *exchange, const struct a
     return 0;
 }
 
-/* Compares what is there with If-Match. 0, or REFUSED. What others change between this look and the change makes the
- * change fail, because both see the same snapshot; the second try then finds the new version. */
+/* Compares the current version with If-Match. 0, or REFUSED. If others change it after this check,
+ * the change itself fails, because both use the same snapshot; the repeat then sees the new
+ * version. */
 static int check_version(struct cv_db *db, struct exchange *exchange, const char *values,
                          struct cv_error *error)
 {
@@ -219,14 +222,15 @@ static int check_version(struct cv_db *db, struct exchange *exchange, const char
     return REFUSED;
 }
 
-/* What begins a transaction as the caller. */
+/* The settings that start a transaction as the caller. */
 #define SETTINGS_OF(pool, exchange)                                                      \
     CV_DB_STATEMENT(                                                                     \
         SETTINGS_SQL, (exchange)->is_write ? "off" : "on", (exchange)->principal.claims, \
         (exchange)->id, cv_db_number((exchange)->operation->time_limit_ms).text,         \
         (exchange)->principal.database_role, (pool)->params.hides_payloads ? "on" : "off")
 
-/* A read by a token. Each round trip costs more than all that the gateway itself does for the request. */
+/* Runs a read with a token in as few round trips as possible: each costs more than the gateway's
+ * own work for the request. */
 static int run_read(const struct pool *pool, struct cv_db *db, struct exchange *exchange,
                     const char *values, struct answer *answer, struct cv_error *error)
 {
@@ -236,7 +240,7 @@ static int run_read(const struct pool *pool, struct cv_db *db, struct exchange *
     return take_answer(exchange, rows, answer, error);
 }
 
-/* 0: `answer` is the exchange's; REFUSED: it has one. */
+/* Runs the transaction. 0: `answer` is the exchange's answer; REFUSED: it has one. */
 static int run_transaction(const struct pool *pool, struct cv_db *db, struct exchange *exchange,
                            const char *values, struct answer *answer, struct cv_error *error)
 {
@@ -280,7 +284,8 @@ static void refuse_unavailable(struct exchange *exchange)
     answer_refuse_sqlstate(&exchange->answer, "08006", "", exchange->id);
 }
 
-/* A request that is refused whoever asks: its key decides whether the caller hears why. */
+/* Looks up the key of a request that is refused in any case: only a caller with a valid key is told
+ * why. */
 static void confirm_key(const struct pool *pool, struct cv_db *db, struct exchange *exchange)
 {
     struct cv_error error;

@@ -8,15 +8,15 @@
 /* ---- an object that passes through --------------------------------------------------------------- */
 
 enum {
-    PIECE_BYTES = 256 * 1024, /* of each reader; a request to the bucket takes some 5 ms */
-    BLOCK_BYTES = 32 * 1024,  /* of the library's */
+    PIECE_BYTES = 256 * 1024, /* bytes per client; a request to the bucket takes some 5 ms */
+    BLOCK_BYTES = 32 * 1024,  /* the library's buffer */
 };
 
 struct relay {
     struct exchange *exchange;
     bool (*hand_over)(struct exchange *);
     char *key;
-    int64_t at, end; /* of the object: what is not read yet */
+    int64_t at, end; /* range of the object that is not read yet */
     char *piece;     /* NULL: none */
     size_t given, filled;
     bool has_failed;
@@ -47,7 +47,7 @@ void relay_free(struct relay *relay)
     }
 }
 
-/* In a thread of the store. */
+/* Reads a piece; runs in a store thread. */
 static void read_piece(struct cv_store *store, struct exchange *exchange)
 {
     struct relay *relay = exchange->answer.relay;
@@ -64,11 +64,12 @@ static void read_piece(struct cv_store *store, struct exchange *exchange)
         cv_log_error(&error, "an object that passes through");
     }
     relay->at += (int64_t)relay->filled;
-    /* What is shorter by now is another object: the connection ends before the length that was said. */
+    /* If fewer bytes came, the object was replaced: the connection is closed before the announced
+     * length. */
     relay->has_failed = result != 0 || relay->filled < wanted;
 }
 
-/* In a thread of the server. */
+/* Passes bytes to the library; runs in a server thread. */
 static ssize_t give(void *opaque, uint64_t position, char *data, size_t size)
 {
     struct relay *relay = opaque;
@@ -112,7 +113,8 @@ bool response_is_stream(const struct exchange *exchange)
            exchange->answer.status == 200;
 }
 
-/* draft-ietf-httpapi-ratelimit-headers: what the caller's bucket holds, and what is left in it. */
+/* draft-ietf-httpapi-ratelimit-headers: the size of the caller's bucket, and the requests left in
+ * it. */
 static bool add_rate(struct MHD_Response *response, const struct rate_state *rate)
 {
     char text[96];
@@ -191,9 +193,9 @@ struct MHD_Response *response_make(struct answer *answer)
     if (answer->has_fd) {
         response = MHD_create_response_from_fd_at_offset64(answer->length, answer->fd,
                                                            (uint64_t)answer->offset);
-        answer->has_fd = !response; /* closed with the response */
+        answer->has_fd = !response; /* the library closes it with the response */
     } else {
-        bool is_own = !answer->fixed_body && answer->body; /* then the library frees it */
+        bool is_own = !answer->fixed_body && answer->body; /* if so, the library frees it */
         const void *body = answer->fixed_body ? (const void *)answer->fixed_body : answer->body;
         response = MHD_create_response_from_buffer(answer->length, body ? (void *)body : empty,
                                                    is_own ? MHD_RESPMEM_MUST_FREE

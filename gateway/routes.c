@@ -7,15 +7,16 @@
 
 enum {
     NAME_MAX_BYTES = 64,
-    PATH_VALUE_MAX_BYTES = 160, /* the id of a worker has a host name, a number and a UUID */
+    PATH_VALUE_MAX_BYTES =
+        160, /* longest: the id of a worker has a host name, a number and a UUID */
     QUERY_PAIRS_MAX = 64,
-    BODY_DEPTH_MAX = 32,    /* of lists and objects within each other */
-    PATTERN_SHOWN_MAX = 80, /* characters; a longer one tells nobody anything */
+    BODY_DEPTH_MAX = 32,    /* nesting of lists and objects */
+    PATTERN_SHOWN_MAX = 80, /* characters; a longer pattern helps nobody */
 };
 
 /* ---- which operation ------------------------------------------------------------------------- */
 
-/* Length of the part of a path that begins at `text`, without the slash behind it. */
+/* The length of the path segment that begins at `text`, without the slash after it. */
 static size_t part_length(const char *text, size_t length)
 {
     const char *slash = memchr(text, '/', length);
@@ -187,7 +188,7 @@ static void keep(struct check *check, const char *name, json_t *value)
     }
 }
 
-/* A parameter of the path or the query: text to its type. */
+/* Converts a parameter of the path or the query to its type. */
 static void take_text(struct check *check, const struct rule *rule, const char *text)
 {
     int64_t whole = 0;
@@ -221,7 +222,7 @@ static void take_text(struct check *check, const struct rule *rule, const char *
     }
 }
 
-/* A member of the body. */
+/* Checks a member of the body. */
 static void take_json(struct check *check, const struct rule *rule, json_t *value)
 {
     bool has_type = rule->type == TYPE_INTEGER   ? json_is_integer(value)
@@ -309,7 +310,7 @@ static bool decode(const char *encoded, size_t length, char *text)
 
 static void take_pair(struct check *check, const char *name, const char *value)
 {
-    cv_auto(json_decref) json_t *probe = json_pack("[s, s]", name, value); /* NULL: no UTF-8 */
+    cv_auto(json_decref) json_t *probe = json_pack("[s, s]", name, value); /* NULL: not UTF-8 */
     const struct rule *rule = probe ? find_rule(check->operation, PLACE_QUERY, name) : NULL;
     if (!probe) {
         add_fault(check, "query", "is not UTF-8");
@@ -352,7 +353,7 @@ static void check_query(struct check *check, const char *query)
     }
 }
 
-/* Whether JSON text nests no deeper than is sensible: the parser recurses. */
+/* Whether JSON text is nested no deeper than allowed, because the parser recurses. */
 static bool is_shallow(const char *text, size_t length)
 {
     int depth = 0;

@@ -16,25 +16,25 @@
 enum {
     THREADS = 2,
     HEADER_MS = 10 * 1000,
-    IDLE_MS = 75 * 1000, /* between requests, with the header of the next one */
+    IDLE_MS = 75 * 1000, /* time between requests, including the header of the next one */
     TRANSFER_MS = 30 * 1000,
     TRANSFER_BYTES_A_MS = 1, /* 1 KiB/s, beyond TRANSFER_MS */
     CONNECTION_BYTES = 16 * 1024,
     TARGET_MAX_BYTES = 8 * 1024,
     BODY_MAX_BYTES = 1024 * 1024,
     DISCARDED_MAX_BYTES =
-        16 * 1024 * 1024,  /* of a body that is too long: read, so that its sender sees why */
-    FINISH_MS = 10 * 1000, /* of the statement that ends an upload */
-    STREAM_RETRY_S = 20,   /* until a stream whose reader has gone is found out by its ping */
+        16 * 1024 * 1024,  /* of a body too long, read so that the client sees the answer */
+    FINISH_MS = 10 * 1000, /* time limit of the statement that ends an upload */
+    STREAM_RETRY_S = 20,   /* time until a ping shows that a stream's client has gone */
     ID_BYTES = 12,
     ONCE_KEY_MAX_BYTES = 255,
 };
 
-/* A client's connection, and when it is closed unless it gets on. */
+/* A client's connection, and the time at which it is closed unless it makes progress. */
 struct client {
     struct client *next, *previous;
     int fd;
-    int64_t deadline_ms; /* INT64_MAX: it waits for us */
+    int64_t deadline_ms; /* INT64_MAX: it waits for the gateway */
 };
 
 struct server {
@@ -47,9 +47,9 @@ struct server {
     struct audit *_Atomic audit;
     atomic_int under_way;
 
-    pthread_mutex_t mutex; /* the lists and the deadlines */
+    pthread_mutex_t mutex; /* protects the lists and the deadlines */
     struct client *clients;
-    struct exchange *parked; /* long polls until the next look */
+    struct exchange *parked; /* long polls that wait for the next query */
     bool is_ending;
 };
 
@@ -96,8 +96,7 @@ static void on_connection(void *opaque, struct MHD_Connection *connection, void 
             }
             server->clients = client;
         } else if (info) {
-            (void)shutdown(info->connect_fd,
-                           SHUT_RDWR); /* without memory its deadline cannot be kept */
+            (void)shutdown(info->connect_fd, SHUT_RDWR); /* no memory for its deadline */
         }
         *context = client;
     } else if (client) {
@@ -111,8 +110,8 @@ static void on_connection(void *opaque, struct MHD_Connection *connection, void 
     (void)pthread_mutex_unlock(&server->mutex);
 }
 
-/* The library's own time-out begins anew with every byte, so that it does not end a client that sends one now and
- * then. */
+/* The library's own time-out starts again with every byte, so it does not close a client that sends
+ * single bytes. */
 void server_close_late(struct server *server)
 {
     int64_t now = cv_monotonic_ms();
@@ -138,7 +137,7 @@ static void count(const struct exchange *exchange, const char *method)
                       (double)(cv_monotonic_ms() - exchange->began_ms) / 1000);
 }
 
-/* Notes what was refused, and what the gateway has done by itself, in the audit log. */
+/* Records in the audit log what was refused, and what the gateway has done without the database. */
 static void note(const struct exchange *exchange)
 {
     struct audit *audit = exchange->server->audit;
@@ -158,7 +157,7 @@ static void refuse_stream(struct exchange *exchange)
                     "them for the topics of several (50 at most)");
 }
 
-/* A stream stays for minutes, and what its request was made of is not needed any more. */
+/* Frees the request of a stream, because a stream lasts for minutes and does not need it. */
 static void forget_request(struct exchange *exchange)
 {
     response_forget_body(&exchange->answer);
@@ -168,7 +167,7 @@ static void forget_request(struct exchange *exchange)
     principal_deinit(&exchange->principal);
 }
 
-/* An answer that passes through wants its next piece. */
+/* Has a store thread read the next piece of an answer that passes through. */
 static bool hand_to_relay(struct exchange *exchange)
 {
     MHD_suspend_connection(exchange->connection);
@@ -199,7 +198,7 @@ static enum MHD_Result queue_answer(struct exchange *exchange, const char *metho
     if (!response) {
         return MHD_NO;
     }
-    /* A stream has nothing to send most of the time; the library ends one whose reader takes nothing. */
+    /* A stream sends nothing most of the time; the library closes one whose client does not read. */
     set_deadline(exchange,
                  response_is_stream(exchange) ? INT64_MAX : transfer_deadline(answer->length));
     enum MHD_Result result =
@@ -237,8 +236,9 @@ struct header_counts {
     int hosts, lengths, encodings, authorizations, cookies, malformed;
 };
 
-/* Whether the name is none: the library takes a space before the colon for a part of it, and the folded value of
- * "Transfer-Encoding:", too. A server before us may know better which header that is. */
+/* Whether the name is invalid: the library includes a space before the colon in the name, and the
+ * folded value of "Transfer-Encoding:", too. A proxy before this server may interpret such a header
+ * differently. */
 static bool is_malformed(const char *name, size_t size)
 {
     static const char *const lengths[] = {"Content-Length", "Transfer-Encoding"};
@@ -269,8 +269,9 @@ static enum MHD_Result count_header(void *opaque, enum MHD_ValueKind kind, const
     return MHD_YES;
 }
 
-/* What two servers in a row could read differently, and what says the same thing twice. The connection is closed
- * afterwards, because the next request may begin elsewhere than we think (RFC 9112, 6.3 and 11.2). */
+/* Whether a request is ambiguous: two servers in a row could interpret it differently, or it says
+ * something twice. The connection is closed afterwards, because the next request may begin
+ * elsewhere than this server assumes (RFC 9112, 6.3 and 11.2). */
 static bool is_ambiguous(struct exchange *exchange)
 {
     struct header_counts counts = {0};
@@ -297,7 +298,8 @@ static void refuse_long_body(struct exchange *exchange)
     exchange_refuse(exchange, 413, "too-large", "Too much at once", "a body has at most 1 MiB");
 }
 
-/* Whoever brings a key hears what is wrong with a request only when the key has turned out to be good. */
+/* Postpones a refusal until the API key has been looked up: only a caller with a valid key is told
+ * what is wrong. */
 static void put_off(struct exchange *exchange)
 {
     exchange->is_put_off = exchange->answer.status && exchange->principal.key_digest[0];
@@ -313,10 +315,10 @@ static void check_body_header(struct exchange *exchange)
         length && (!cv_parse_int(length, 0, INT64_MAX, &bytes) || bytes > most);
     if (exchange->is_body_too_long && (bytes == 0 || bytes > DISCARDED_MAX_BYTES)) {
         refuse_long_body(exchange);
-        return; /* without waiting for the body, nor for the key */
+        return; /* refused without waiting for the body or the key */
     }
     if (exchange->operation->takes_bytes && !length) {
-        /* The library goes on with the next chunk of a connection that is suspended. */
+        /* The library continues with the next chunk even if the connection is suspended. */
         exchange->is_body_too_long = true;
         exchange_refuse(
             exchange, 411, "length", "The length is missing",
@@ -367,7 +369,7 @@ static void find_operation(struct exchange *exchange, const char *method)
     }
 }
 
-/* A condition that is not looked at would not be one. */
+/* Refuses a condition that the operation does not support, because ignoring it would be wrong. */
 static void check_condition(struct exchange *exchange)
 {
     exchange->if_match = exchange->is_write ? exchange_header(exchange, "If-Match") : NULL;
@@ -396,7 +398,7 @@ static void check_once_key(struct exchange *exchange, const char *method)
     exchange->once_key = key;
 }
 
-/* Everything that the header tells. Leaves an answer where the request is refused. */
+/* Handles the header of a request. If the request is refused, its answer is set. */
 static void begin(struct exchange *exchange, const char *method)
 {
     struct server *server = exchange->server;
@@ -435,7 +437,7 @@ static void begin(struct exchange *exchange, const char *method)
     }
 }
 
-/* Takes what has come of a body; false: more than is read of a request that is refused anyway. */
+/* Stores received bytes of a body; false: more than is read for a request that is refused anyway. */
 static bool take_body(struct exchange *exchange, const char *data, size_t length)
 {
     bool is_written = exchange->part && !exchange->answer.status;
@@ -470,7 +472,8 @@ static void answer_document(struct exchange *exchange)
     (void)snprintf(answer->etag, sizeof(answer->etag), "\"%s-%zu\"", CV_VERSION, answer->length);
 }
 
-/* A header as a parameter: a browser's EventSource has no other place for the last event, and tus for the offset. */
+/* Uses a header as a parameter: a browser's EventSource sends the last event's id only so, and tus
+ * the offset. */
 static void take_header(struct exchange *exchange, const char *header, const char *name)
 {
     const char *given = exchange_header(exchange, header);
@@ -480,7 +483,7 @@ static void take_header(struct exchange *exchange, const char *header, const cha
     }
 }
 
-/* What the gateway answers by itself; false: the database is asked. */
+/* Answers what needs no database; false: the database must be asked. */
 static bool answer_here(struct exchange *exchange)
 {
     const struct admission *admission = exchange->server->params.admission;
@@ -517,7 +520,7 @@ static void refuse_busy(struct exchange *exchange)
                     "too much is under way, or the gateway is starting");
 }
 
-/* Suspends a request until a thread of the store has done its work. Returns whether it is suspended. */
+/* Suspends a request until a store thread has done its work. Returns whether it is suspended. */
 static bool hand_to_store(struct exchange *exchange)
 {
     struct store_pool *pool = exchange->server->store_pool;
@@ -528,10 +531,10 @@ static bool hand_to_store(struct exchange *exchange)
     }
     refuse_busy(exchange);
     MHD_resume_connection(exchange->connection);
-    return true; /* the library asks again */
+    return true; /* the library calls again */
 }
 
-/* The same for a thread of the database. */
+/* Suspends a request until a database thread has run it. Returns whether it is suspended. */
 static bool hand_to_pool(struct exchange *exchange)
 {
     struct pool *pool = exchange->server->pool;
@@ -546,7 +549,8 @@ static bool hand_to_pool(struct exchange *exchange)
     return true;
 }
 
-/* The request is complete: checks its parameters and hands it to the pool. Returns whether it is suspended. */
+/* Handles a complete request: checks its parameters and passes it to the pool. Returns whether it
+ * is suspended. */
 static bool dispatch(struct exchange *exchange)
 {
     struct cv_error error;
@@ -586,7 +590,7 @@ static bool dispatch(struct exchange *exchange)
     return !answer_here(exchange) && hand_to_pool(exchange);
 }
 
-/* Takes a piece of a body, which is thrown away where the request is refused. */
+/* Takes a piece of a body, which is dropped if the request is refused. */
 static enum MHD_Result take_piece(struct exchange *exchange, const char *data, size_t *size)
 {
     if (!take_body(exchange, data, *size)) {
@@ -600,9 +604,9 @@ static enum MHD_Result take_piece(struct exchange *exchange, const char *data, s
     return MHD_YES;
 }
 
-/* Whether a part of an upload that its header has got refused is read first. Whoever sends it reads no answer before all
- * of it has gone, and a connection that is closed with bytes unread takes the answer with it; who asks first whether to
- * send it is told at once. */
+/* Whether the body of a refused upload is read before the answer. A client that is sending it reads
+ * no answer before it has sent everything, and closing a connection with unread bytes loses the
+ * answer. A client that asks first whether to send (Expect: 100-continue) gets the answer at once. */
 static bool awaits_part(struct exchange *exchange)
 {
     const char *length = exchange_header(exchange, "Content-Length");
@@ -648,14 +652,14 @@ static enum MHD_Result on_request(void *opaque, struct MHD_Connection *connectio
                              : !exchange->answer.status && dispatch(exchange)) {
         return MHD_YES;
     }
-    /* The library takes no answer while a body comes. */
+    /* The library accepts no answer while a body arrives. */
     return *upload_size > 0 ? take_piece(exchange, upload, upload_size)
                             : queue_answer(exchange, method);
 }
 
 /* ---- long polls --------------------------------------------------------------------------------- */
 
-/* Whether what an operation with the parameter "wait" has answered may still change. */
+/* Whether the answer of an operation with the parameter "wait" may still change. */
 static bool is_under_way(const struct answer *answer)
 {
     static const char *const ends[] = {"done", "failed", "canceled"};
@@ -668,7 +672,7 @@ static bool is_under_way(const struct answer *answer)
     return state != NULL;
 }
 
-/* Puts an exchange aside whose caller waits for a change; false: it is to be answered. */
+/* Keeps an exchange whose caller waits for a change; false: it must be answered now. */
 static bool park(struct exchange *exchange)
 {
     struct server *server = exchange->server;
@@ -704,7 +708,7 @@ void server_ask_again(struct server *server)
     }
 }
 
-/* What follows when all bytes of an upload are in the store. */
+/* The operation that follows when all bytes of an upload are stored. */
 static const struct operation finish_upload = {
     .name = "finish_upload",
     .method = "POST",
@@ -725,7 +729,7 @@ void server_take_work(struct exchange *exchange)
     }
     answer_deinit(&exchange->answer);
     exchange->operation = &finish_upload;
-    exchange->once_key = NULL; /* its answer is kept already */
+    exchange->once_key = NULL; /* its answer is recorded already */
     if (!pool_take(exchange->server->pool, exchange)) {
         refuse_busy(exchange);
         server_send(exchange);
@@ -767,9 +771,9 @@ void server_send(struct exchange *exchange)
     MHD_resume_connection(exchange->connection);
 }
 
-/* The request's target, as it was sent. Its copy here is the one that is read. In the library's own buffer the query is
- * emptied: the library would take it apart into its pool, and when that is full it leaves the client without an
- * answer. */
+/* Copies the request's target as received; only the copy is read. The query in the library's own
+ * buffer is emptied, because the library would parse it into its memory pool, and if that is full
+ * it closes the connection without an answer. */
 static void *on_target(void *opaque, const char *target, struct MHD_Connection *connection)
 {
     cv_auto_free struct exchange *exchange = calloc(1, sizeof(*exchange));
@@ -815,7 +819,7 @@ static void on_completed(void *opaque, struct MHD_Connection *connection, void *
     *state = NULL;
 }
 
-/* Paths and queries are decoded by us, who refuse what is wrongly encoded. */
+/* Keeps paths and queries encoded: the gateway decodes them itself and refuses wrong encodings. */
 static size_t keep_encoded(void *opaque, struct MHD_Connection *connection, char *text)
 {
     (void)opaque;
@@ -852,7 +856,7 @@ int server_start(const struct server_params *params, struct server **ret_server,
         return cv_fail(error, CV_ERROR_IO,
                        "the HTTP server does not start: too few descriptors or threads?");
     }
-    (void)cv_take_fd(&fd); /* the daemon's now */
+    (void)cv_take_fd(&fd); /* the daemon owns it now */
     *ret_server = cv_take(server);
     return 0;
 }

@@ -7,8 +7,8 @@ enum { THREADS = 4 };
 struct store_pool {
     struct store_pool_params params;
     struct exchange_queue queue;
-    pthread_mutex_t mutex; /* over `here` */
-    struct cv_store *here; /* of store_pool_do; NULL before its first call */
+    pthread_mutex_t mutex; /* protects `here` */
+    struct cv_store *here; /* the store of store_pool_do; NULL before its first call */
 };
 
 static void open_store(const struct store_pool *pool, struct cv_store **store)

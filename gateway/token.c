@@ -13,13 +13,13 @@ enum {
     RSA_MIN_BYTES = 256,   /* RFC 7518, 3.3: 2048 bits */
     ES256_BYTES = 64,      /* RFC 7518, 3.4 */
     HS256_BYTES = 32,
-    LEEWAY_S = 30, /* of clocks */
+    LEEWAY_S = 30, /* allowed difference of clocks */
 };
-static const double LATEST_S = 1e11; /* the year 5138: what is later is no time */
+static const double LATEST_S = 1e11; /* the year 5138; later times are invalid */
 
 struct key {
     const char *algorithm; /* static text */
-    char *id;              /* NULL: none, any `kid` may mean it */
+    char *id;              /* NULL: none; then any `kid` fits */
     size_t signature_bytes;
     cjose_jwk_t *jwk;
 };
@@ -130,7 +130,7 @@ static int add_secret(struct token_keys *keys, const char *secret, struct cv_err
     return add_key(keys, "HS256", NULL, HS256_BYTES, jwk, error);
 }
 
-/* cjose gets the public members of a key and nothing else of it. */
+/* Imports a key into cjose: only its public members are passed on. */
 static cjose_jwk_t *import_public(const json_t *key, const char *const *members)
 {
     cjose_err failure;
@@ -151,7 +151,7 @@ static const char *member(const json_t *object, const char *name)
     return text ? text : "";
 }
 
-/* Bytes of an RSA modulus without leading zeros; 0: unreadable. */
+/* The size of an RSA modulus without leading zeros, bytes; 0: unreadable. */
 static size_t modulus_bytes(const json_t *key)
 {
     const char *text = member(key, "n");
@@ -167,7 +167,7 @@ static size_t modulus_bytes(const json_t *key)
     return length - zeros;
 }
 
-/* A key for another purpose or of another kind is passed over, as RFC 7517, 5 asks. */
+/* Adds a public key. One of another purpose or kind is ignored, as RFC 7517, 5 requires. */
 static int add_public_key(struct token_keys *keys, const json_t *key, struct cv_error *error)
 {
     static const char *const rsa[] = {"kty", "n", "e", NULL};
@@ -348,7 +348,7 @@ static enum token_fault check_signature(const struct token_keys *keys, const cha
 
 /* ---- claims ------------------------------------------------------------------------------------ */
 
-/* A NumericDate; false when it is there and none. `fallback` when it is not there. */
+/* Reads a NumericDate; false if it is invalid. `fallback` is used if it is missing. */
 static bool read_time(const json_t *claims, const char *name, double fallback, double *ret_seconds)
 {
     const json_t *value = json_object_get(claims, name);
@@ -391,7 +391,7 @@ static bool is_for(const json_t *audience, const char *wanted)
 }
 
 static const struct {
-    const char *name; /* of app_metadata.cortana_role */
+    const char *name; /* value of app_metadata.cortana_role */
     enum caller_role role;
     const char *database_role;
 } users_roles[] = {{"viewer", CALLER_VIEWER, "authenticated"},
@@ -399,7 +399,7 @@ static const struct {
                    {"admin", CALLER_ADMIN, "cortana_app"},
                    {"operator", CALLER_OPERATOR, "service_role"}};
 
-/* Sets both roles; false: there is none. user_metadata is not looked at: users write it. */
+/* Sets both roles; false: there is none. user_metadata is ignored, because users can write it. */
 static bool choose_role(const struct token_keys *keys, const json_t *claims,
                         struct principal *principal)
 {
@@ -432,7 +432,7 @@ enum token_fault principal_make(const struct token_keys *keys, const json_t *cla
     if (!choose_role(keys, claims, &made)) {
         return TOKEN_ROLE;
     }
-    /* Keys of a service are nobody's. */
+    /* Service keys belong to no user. */
     bool is_a_users = made.role != CALLER_NOBODY && made.role != CALLER_SERVICE;
     if (subject ? !json_is_string(subject) || !cv_is_uuid(json_string_value(subject))
                 : is_a_users) {
@@ -483,7 +483,7 @@ enum token_fault token_verify(const struct token_keys *keys, const char *token, 
     }
     enum token_fault fault = check_signature(keys, token, &parts);
     fault = fault ? fault : check_claims(keys, parts.claims, now_s);
-    /* A token is nobody's API key, whatever its issuer has written into it. */
+    /* A token never counts as an API key, whatever its issuer has put into it. */
     if (fault == TOKEN_GOOD) {
         (void)json_object_del(parts.claims, "key_id");
     }

@@ -9,12 +9,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What the database has answered of an upload. */
+/* The database's answer about an upload. */
 struct upload {
     json_t *body;
-    const char *id, *key; /* of `body` */
+    const char *id, *key; /* borrowed from `body` */
     int64_t size;
-    bool is_complete; /* its end was told to the scanner */
+    bool is_complete; /* the scanner has been told of its end */
 };
 
 static void upload_deinit(struct upload *upload)
@@ -37,14 +37,14 @@ static bool upload_read(const struct exchange *exchange, struct upload *ret_uplo
     return ret_upload->id != NULL;
 }
 
-/* The directory of a store, borrowed; NULL: it is a bucket. */
+/* The directory of a store, borrowed; NULL if it is a bucket. */
 static const char *upload_directory(const struct cv_store *store)
 {
     const char *name = cv_store_name(store);
     return strncmp(name, "dir:", 4) == 0 ? name + 4 : NULL;
 }
 
-/* The key under which bytes gather in a directory. */
+/* The key of the spool in a directory. */
 static int upload_spool_key(const char *id, char **ret_key, struct cv_error *error)
 {
     return cv_format(ret_key, error, "%s%s", CV_KEYS_UPLOADS, id);
@@ -57,7 +57,7 @@ static void upload_answer_empty(struct answer *answer)
     answer->status = 204;
 }
 
-/* 204, in place of what is in the answer. */
+/* Replaces the answer by 204 with the headers of tus. */
 static void upload_set_tus_headers(struct answer *answer, int64_t offset, int64_t size)
 {
     char number[2][24];
@@ -71,7 +71,7 @@ static void upload_set_tus_headers(struct answer *answer, int64_t offset, int64_
     (void)json_object_set_new(answer->headers, "Upload-Length", json_string(number[1]));
 }
 
-/* Makes a JSON value the answer's body. */
+/* Sets the answer's body to a JSON value. */
 static int upload_set_body(struct answer *answer, const json_t *body, struct cv_error *error)
 {
     char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
@@ -82,7 +82,7 @@ static int upload_set_body(struct answer *answer, const json_t *body, struct cv_
     return 0;
 }
 
-/* How many bytes there are in a directory: in the spool, or at the object's place. */
+/* Finds how many bytes a directory has: in the spool, or in the finished object. */
 static int read_offset(struct cv_store *store, const struct upload *upload, int64_t *ret_offset,
                        struct cv_error *error)
 {
@@ -154,11 +154,11 @@ void upload_forget(struct cv_store *store, struct exchange *exchange)
 
 enum {
     URL_SECONDS = 3600,
-    PART_BYTES = 16 << 20, /* few requests, and little that is sent again after a fault */
-    PARTS_MOST = 9000,     /* below what S3 takes */
+    PART_BYTES = 16 << 20, /* bytes; few requests, and little is sent again after an error */
+    PARTS_MOST = 9000,     /* below S3's limit */
 };
 
-/* The size of all parts but the last, in whole MiB. */
+/* The size of all parts except the last, in whole MiB. */
 static int64_t part_size(int64_t size)
 {
     const int64_t mib = 1 << 20;
@@ -171,7 +171,7 @@ static int64_t part_count(int64_t size)
     return (size + part_size(size) - 1) / part_size(size);
 }
 
-/* The size that a part has to have; 0: there is no such part. */
+/* The size that a part must have; 0: there is no such part. */
 static int64_t size_of_part(int64_t size, int64_t number)
 {
     int64_t each = part_size(size);
@@ -179,7 +179,8 @@ static int64_t size_of_part(int64_t size, int64_t number)
     return number < 1 || number > count ? 0 : number < count ? each : size - (count - 1) * each;
 }
 
-/* What of an upload is in the bucket: 0 and its parts, CV_STORE_EXISTS where the whole object is in its place. */
+/* Finds an upload's bytes in the bucket: 0 and its parts, or CV_STORE_EXISTS if the whole object is
+ * stored. */
 static int find_parts(struct cv_store *store, const struct upload *upload,
                       struct cv_store_parts *ret_parts, struct cv_error *error)
 {
@@ -192,7 +193,7 @@ static int find_parts(struct cv_store *store, const struct upload *upload,
     return result < 0 ? result : cv_store_parts_find(store, upload->key, true, ret_parts, error);
 }
 
-/* Adds "part_size" and "parts" to an upload; *ret_offset: how many bytes there are. */
+/* Adds "part_size" and "parts" to an upload; *ret_offset: the number of bytes so far. */
 static int upload_show_parts(struct cv_store *store, const struct upload *upload,
                              int64_t *ret_offset, struct cv_error *error)
 {
@@ -279,7 +280,7 @@ void upload_sign_parts(struct cv_store *store, struct exchange *exchange)
 
 /* ---- the end ------------------------------------------------------------------------------------- */
 
-/* 0, or CV_STORE_NOT_FOUND where a part is missing or has another size. */
+/* Joins the parts. 0, or CV_STORE_NOT_FOUND if a part is missing or has a wrong size. */
 static int join(struct cv_store *store, const struct upload *upload, struct cv_error *error)
 {
     cv_auto(cv_store_parts_deinit) struct cv_store_parts parts = {0};
@@ -328,14 +329,14 @@ void upload_join(struct cv_store *store, struct exchange *exchange)
 
 enum {
     STATUS_LOCKED = 423,
-    METADATA_VALUE_MAX = 2048, /* bytes of Base64: more than any member of the body may have */
+    METADATA_VALUE_MAX = 2048, /* bytes of Base64, more than any member of the body may have */
 };
 
 struct upload_part {
     struct upload upload;
     char *spool;
-    int fd;     /* -1: all bytes are in place */
-    int64_t at; /* where the next byte goes */
+    int fd;     /* -1: the object is complete */
+    int64_t at; /* offset of the next byte */
 };
 
 void upload_part_free(struct upload_part *part)
@@ -344,7 +345,7 @@ void upload_part_free(struct upload_part *part)
         return;
     }
     if (part->fd >= 0) {
-        (void)close(part->fd); /* the lock goes with it */
+        (void)close(part->fd); /* this also releases the lock */
     }
     upload_deinit(&part->upload);
     free(part->spool);
@@ -354,7 +355,7 @@ CV_DEFINE_CLEANUP(struct upload_part *, upload_part_free)
 
 /* ---- the beginning of a request ------------------------------------------------------------------ */
 
-/* Opens the spool, made durably when it is not there, as its only writer. 0, or STATUS_LOCKED. */
+/* Opens the spool as its only writer; makes it, durably, if it is missing. 0, or STATUS_LOCKED. */
 static int open_spool(struct cv_store *store, const char *key, int *ret_fd, struct cv_error *error)
 {
     cv_auto_free char *path = NULL;
@@ -380,7 +381,7 @@ static int open_spool(struct cv_store *store, const char *key, int *ret_fd, stru
     return 0;
 }
 
-/* The file of an upload that is open, and how many bytes there are; fd -1 where all of them are in their place. */
+/* Opens the file of an upload, and finds how many bytes it has; fd -1 if the object is complete. */
 static int open_part(struct cv_store *store, struct upload_part *part, struct cv_error *error)
 {
     struct stat status;
@@ -393,7 +394,8 @@ static int open_part(struct cv_store *store, struct upload_part *part, struct cv
     }
     result = result < 0 ? result : open_spool(store, part->spool, &part->fd, error);
     if (result == 0 && cv_store_head(store, part->upload.key, &info, error) == 0) {
-        /* Another request has moved the file before this one has opened, and so made, it. */
+        /* Another request has moved the file before this one opened it, so that this one made a new
+         * one. */
         part->at = info.size;
         return cv_store_delete(store, part->spool, error);
     }
@@ -451,7 +453,7 @@ void upload_open(struct cv_store *store, struct exchange *exchange)
     } else if (part->at != offset || offset + content_length(exchange) > part->upload.size) {
         refuse_offset(exchange, part->at, part->upload.size);
     } else {
-        answer_deinit(&exchange->answer); /* the request has none before its body */
+        answer_deinit(&exchange->answer); /* there is no answer before the body is complete */
         exchange->part = cv_take(part);
     }
 }
@@ -466,7 +468,7 @@ static int write_piece(struct upload_part *part, const struct cv_buffer *piece,
                                  (off_t)(part->at + (int64_t)done));
         if (written < 0 && errno != EINTR) {
             int failure = errno;
-            /* A piece that did not fit leaves nothing behind. */
+            /* A piece that could not be written completely is removed. */
             return ftruncate(part->fd, (off_t)part->at) == 0
                        ? cv_fail_errno(error, failure, "cannot write an upload")
                        : cv_fail_errno(error, errno, "cannot take back a piece of an upload");
@@ -488,7 +490,8 @@ void upload_write(struct cv_store *store, struct exchange *exchange)
     cv_buffer_clear(&exchange->body);
 }
 
-/* Durable, and the object in its place where it is whole; the lock is held until that is done. */
+/* Makes the bytes durable, and moves the object to its place if it is complete; holds the lock
+ * until then. */
 static int finish(struct cv_store *store, struct exchange *exchange, struct upload_part *part,
                   struct cv_error *error)
 {
@@ -499,7 +502,7 @@ static int finish(struct cv_store *store, struct exchange *exchange, struct uplo
         return 0;
     }
     int result = cv_store_move(store, part->spool, part->upload.key, NULL, NULL, error);
-    result = result == CV_STORE_NOT_FOUND ? 0 : result; /* it was moved, and nobody was told */
+    result = result == CV_STORE_NOT_FOUND ? 0 : result; /* it was moved, but not reported */
     exchange->is_last_part = result == 0;
     return result;
 }
@@ -522,7 +525,8 @@ void upload_close(struct cv_store *store, struct exchange *exchange)
 
 /* ---- creation ------------------------------------------------------------------------------------ */
 
-/* Upload-Metadata: "name Base64,name Base64". What the body has no member for is left out, as tus has it. */
+/* Reads Upload-Metadata: "name Base64,name Base64". Names that are not members of the body are
+ * ignored, as tus requires. */
 static void take_metadata(json_t *body, const char *text)
 {
     static const struct {
@@ -544,7 +548,7 @@ static void take_metadata(json_t *body, const char *text)
                 int count = EVP_DecodeBlock(bytes, (const unsigned char *)value, (int)length);
                 for (size_t at = length; count > 0 && at > length - 2 && value[at - 1] == '=';
                      at--) {
-                    count--; /* OpenSSL counts what was padded */
+                    count--; /* OpenSSL also counts the padding */
                 }
                 json_t *string =
                     count >= 0 ? json_stringn((const char *)bytes, (size_t)count) : NULL;
