@@ -18,7 +18,7 @@ static struct cv_directory_store *of_store(struct cv_store *store)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Opens an object's file; CV_STORE_NOT_FOUND also for what is not a regular file. */
+/* Opens an object's file; CV_STORE_NOT_FOUND also if it is not a regular file. */
 static int open_object(const struct cv_directory_store *directory, const char *key, int *ret_fd,
                        struct stat *ret_status, struct cv_error *error)
 {
@@ -101,8 +101,8 @@ static int open_reader(struct cv_store *store, const char *key, struct cv_store_
 
 /* ---- deleting -------------------------------------------------------------------------------- */
 
-/* A writer that finds its directory gone makes it again; rmdir never takes one that holds something.
- */
+/* Removes empty parent directories. A writer whose directory is gone makes it again, and rmdir
+ * never removes a directory with entries. */
 static void remove_empty(const struct cv_directory_store *directory, const char *key)
 {
     char path[CV_STORE_KEY_MAX + 1];
@@ -145,7 +145,7 @@ static int delete_object(struct cv_store *store, const char *key, struct cv_erro
 
 /* ---- moving ---------------------------------------------------------------------------------- */
 
-/* Opens the object at `from` and looks whether it is the expected one. */
+/* Opens the object at `from` and checks that it is the expected one. */
 static int open_expected(const struct cv_directory_store *directory, const char *from,
                          const char *if_etag, int *ret_fd, struct cv_object_info *ret_info,
                          struct cv_error *error)
@@ -161,8 +161,8 @@ static int open_expected(const struct cv_directory_store *directory, const char 
     return 0;
 }
 
-/* A rename: notes and metadata go with the file. An object that is overwritten between the look and
- * the rename is moved as it is then. */
+/* Renames the file; its attributes move with it. If the object is overwritten between the check and
+ * the rename, the new one is moved. */
 static int move(struct cv_store *store, const char *from, const char *to, const char *if_etag,
                 struct cv_object_info *ret_info, struct cv_error *error)
 {
@@ -189,7 +189,7 @@ static int move(struct cv_store *store, const char *from, const char *to, const 
 static int presign(struct cv_store *store, const char *key, const char *method, int64_t seconds,
                    char **ret_url, struct cv_error *error)
 {
-    (void)seconds; /* a path does not expire */
+    (void)seconds; /* a path never expires */
     CV_TRY(cv_directory_check_key(key, error));
     if (strcmp(method, "GET") != 0) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
@@ -208,7 +208,8 @@ static int presign(struct cv_store *store, const char *key, const char *method, 
     return cv_buffer_take(&url, ret_url, error);
 }
 
-/* A disk that is unmounted under a worker leaves an empty directory of the same name behind. */
+/* Checks that the root is still the same directory: if its disk is unmounted while a worker runs,
+ * an empty directory of the same name appears. */
 static int check_place(struct cv_store *store, struct cv_error *error)
 {
     const struct cv_directory_store *directory = of_store(store);
@@ -292,7 +293,7 @@ int cv_directory_store_open(const char *path, struct cv_store **ret_store, struc
     directory->path = realpath(path, NULL);
     if (directory->root < 0 || !directory->path) {
         int result = cv_fail_errno(error, errno, "open the store's directory %s", path);
-        error->type = CV_ERROR_CONFIGURATION; /* not a missing object: there is no store */
+        error->type = CV_ERROR_CONFIGURATION; /* the store itself is missing, not an object */
         return cv_store_judge(result, error);
     }
     CV_TRY(cv_format(&directory->store.name, error, "dir:%s", directory->path));

@@ -46,7 +46,7 @@ static int reopen_root(const struct cv_directory_store *directory, int *ret_fd,
     return 0;
 }
 
-/* One step down; makes the directory when `make` and it is missing. */
+/* Opens a subdirectory; makes it first if `make` and it is missing. */
 static int descend(int parent, const char *name, bool make, const char *key, int *ret_fd,
                    struct cv_error *error)
 {
@@ -117,7 +117,7 @@ int cv_directory_make(const struct cv_directory_store *directory, const char *ke
     return walk(directory, key, length, true, ret_fd, error);
 }
 
-/* A listing under way. `path` is where the walk stands: "" or "a/b/". */
+/* The state of a listing. `path` is the current directory: "" or "a/b/". */
 struct walk {
     const char *prefix;
     const char *continuation; /* "" for the first page */
@@ -127,8 +127,8 @@ struct walk {
     char path[CV_STORE_KEY_MAX + 2];
 };
 
-/* Entries of one directory; the name of a directory ends with '/', so that byte order of the names
- * is byte order of the keys under them. */
+/* The entries of one directory. Names of directories end with '/', so that the byte order of names
+ * is that of the keys. */
 struct names {
     char **names;
     size_t count;
@@ -188,7 +188,8 @@ static bool classify(int fd, const struct dirent *entry, bool *ret_is_directory)
     return type == DT_DIR || type == DT_REG;
 }
 
-/* Whether this entry belongs to the listing; what is not a key (made by hand) does not. */
+/* Whether this entry belongs to the listing. A file whose path is not a valid key (made by hand)
+ * does not. */
 static bool is_wanted(const struct walk *walk, int fd, const struct dirent *entry,
                       bool *ret_is_directory)
 {
@@ -202,7 +203,7 @@ static bool is_wanted(const struct walk *walk, int fd, const struct dirent *entr
         return false;
     }
     if (*ret_is_directory) {
-        size_t length = strlen(path); /* the buffer has room: a key is shorter than it */
+        size_t length = strlen(path); /* the buffer has room for more than a key */
         path[length] = '/';
         path[length + 1] = '\0';
     }
@@ -223,7 +224,7 @@ static int read_names(const struct walk *walk, int fd, struct names *names, stru
         if (again >= 0) {
             close(again);
         }
-        /* Deleted since it was opened: empty. */
+        /* The directory was deleted after it was opened: it counts as empty. */
         return error_number == ENOENT ? 0
                                       : cv_fail_errno(error, error_number, "list %s", walk->path);
     }
@@ -251,7 +252,7 @@ static int add_object(struct walk *walk, int fd, const char *name, struct cv_err
 {
     struct stat status;
     if (fstatat(fd, name, &status, AT_SYMLINK_NOFOLLOW) || !S_ISREG(status.st_mode)) {
-        return 0; /* deleted meanwhile */
+        return 0; /* it was deleted meanwhile */
     }
     if (walk->list->count == walk->limit) {
         walk->full = true;
@@ -259,7 +260,7 @@ static int add_object(struct walk *walk, int fd, const char *name, struct cv_err
     }
     char key[CV_STORE_KEY_MAX + 2];
     (void)snprintf(key, sizeof(key), "%s%s", walk->path, name);
-    /* Opened for the part of the ETag that is noted on the file. */
+    /* Opened to read the part of the ETag that is in the file's attributes. */
     cv_auto_fd int object = openat(fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     struct cv_object_info info;
     cv_directory_read_info(object, &status, key, &info);

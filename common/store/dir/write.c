@@ -11,21 +11,22 @@
 #include <time.h>
 
 enum {
-    COPY_SIZE = 1 << 20, /* large enough that system calls cost nothing beside the digest */
-    /* Somebody else deletes the last object beside ours at every try: not in this world. */
+    COPY_SIZE = 1 << 20, /* large enough that system calls cost little compared to the digest */
+    /* The directory vanishes if somebody else deletes its last object; that will not happen this
+     * often in a row. */
     PUBLISH_TRIES = 100,
-    /* Where locks do not reach from one host to the next (some network file systems), a living
-     * writer is at least never this slow. */
+    /* On some network file systems locks are not seen by other hosts; no living writer is slower
+     * than this. */
     LEFTOVER_AGE_SECONDS = 3600,
 };
 
-/* Outcome of one way of writing: this file system needs the other. */
+/* Outcome: this file system needs a named file. */
 enum { NEEDS_NAME = 100 };
 
 struct incoming {
     int directory; /* .incoming/ */
     int file;
-    char name[48]; /* "" while the file has none */
+    char name[48]; /* "" as long as the file has no name */
 };
 
 static void incoming_deinit(struct incoming *incoming)
@@ -53,8 +54,8 @@ static int random_name(char *name, size_t size, struct cv_error *error)
     return 0;
 }
 
-/* A named file that is locked and still has its name: a sweep between open and lock takes the name
- * away, and then a new one is made. */
+/* Makes a locked, named file. A sweep between open and lock may remove the name; then another file
+ * is made. */
 static int create_named(struct incoming *incoming, struct cv_error *error)
 {
     for (int i = 0; i < PUBLISH_TRIES; i++) {
@@ -83,7 +84,7 @@ static int create_named(struct incoming *incoming, struct cv_error *error)
     return cv_fail(error, CV_ERROR_CONFLICT, "cannot keep a temporary file in the store");
 }
 
-/* An unnamed file, or NEEDS_NAME. */
+/* Makes an unnamed file, or returns NEEDS_NAME. */
 static int create_unnamed(struct incoming *incoming, struct cv_error *error)
 {
     cv_auto_fd int fd = openat(incoming->directory, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
@@ -145,7 +146,7 @@ static int copy(const struct cv_store_input *input, int fd, char sha256[CV_STORE
     return cv_sha256_text(digest, sha256, error);
 }
 
-/* Gives a complete, unnamed file its name in .incoming/, or says NEEDS_NAME. */
+/* Gives a complete, unnamed file its name in .incoming/, or returns NEEDS_NAME. */
 static int name_it(struct incoming *incoming, struct cv_error *error)
 {
     if (incoming->name[0] != '\0') {
@@ -156,7 +157,7 @@ static int name_it(struct incoming *incoming, struct cv_error *error)
     char descriptor[64];
     (void)snprintf(descriptor, sizeof(descriptor), "/proc/self/fd/%d", incoming->file);
     if (linkat(AT_FDCWD, descriptor, incoming->directory, name, AT_SYMLINK_FOLLOW)) {
-        return NEEDS_NAME; /* no /proc, or a sandbox; a real failure meets us again there */
+        return NEEDS_NAME; /* no /proc, or a sandbox; other errors will occur with a name, too */
     }
     memcpy(incoming->name, name, sizeof(name));
     return 0;
@@ -180,7 +181,7 @@ int cv_directory_publish(const struct cv_directory_store *directory, const char 
         unsigned flags = create_only ? RENAME_NOREPLACE : 0;
         int renamed = renameat2(from_directory, from_name, parent, name, flags);
         if (renamed && errno == EINVAL && create_only) {
-            /* This file system does not know the flag: looked first, nearly as good. */
+            /* This file system does not support the flag: check first, which is nearly as good. */
             struct stat there;
             bool exists = fstatat(parent, name, &there, AT_SYMLINK_NOFOLLOW) == 0;
             errno = EEXIST;
@@ -231,7 +232,7 @@ static int open_incoming(struct cv_directory_store *directory, struct incoming *
                : result;
 }
 
-/* One way of writing: through an unnamed file, or a named one. */
+/* Writes the object once, through an unnamed or a named file. */
 static int put_once(struct cv_directory_store *directory, bool named, const char *key,
                     const struct cv_store_input *input, const struct cv_put_params *params,
                     struct cv_object_info *ret_info, struct cv_error *error)
@@ -335,8 +336,8 @@ static int64_t modified_ms(const struct stat *status)
     return (int64_t)status->st_mtim.tv_sec * 1000 + status->st_mtim.tv_nsec / 1000000;
 }
 
-/* The digest is noted with the size and time it was taken at, so that a file that somebody has
- * edited by hand does not carry a wrong one. */
+/* The digest is recorded with the file's size and time, so that it is not used for a file that
+ * somebody has edited. */
 static void format_digest(char *text, size_t size, const struct stat *status, const char *sha256)
 {
     (void)snprintf(text, size, "%s %" PRId64 " %" PRId64, sha256, (int64_t)status->st_size,
@@ -411,7 +412,7 @@ static int read_entry(int fd, const char *attribute, struct cv_metadata *metadat
     char value[CV_STORE_METADATA_MAX + 1];
     ssize_t length = fgetxattr(fd, attribute, value, sizeof(value) - 1);
     if (length < 0) {
-        return 0; /* gone meanwhile, or too long to be ours */
+        return 0; /* it is gone meanwhile, or too long to be one of ours */
     }
     value[length] = '\0';
     struct cv_error reason;
@@ -420,12 +421,12 @@ static int read_entry(int fd, const char *attribute, struct cv_metadata *metadat
         *error = reason;
         return result;
     }
-    return 0; /* what breaks the rules was not put through us */
+    return 0; /* attributes that break the rules were not written by this program */
 }
 
 int cv_directory_read_metadata(int fd, struct cv_metadata *metadata, struct cv_error *error)
 {
-    enum { NAMES_SIZE = 64 << 10 }; /* the kernel's own limit for the list */
+    enum { NAMES_SIZE = 64 << 10 }; /* the kernel's limit for the list */
     cv_auto_free char *names = malloc(NAMES_SIZE);
     CV_TRY_MEMORY(names, error, "metadata");
     ssize_t length = flistxattr(fd, names, NAMES_SIZE);

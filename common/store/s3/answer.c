@@ -10,7 +10,7 @@
 
 enum {
     CODE_SIZE = 64,
-    CLOCK_SKEW_MAX_MS = 15 * 60 * 1000, /* what S3 allows */
+    CLOCK_SKEW_MAX_MS = 15 * 60 * 1000, /* the limit of S3 */
     RETRY_AFTER_MAX_S = 60,
 };
 
@@ -48,7 +48,7 @@ static void note_metadata(struct cv_s3_answer *answer, const char *name, char *v
             memcpy(answer->sha256, value, CV_STORE_SHA256_SIZE);
         }
     } else if (cv_metadata_set(&answer->metadata, name, value, &ignored)) {
-        return; /* a stranger's, against our rules */
+        return; /* written by another program, against our rules */
     }
 }
 
@@ -138,10 +138,10 @@ void cv_s3_answer_info(const struct cv_s3_answer *answer, const char *key,
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-/* The one table of what a server may say; the first row that fits, codes before statuses. */
+/* All errors of servers: the first row that fits applies, codes before statuses. */
 static const struct {
     const char *code; /* NULL: any */
-    int status;       /* 0: any; 300 and 500: all of their hundred */
+    int status;       /* 0: any; 300 and 500: any status of that hundred */
     enum cv_error_type type;
     enum cv_s3_remedy remedy;
 } meanings[] = {
@@ -156,7 +156,7 @@ static const struct {
     {"OperationAborted", 0, CV_ERROR_SERVER, CV_S3_RETRY},
     {"ConcurrentModification", 0, CV_ERROR_SERVER, CV_S3_RETRY},
     {"RequestTimeout", 0, CV_ERROR_TIMEOUT, CV_S3_RETRY},
-    /* Damaged on the way: the same bytes again will do. */
+    /* Damaged in transfer: sending the same bytes again helps. */
     {"IncompleteBody", 0, CV_ERROR_CONNECTION, CV_S3_RETRY},
     {"BadDigest", 0, CV_ERROR_CONNECTION, CV_S3_RETRY},
     {"InvalidDigest", 0, CV_ERROR_CONNECTION, CV_S3_RETRY},
@@ -179,7 +179,8 @@ static const struct {
     {"XMinioStorageFull", 0, CV_ERROR_DISK_FULL, CV_S3_GIVE_UP},
     {NULL, 401, CV_ERROR_AUTHENTICATION, CV_S3_GIVE_UP},
     {NULL, 403, CV_ERROR_AUTHORIZATION, CV_S3_GIVE_UP},
-    /* A missing object is said to be missing (NoSuchKey): this is the bucket, or another server. */
+    /* A missing object has the code NoSuchKey; without it, the bucket is missing or this is another
+     * server. */
     {NULL, 404, CV_ERROR_CONFIGURATION, CV_S3_GIVE_UP},
     {NULL, 408, CV_ERROR_TIMEOUT, CV_S3_RETRY},
     {NULL, 409, CV_ERROR_CONFLICT, CV_S3_GIVE_UP},
@@ -189,7 +190,7 @@ static const struct {
     {NULL, 501, CV_ERROR_CONFIGURATION, CV_S3_GIVE_UP},
     {NULL, 503, CV_ERROR_THROTTLED, CV_S3_RETRY_SLOWLY},
     {NULL, 507, CV_ERROR_DISK_FULL, CV_S3_GIVE_UP},
-    {NULL, 300, CV_ERROR_CONFIGURATION, CV_S3_GIVE_UP}, /* a redirection is not followed */
+    {NULL, 300, CV_ERROR_CONFIGURATION, CV_S3_GIVE_UP}, /* redirections are not followed */
     {NULL, 500, CV_ERROR_SERVER, CV_S3_RETRY},
     {NULL, 0, CV_ERROR_INTERNAL, CV_S3_GIVE_UP},
 };
@@ -246,7 +247,8 @@ static int describe_skew(const struct cv_s3_answer *answer, struct cv_error *err
                    behind_s < 0 ? -behind_s : behind_s, behind_s < 0 ? "ahead of" : "behind");
 }
 
-/* A HEAD has no body to say it in. */
+/* Whether the request failed because of a wrong clock. The answer to a HEAD has no body with the
+ * code, so the clocks are compared. */
 static bool is_skewed(const struct cv_s3_answer *answer, const char *code)
 {
     int64_t skew = answer->date_ms > 0 ? answer->date_ms - cv_wall_ms() : 0;

@@ -5,17 +5,17 @@
 
 enum {
     FAILURE_TEXT_MAX = 64 << 10,   /* an error's XML has some hundred bytes */
-    BUFFER_SIZE = 256 << 10,       /* of curl's, each way: fewer calls at high rates */
-    ANSWER_BUFFER_SIZE = 16 << 10, /* where the answer is short */
-    /* Bytes a second. A transfer that is slower for as long as a stall may last is a stall; one whose
-     * average is below the second rate is given up even if it goes on. Twelve connections over a line
-     * of 2 Mbit/s have 20 KiB/s each. */
+    BUFFER_SIZE = 256 << 10,       /* size of curl's buffers; fewer calls at high rates */
+    ANSWER_BUFFER_SIZE = 16 << 10, /* if the answer is short */
+    /* Bytes per second. If a transfer is slower than the first rate for the stall time-out, it has
+     * stalled; if its mean is below the second rate, it is given up even if it continues. Twelve
+     * connections over a line of 2 Mbit/s have 20 KiB/s each. */
     RATE_MIN = 1 << 10,
     RATE_AVERAGE_MIN = 16 << 10,
-    ANSWER_EXPECTED_MAX = 1 << 30, /* a caller's limit may be higher than any object is large */
-    STALLS_MAX = 3,           /* stalls that one request may wait out, in all its attempts … */
-    PATIENCE_S = 30,          /* … and what an overloaded server may cost besides */
-    WITH_HEAD_MAX = 64 << 10, /* curl sends head and body in one call up to here, if it has both */
+    ANSWER_EXPECTED_MAX = 1 << 30, /* larger than any object; a caller's limit may be higher */
+    STALLS_MAX = 3,                /* stalls of one request, in all its attempts … */
+    PATIENCE_S = 30,               /* … and the additional time for an overloaded server */
+    WITH_HEAD_MAX = 64 << 10,      /* up to this size curl sends head and body in one call */
 };
 
 /* ---- what curl calls ------------------------------------------------------------------------- */
@@ -32,7 +32,7 @@ static size_t take_header(char *data, size_t size, size_t count, void *opaque)
     return size * count;
 }
 
-/* Room for all of an answer that says how long it is, at once. */
+/* Allocates room for the whole answer if its length is known. */
 static void make_room(struct cv_s3_request *request)
 {
     int64_t length = request->answer.content_length;
@@ -99,7 +99,7 @@ static size_t give_body(char *data, size_t size, size_t count, void *opaque)
     return length;
 }
 
-/* A kept connection that the server had closed: curl begins again on a new one. */
+/* curl calls this to send the body again on a new connection, if the server had closed the old one. */
 static int rewind_body(void *opaque, curl_off_t offset, int origin)
 {
     struct cv_s3_attempt *attempt = opaque;
@@ -127,8 +127,8 @@ static void add_line(struct cv_s3_attempt *attempt, const char *line, bool *fail
     *failed |= !lines;
 }
 
-/* All signed headers but Host, which curl writes by itself; what curl would add is taken out, for
- * it is not signed and no server needs it. */
+/* Makes the lines of all signed headers except Host, which curl writes itself. Headers that curl
+ * would add are removed, because they are not signed and no server needs them. */
 static int make_lines(struct cv_s3_attempt *attempt, const struct cv_s3_pairs *headers,
                       const char *authorization, struct cv_error *error)
 {
@@ -155,7 +155,7 @@ static int make_lines(struct cv_s3_attempt *attempt, const struct cv_s3_pairs *h
     return failed ? cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a request") : 0;
 }
 
-/* Signs and makes the header lines. */
+/* Signs the request and makes its header lines. */
 static int sign(struct cv_s3_attempt *attempt, struct cv_s3_client *client, const char *path,
                 struct cv_error *error)
 {
@@ -207,8 +207,8 @@ static int make_url(const struct cv_s3_config *config, const struct cv_s3_reques
     return cv_buffer_take(&url, ret_url, error);
 }
 
-/* Options are long, pointer or function by curl's own rules; a wrong type would be a compile-time
- * warning, and setting one fails only without memory. */
+/* curl defines the type of each option; a wrong type gives a compiler warning, and setting an
+ * option fails only without memory. */
 #define SET(option, value) good = good && curl_easy_setopt(attempt->easy, option, value) == CURLE_OK
 
 static bool set_body(struct cv_s3_attempt *attempt)
@@ -351,7 +351,7 @@ enum cv_s3_remedy cv_s3_attempt_judge(struct cv_s3_attempt *attempt, CURLcode co
         *ret_result = cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for an answer");
         return CV_S3_GIVE_UP;
     }
-    /* A server that has answered already may close while the body is still being sent. */
+    /* A server may answer and close the connection while the body is still being sent. */
     bool answered = code == CURLE_OK || (request->answer.status >= 400 && code == CURLE_SEND_ERROR);
     if (!answered) {
         return cv_s3_transfer_failure(code, attempt->detail, error);

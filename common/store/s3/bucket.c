@@ -12,7 +12,7 @@
 
 /* ---- moving -------------------------------------------------------------------------------------- */
 
-/* One request copies at most 5 GiB; a larger object goes in parts of this size. */
+/* A request copies at most 5 GiB; larger objects are copied in parts of this size. */
 #define COPY_MAX (INT64_C(5) << 30)
 #define COPY_PART (INT64_C(1) << 30)
 
@@ -30,7 +30,8 @@ static void copying_deinit(struct copying *copying)
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct copying, copying_deinit)
 
-/* "/bucket/encoded%20key", and only while it is the object that was looked at. */
+/* Names the source as "/bucket/encoded%20key", with the condition that it has not changed since the
+ * check. */
 static int name_source(const struct copying *copying, struct cv_s3_request *request,
                        struct cv_error *error)
 {
@@ -47,7 +48,7 @@ static int name_source(const struct copying *copying, struct cv_s3_request *requ
     return 0;
 }
 
-/* An error may come with status 200 here, too. */
+/* Checks the answer: an error may have status 200 here, too. */
 static int check_copied(struct cv_s3_request *request, struct cv_error *error)
 {
     char etag[CV_STORE_ETAG_SIZE + 2];
@@ -158,7 +159,7 @@ static int move(struct cv_store *store, const char *from, const char *to, const 
     if (result) {
         return result;
     }
-    /* What came in while it was copied must not be lost. */
+    /* An object that was put during the copy must not be lost. */
     result = cv_s3_head(store, from, &after, NULL, error);
     if (result == 0 && strcmp(copying.info.etag, after.etag) != 0) {
         return CV_STORE_CHANGED;
@@ -172,7 +173,7 @@ static int move(struct cv_store *store, const char *from, const char *to, const 
 }
 
 enum {
-    PRESIGN_SECONDS_MAX = 7 * 24 * 3600, /* Signature Version 4's own */
+    PRESIGN_SECONDS_MAX = 7 * 24 * 3600, /* limit of Signature Version 4 */
 };
 
 bool cv_s3_is_md5(const char *etag)
@@ -183,13 +184,13 @@ bool cv_s3_is_md5(const char *etag)
 
 /* ---- head -------------------------------------------------------------------------------- */
 
-/* Initializes `request` whatever happens. */
+/* Requests the first byte of an object. Initializes `request` in any case. */
 static int get_first_byte(struct cv_s3_client *client, const char *key,
                           struct cv_s3_request *request, struct cv_error *error)
 {
     enum {
         TEXT_MAX = 64 << 10
-    }; /* of a server that knows no ranges, one that sends a small object */
+    }; /* if a server does not support ranges and sends the whole small object */
     CV_TRY(cv_s3_request_init(request, client, "GET", key, error));
     request->text_limit = TEXT_MAX;
     cv_s3_pairs_add(&request->headers, "range", "bytes=0-0");
@@ -210,9 +211,9 @@ int cv_s3_confirm_empty(struct cv_store *store, const char *key, struct cv_error
     return result;
 }
 
-/* The answer to a HEAD has no body that could give the reason of a refusal: a missing object, a missing
- * bucket, a key that was taken back and a wrong clock look alike. So the object's first byte is asked
- * for. CV_STORE_NOT_FOUND when the server says that the object is missing, 0 when it is there. */
+/* The answer to a HEAD has no body with the reason of a refusal: a missing object, a missing
+ * bucket, a revoked key and a wrong clock look alike. So this requests the object's first byte.
+ * CV_STORE_NOT_FOUND if the object is missing, 0 if it exists. */
 static int ask_why(struct cv_s3_client *client, const char *key, struct cv_error *error)
 {
     cv_auto(cv_s3_request_deinit) struct cv_s3_request request;
@@ -263,7 +264,7 @@ int cv_s3_head(struct cv_store *store, const char *key, struct cv_object_info *r
     if (asked == CV_STORE_NOT_FOUND) {
         return asked;
     }
-    return head_once(store, key, ret_info, metadata, &status, error); /* it is there by now */
+    return head_once(store, key, ret_info, metadata, &status, error); /* the object exists now */
 }
 
 /* ---- delete ---------------------------------------------------------------------------------- */
@@ -303,8 +304,8 @@ static int read_deletion(void *opaque, const char *path, const char *text, struc
     return 0;
 }
 
-/* Some keys may have failed while others are gone; those that an overloaded server left are tried
- * again with the whole batch, for deleting twice is no harm. */
+/* Checks the answer: some keys may have failed although others are deleted. Keys that an overloaded
+ * server left are tried again with the whole batch, because deleting twice does no harm. */
 static int check_deletion(struct cv_s3_request *request, struct cv_error *error)
 {
     struct deletion deletion = {.failed = 0};
@@ -345,7 +346,7 @@ static int delete_many(struct cv_store *store, const char *const *keys, size_t c
     char md5[CV_S3_MD5_SIZE];
     CV_TRY(cv_s3_request_body(&request, client, &input, 0, body.length, NULL, error));
     CV_TRY(cv_s3_digest(&input, 0, body.length, NULL, md5, error));
-    if (cv_s3_client_config(client)->tls == false) { /* some servers insist on it here */
+    if (cv_s3_client_config(client)->tls == false) { /* some servers require it here */
         char base64[25];
         cv_s3_md5_base64(md5, base64);
         cv_s3_pairs_add(&request.headers, "content-md5", base64);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { CANCEL_POLL_MS = 100 }; /* how soon a wait sees an abort */
+enum { CANCEL_POLL_MS = 100 }; /* how soon a wait notices an abort */
 
 struct cv_s3_client {
     struct cv_s3_config config;
@@ -19,16 +19,17 @@ struct cv_s3_client {
     pthread_t thread;
     bool has_thread;
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* the request that is awaited is done */
-    /* under `lock` */
+    pthread_cond_t changed; /* signals that the awaited request is done */
+    /* Protected by `lock`. */
     struct cv_s3_request *submitted; /* oldest first */
     const struct cv_s3_request *awaited;
-    bool is_canceling; /* one of the requests is canceled */
+    bool is_canceling; /* one of the requests is to be canceled */
     bool stopping;
-    bool is_asleep; /* the thread has to be woken up to see any of these */
+    bool is_asleep; /* the thread must be woken to notice any of these */
 
-    /* the thread's own */
-    struct cv_s3_request *waiting; /* for a connection or for their time; oldest first */
+    /* Used by the thread only. */
+    struct cv_s3_request
+        *waiting; /* requests that wait for a connection or a pause; oldest first */
     struct cv_s3_request *active;
     int active_count;
     CURL *idle[CV_S3_CONNECTIONS];
@@ -57,8 +58,8 @@ void cv_s3_client_set_cancel(struct cv_s3_client *client, struct cv_cancel *canc
 
 /* ---- from the caller's side ------------------------------------------------------------------ */
 
-/* Signals are the main thread's: none may end a transfer, and a broken pipe is an error here, not a
- * signal. */
+/* Starts the thread with all signals blocked: none must interrupt a transfer, and a broken pipe is
+ * an error here, not a signal. */
 static int start_thread(struct cv_s3_client *client, struct cv_error *error)
 {
     sigset_t all, before;
@@ -96,7 +97,7 @@ int cv_s3_start(struct cv_s3_client *client, struct cv_s3_request *request, stru
     return 0;
 }
 
-/* Until it is done or `cancel` (may be NULL) asks to abort. */
+/* Waits until the request is done or `cancel` (may be NULL) aborts. */
 static bool wait_for(struct cv_s3_client *client, const struct cv_s3_request *request,
                      const struct cv_cancel *cancel)
 {
@@ -263,9 +264,9 @@ void cv_s3_client_close(struct cv_s3_client *client)
 
 enum {
     PAUSE_MS = 50,       /* the first pause is up to three times this */
-    PAUSE_SLOW_MS = 400, /* of an overloaded server */
+    PAUSE_SLOW_MS = 400, /* pause for an overloaded server */
     PAUSE_MAX_MS = 10 * 1000,
-    IDLE_POLL_MS = 60 * 1000 /* a wakeup ends it at once */
+    IDLE_POLL_MS = 60 * 1000 /* a wakeup ends the wait at once */
 };
 /* ---- lists of requests ----------------------------------------------------------------------- */
 
@@ -290,7 +291,7 @@ static void take_out(struct cv_s3_request **list, const struct cv_s3_request *re
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-/* From here on the request is its owner's again. */
+/* Hands the request back to its owner. */
 static void complete(struct cv_s3_client *client, struct cv_s3_request *request, int result,
                      const struct cv_error *error)
 {
@@ -319,14 +320,14 @@ static void release_easy(struct cv_s3_client *client, struct cv_s3_request *requ
     free(attempt);
 }
 
-/* A kept handle or a new one; there are never more than connections. */
+/* Returns an unused handle or a new one; there are never more than connections. */
 static CURL *take_easy(struct cv_s3_client *client)
 {
     return client->idle_count > 0 ? client->idle[--client->idle_count] : curl_easy_init();
 }
 
-/* Decorrelated jitter: each pause lies between the base and three times the one before, so that
- * clients that failed together do not come back together. */
+/* Decorrelated jitter: each pause is random between the base and three times the last pause, so
+ * that clients that failed at the same time do not all return at the same time. */
 static int64_t next_pause(struct cv_s3_client *client, const struct cv_s3_request *request,
                           bool slowly)
 {
@@ -337,7 +338,7 @@ static int64_t next_pause(struct cv_s3_client *client, const struct cv_s3_reques
     return pause > request->answer.retry_after_ms ? pause : request->answer.retry_after_ms;
 }
 
-/* Puts it back for another attempt. */
+/* Queues the request for another attempt. */
 static void wait_for_next(struct cv_s3_client *client, struct cv_s3_request *request, bool slowly,
                           const struct cv_error *reason)
 {
@@ -383,7 +384,7 @@ static void begin(struct cv_s3_client *client, struct cv_s3_request *request)
     if (result) {
         client->idle[client->idle_count++] = easy;
         free(attempt);
-        /* Whoever hands out credentials may be back in a moment. */
+        /* The service for credentials may be back soon. */
         if (error.verdict == CV_VERDICT_RETRY && may_try_again(client, request)) {
             wait_for_next(client, request, false, &error);
         } else {
@@ -452,7 +453,7 @@ static void drop_canceled(struct cv_s3_client *client, bool all)
     }
 }
 
-/* Takes new requests in and canceled ones out. True while there is reason to go on. */
+/* Accepts new requests and removes canceled ones. True until the client is to end. */
 static bool take_orders(struct cv_s3_client *client)
 {
     pthread_mutex_lock(&client->lock);
@@ -474,7 +475,7 @@ static bool take_orders(struct cv_s3_client *client)
     return !stopping;
 }
 
-/* Begins what is due; returns how long nothing else will be, ms. */
+/* Begins attempts that are due; returns the time until the next is due, ms. */
 static int64_t begin_due(struct cv_s3_client *client)
 {
     int64_t now = cv_monotonic_ms();
@@ -485,7 +486,7 @@ static int64_t begin_due(struct cv_s3_client *client)
             begin(client, request);
         }
     }
-    /* Only now: what could not begin waits again. */
+    /* Calculated last, because attempts that could not begin wait again. */
     int64_t wait = IDLE_POLL_MS;
     for (const struct cv_s3_request *request = client->waiting; request; request = request->next) {
         int64_t left = request->not_before_ms - now;
@@ -494,8 +495,8 @@ static int64_t begin_due(struct cv_s3_client *client)
     return wait;
 }
 
-/* Sleeps until a transfer goes on, `wait_ms` are over or the caller's side has something to say. A
- * new request is nothing new while all connections are in use. */
+/* Sleeps until a transfer continues, `wait_ms` have passed or a caller needs something. A new
+ * request does not wake it while all connections are in use. */
 static void sleep_for(struct cv_s3_client *client, int64_t wait_ms)
 {
     pthread_mutex_lock(&client->lock);
@@ -526,7 +527,7 @@ static void *run_loop(void *opaque)
                 settled = true;
             }
         }
-        if (!settled) { /* else there may be a connection for one that waits */
+        if (!settled) { /* otherwise a connection may be free for a waiting request */
             sleep_for(client, wait);
         }
     }

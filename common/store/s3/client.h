@@ -1,8 +1,7 @@
-/* Requests to one bucket: a thread of its own drives any number of them at once over kept
- * connections, signs each attempt anew, and tries again what may succeed.
- *
- * The thread starts with the first request, so that a store may be opened before a sandbox is
- * entered. Requests are started and waited for by one thread. */
+/* Requests to one bucket. A thread runs any number of requests at once over persistent connections,
+ * signs each attempt, and repeats attempts that may succeed. The thread starts with the first
+ * request, so that a store may be opened before a sandbox is entered. One thread starts the
+ * requests and waits for them. */
 #pragma once
 
 #include "common/store/s3/answer.h"
@@ -10,32 +9,33 @@
 #include "common/store/s3/sign.h"
 
 enum {
-    CV_S3_CONNECTIONS = 12,      /* at once; what one client of RGW or AWS is served best with */
-    CV_S3_ANSWER_MAX = 16 << 20, /* of text: a list of 1,000 longest keys, encoded, is 4 MiB */
+    CV_S3_CONNECTIONS = 12, /* connections at once; the best number for one client of RGW or AWS */
+    CV_S3_ANSWER_MAX =
+        16 << 20, /* bytes of text: a list of 1,000 longest keys, encoded, has 4 MiB */
     CV_S3_KEY_ENCODED_MAX = 3 * CV_STORE_KEY_MAX,
 };
 
 struct cv_s3_request {
-    /* What is asked; of the caller, untouched until the request is done. */
+    /* The request; it belongs to the caller and must not change until the request is done. */
     const char *method;
-    char *key; /* on the server, with the store's prefix; NULL: the bucket; owned */
+    char *key; /* key on the server, including the store's prefix; NULL: the bucket; owned */
     struct cv_s3_pairs query;
-    struct cv_s3_pairs headers; /* besides host, date, token and payload hash; lower case */
-    const void *body;           /* when body_fd is -1 */
+    struct cv_s3_pairs headers; /* additional to host, date, token and payload hash; lower case */
+    const void *body;           /* used if body_fd is -1 */
     size_t body_size;
     int body_fd; /* a regular file, from body_offset on; borrowed */
     int64_t body_offset;
     char payload_hash[CV_S3_HASH_SIZE];
-    void *target; /* takes the body of a success, exactly target_size bytes; NULL: `text` does */
+    void *target; /* gets the body of a success, exactly target_size bytes; NULL: `text` gets it */
     size_t target_size;
-    size_t text_limit;       /* of `text`; more is a failure */
-    int64_t stall_timeout_s; /* 0: the store's */
-    /* Looks at a success before it counts as one; a failure with the verdict RETRY is tried again.
-     * In the client's thread. */
+    size_t text_limit;       /* largest `text`; more is a failure */
+    int64_t stall_timeout_s; /* 0: that of the store */
+    /* Checks a success; if it fails with the verdict RETRY, the request is repeated. Called in the
+     * client's thread. */
     int (*check)(struct cv_s3_request *request, struct cv_error *error);
     void *opaque; /* for `check` */
 
-    /* The answer; valid when it is done. */
+    /* The answer; valid when the request is done. */
     struct cv_s3_answer answer;
     struct cv_buffer text; /* body of a success without target, and of any failure */
     size_t received;       /* bytes in target */
@@ -43,12 +43,12 @@ struct cv_s3_request {
     struct cv_error error;
     bool done;
 
-    /* The client's own. */
+    /* Private to the client. */
     struct cv_s3_request *next;
     struct cv_s3_attempt *attempt;
     int64_t not_before_ms;
     int64_t pause_ms;
-    int64_t begun_ms; /* of the first attempt */
+    int64_t begun_ms; /* start of the first attempt */
     int attempts;
     bool renewed;
     bool canceled;
@@ -60,34 +60,34 @@ struct cv_s3_client;
 CV_MUST_CHECK int cv_s3_request_init(struct cv_s3_request *request,
                                      const struct cv_s3_client *client, const char *method,
                                      const char *key, struct cv_error *error);
-/* Not while it is under way. */
+/* Frees the request's members; it must not be under way. */
 void cv_s3_request_deinit(struct cv_s3_request *request);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_s3_request, cv_s3_request_deinit)
 
-/* Takes the configuration over. */
+/* Makes a client; takes ownership of the configuration. */
 CV_MUST_CHECK int cv_s3_client_open(struct cv_s3_config *config, struct cv_s3_client **ret_client,
                                     struct cv_error *error);
-/* Cancels what is under way. */
+/* Cancels requests under way, and closes the client. */
 void cv_s3_client_close(struct cv_s3_client *client);
 
 const struct cv_s3_config *cv_s3_client_config(const struct cv_s3_client *client);
 struct cv_s3_identity *cv_s3_client_identity(const struct cv_s3_client *client);
 
-/* Hands a request over; it lives until it is done. */
+/* Starts a request, which must stay valid until it is done. */
 CV_MUST_CHECK int cv_s3_start(struct cv_s3_client *client, struct cv_s3_request *request,
                               struct cv_error *error);
 
-/* Waits until it is done and returns its result: 0, or a failure that names method and key. An
- * abort of the store's cancellation ends it with CV_ERROR_CANCELED. */
+/* Waits until the request is done and returns its result: 0, or a failure that names method and
+ * key. If the store's cancellation aborts, CV_ERROR_CANCELED. */
 CV_MUST_CHECK int cv_s3_finish(struct cv_s3_client *client, struct cv_s3_request *request,
                                struct cv_error *error);
 
-/* Ends a request that nobody waits for any more, and waits for that. */
+/* Cancels a request and waits until it has ended. */
 void cv_s3_cancel(struct cv_s3_client *client, struct cv_s3_request *request);
 
-/* Start and finish. */
+/* cv_s3_start and cv_s3_finish. */
 CV_MUST_CHECK int cv_s3_perform(struct cv_s3_client *client, struct cv_s3_request *request,
                                 struct cv_error *error);
 
-/* Requests wait no longer than until this asks to abort; borrowed, NULL: never. */
+/* When `cancel` aborts, requests stop waiting; borrowed, NULL: never. */
 void cv_s3_client_set_cancel(struct cv_s3_client *client, struct cv_cancel *cancel);

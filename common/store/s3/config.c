@@ -8,12 +8,12 @@ enum {
     BUCKET_MAX = 63,
     CONNECT_TIMEOUT_MS = 10 * 1000,
     STALL_TIMEOUT_S = 30,
-    ATTEMPTS = 8, /* with their pauses half a minute and more; then the job's own retries begin */
+    ATTEMPTS = 8, /* with pauses half a minute or more; after that the job is retried */
 };
 
 CV_DEFINE_CLEANUP(CURLU *, curl_url_cleanup)
 
-/* The first of these variables that is set, NULL when none is. */
+/* Returns the value of the first of these variables that is set; NULL if none is. */
 static const char *env_of(const char *first, const char *second)
 {
     return cv_env(first, cv_env(second, NULL));
@@ -76,8 +76,8 @@ static bool is_address(const char *host)
     return host[0] == '[' || host[strspn(host, "0123456789.")] == '\0';
 }
 
-/* Path style works with every server but AWS's newest regions; virtual-host style needs DNS for
- * each bucket, and TLS certificates do not cover names with dots. */
+/* Chooses the style. Path style works with every server except AWS's newest regions; virtual-host
+ * style needs DNS for each bucket, and TLS certificates do not cover names with dots. */
 static int is_path_style(const struct cv_s3_config *config, bool is_aws, bool *ret_path_style,
                          struct cv_error *error)
 {
@@ -110,7 +110,8 @@ static int take_part(CURLU *url, const char *setting, CURLUPart part, char **ret
     return result;
 }
 
-/* `setting` names where `endpoint` comes from; `ret_host` is as in the Host header. */
+/* Parses an endpoint. `setting` is the name of its variable; `ret_host` is in the form of the Host
+ * header. */
 static int parse_endpoint(const struct cv_s3_config *config, const char *setting,
                           const char *endpoint, bool path_style, char **ret_scheme, char **ret_host,
                           struct cv_error *error)
@@ -143,7 +144,7 @@ static int parse_endpoint(const struct cv_s3_config *config, const char *setting
         return cv_fail(error, CV_ERROR_CONFIGURATION,
                        "S3_ADDRESSING=virtual needs a host name in %s, not an address", setting);
     }
-    /* A port that is the scheme's own is not sent, and so must not be signed. */
+    /* A default port is not sent in the Host header, and so must not be signed. */
     bool usual = strcmp(port, tls ? "443" : "80") == 0 || port[0] == '\0';
     return cv_format(ret_host, error, "%s%s%s%s%s", path_style ? "" : config->bucket,
                      path_style ? "" : ".", host, usual ? "" : ":", usual ? "" : port);

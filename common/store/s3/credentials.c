@@ -12,30 +12,30 @@
 #include <strings.h>
 #include <time.h>
 
-/* Who hands them out, as the environment says; texts are owned. */
+/* The service for temporary credentials according to the environment; texts are owned. */
 enum cv_s3_token_kind {
     CV_S3_TOKEN_NONE,
-    CV_S3_TOKEN_WEB_IDENTITY, /* STS, for the token in a file */
+    CV_S3_TOKEN_WEB_IDENTITY, /* STS, with the token in a file */
     CV_S3_TOKEN_CONTAINER,    /* the service beside a container (ECS, EKS pod identity) */
     CV_S3_TOKEN_INSTANCE,     /* the instance's metadata, version 2 */
 };
 
 struct cv_s3_token_source {
     enum cv_s3_token_kind kind;
-    char *url;        /* of STS, of the container's service, of the metadata service */
-    char *token_file; /* of the web identity; of the container's authorization */
+    char *url;        /* URL of STS, the container's service or the metadata service */
+    char *token_file; /* file with the web identity, or with the container's authorization */
     char *token;      /* the container's authorization itself */
-    char *role;       /* the role's ARN */
-    char *session;    /* its session's name */
-    char *ca_file;    /* NULL: the system's */
+    char *role;       /* ARN of the role */
+    char *session;    /* name of its session */
+    char *ca_file;    /* NULL: the system's certificates */
 };
 
 /* ---- tokens of the machine ----------------------------------------------------------------------- */
 
 enum {
     ANSWER_MAX = 256 << 10,
-    FILE_MAX = 64 << 10,       /* a token has a few KiB */
-    CONNECT_TIMEOUT_MS = 2000, /* off a cloud nobody listens at the metadata address */
+    FILE_MAX = 64 << 10,       /* bytes; a token has a few KiB */
+    CONNECT_TIMEOUT_MS = 2000, /* outside a cloud, nothing listens at the metadata address */
     TIMEOUT_MS = 10 * 1000,
 };
 
@@ -49,7 +49,7 @@ struct question {
     const char *url;
     const char *header; /* NULL: none */
     const char *ca_file;
-    bool is_local; /* no proxy knows the way */
+    bool is_local; /* no proxy must be used */
 };
 
 static size_t take_body(char *data, size_t size, size_t count, void *opaque)
@@ -107,7 +107,7 @@ static int ask(const struct question *question, struct cv_buffer *answer, struct
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-/* "2026-01-31T12:00:00Z" */
+/* Parses "2026-01-31T12:00:00Z". */
 static int64_t parse_expiry(const char *text)
 {
     struct tm parts = {0};
@@ -170,7 +170,7 @@ static int read_xml_element(void *opaque, const char *path, const char *text,
     return 0;
 }
 
-/* Fresh each time: tokens are renewed in their file. */
+/* Reads a token each time again, because its file is renewed. */
 static int read_token(const char *path, char **ret_token, struct cv_error *error)
 {
     cv_auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -258,7 +258,7 @@ static int fetch_instance(const struct cv_s3_token_source *source,
     return read_json(&answer, credentials, error);
 }
 
-/* Asks, a few seconds at most for each question. */
+/* Requests credentials; each request takes at most a few seconds. */
 static int cv_s3_token_fetch(const struct cv_s3_token_source *source,
                              struct cv_s3_credentials *ret_credentials, struct cv_error *error)
 {
@@ -343,7 +343,7 @@ static int cv_s3_token_source_init(struct cv_s3_token_source *source,
     if (relative || full) {
         return init_container(source, relative, full, error);
     }
-    /* Nobody but AWS has it; elsewhere the question would only cost time. */
+    /* Only AWS has this service; elsewhere the request would only cost time. */
     bool is_aws = strstr(config->host, ".amazonaws.com") != NULL;
     const char *endpoint = cv_env("AWS_EC2_METADATA_SERVICE_ENDPOINT", NULL);
     if ((!is_aws && !endpoint) ||
@@ -355,19 +355,19 @@ static int cv_s3_token_source_init(struct cv_s3_token_source *source,
 }
 
 enum {
-    RENEW_AHEAD_MS = 5 * 60 * 1000, /* before they run out: minutes of clock skew and of retries */
-    ASK_AGAIN_MS = 30 * 1000,       /* after a refusal while the old ones are still good */
+    RENEW_AHEAD_MS = 5 * 60 * 1000, /* time before the expiry: allows for clock skew and retries */
+    ASK_AGAIN_MS = 30 * 1000,       /* pause after a failure while the old ones are valid */
 };
 
 struct cv_s3_identity {
-    pthread_mutex_t lock; /* held while somebody asks: others wait for the answer */
+    pthread_mutex_t lock; /* held during a request, so that others wait for its answer */
     struct cv_s3_credentials current;
     struct cv_s3_token_source source;
-    bool is_of_files;  /* variables whose values lie in files, which are read again */
-    char *shared_file; /* NULL: not from there */
+    bool is_of_files;  /* the values of variables are in files, which are read again */
+    char *shared_file; /* NULL: not used */
     char *profile;
     int64_t ask_not_before; /* monotonic */
-    bool is_expired;        /* the server says so */
+    bool is_expired;        /* according to the server */
 };
 
 void cv_s3_credentials_deinit(struct cv_s3_credentials *credentials)
@@ -442,7 +442,7 @@ static int take_line(struct cv_s3_credentials *credentials, char *line, struct c
     return target && !*target ? copy_text(value, target, error) : 0;
 }
 
-/* Leaves `credentials` empty when the file or the profile is not there. */
+/* Reads the shared file. Leaves `credentials` empty if the file or the profile is missing. */
 static int read_shared_file(const char *path, const char *profile,
                             struct cv_s3_credentials *credentials, struct cv_error *error)
 {
@@ -568,7 +568,7 @@ static bool is_due(const struct cv_s3_identity *identity)
            (current->expires_ms > 0 && current->expires_ms - cv_wall_ms() < RENEW_AHEAD_MS);
 }
 
-/* Old ones are good until they run out, whoever does not answer meanwhile. */
+/* Renews the credentials. If that fails, the old ones are used until they expire. */
 static int renew(struct cv_s3_identity *identity, struct cv_error *error)
 {
     const struct cv_s3_credentials *current = &identity->current;

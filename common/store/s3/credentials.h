@@ -1,4 +1,4 @@
-/* Who we are to the object store, and until when. */
+/* The credentials for the object store, and their expiry. */
 #pragma once
 
 #include "common/store/s3/config.h"
@@ -13,22 +13,22 @@ struct cv_s3_credentials {
 void cv_s3_credentials_deinit(struct cv_s3_credentials *credentials);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_s3_credentials, cv_s3_credentials_deinit)
 
-/* Where they come from, in this order: S3_ACCESS_KEY_ID …, AWS_ACCESS_KEY_ID …, a web identity
+/* The source of credentials. In this order: S3_ACCESS_KEY_ID …, AWS_ACCESS_KEY_ID …, a web identity
  * (AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN), the shared file (AWS_SHARED_CREDENTIALS_FILE,
- * ~/.aws/credentials; AWS_PROFILE), a container's service, the instance's. The first that the
- * environment names is the only one asked. */
+ * ~/.aws/credentials; AWS_PROFILE), a container's service, the instance's service. Only the first
+ * one that the environment names is used. */
 struct cv_s3_identity;
 
-/* Reads the environment and the shared file; asks nobody yet. */
+/* Reads the environment and the shared file; sends no request yet. */
 CV_MUST_CHECK int cv_s3_identity_open(const struct cv_s3_config *config,
                                       struct cv_s3_identity **ret_identity, struct cv_error *error);
 void cv_s3_identity_close(struct cv_s3_identity *identity);
 
-/* A copy of what is valid now; asks for new ones in time before the old run out, and goes on with
- * the old while nobody answers. May take seconds. Thread-safe. */
+/* Copies the valid credentials. Requests new ones before they expire, and continues with the old
+ * ones while there is no answer. May take seconds. Thread-safe. */
 CV_MUST_CHECK int cv_s3_identity_get(struct cv_s3_identity *identity,
                                      struct cv_s3_credentials *ret_credentials,
                                      struct cv_error *error);
 
-/* The server says that they have run out. True when asking again may help. */
+/* Records that the server calls them expired. Returns whether new ones may be available. */
 bool cv_s3_identity_expire(struct cv_s3_identity *identity);

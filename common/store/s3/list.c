@@ -7,16 +7,17 @@
 #include <string.h>
 #include <time.h>
 
-/* A continuation of ours says how to ask for the next page (the server's token, or, where a server says
- * that there is more but not how to ask for it, the last key), how many pages in a row were empty, and
- * the last key, so that a server whose list goes in circles is found out:
- * kind, EMPTY_DIGITS and LENGTH_DIGITS hexadecimal digits, the last key, the token. */
+/* The format of a continuation: kind, EMPTY_DIGITS and LENGTH_DIGITS hexadecimal digits, the last
+ * key, the token. It tells how to request the next page (by the server's token, or by the last key
+ * if a server announces more but gives no token), how many pages in a row were empty, and the last
+ * key, so that a list that repeats itself is noticed. */
 enum {
     BY_TOKEN = 'T',
     BY_KEY = 'K',
     EMPTY_DIGITS = 4,
     LENGTH_DIGITS = 4,
-    /* A page is empty where a server filters or where objects were deleted: Ceph gives a few in a row. */
+    /* A page may be empty if the server filters or if objects were deleted: Ceph sends a few in a
+     * row. */
     EMPTY_PAGES_MAX = 1000,
 };
 
@@ -49,15 +50,15 @@ static int read_position(const char *continuation, struct position *ret_position
 
 struct page {
     struct cv_object_list *list;
-    size_t prefix_length; /* of the store */
+    size_t prefix_length; /* length of the store's prefix */
     bool is_encoded;      /* keys are percent-encoded */
     bool is_truncated;
     bool is_whole; /* the root element was a list */
-    bool is_empty; /* it showed no key at all */
+    bool is_empty; /* it had no key */
     char *token;
-    struct cv_buffer key; /* of the object that is being read, as it was sent */
+    struct cv_buffer key; /* key of the current object, as received */
     struct cv_object_info info;
-    struct cv_buffer last_key; /* decoded, with the store's prefix */
+    struct cv_buffer last_key; /* last key, decoded, including the store's prefix */
 };
 
 static int hex_digit(char c)
@@ -67,7 +68,7 @@ static int hex_digit(char c)
                                         : -1;
 }
 
-/* encoding-type=url, as servers do it: '+' is a blank. */
+/* Decodes encoding-type=url as servers write it: '+' is a blank. */
 static void decode(char *text)
 {
     char *to = text;
@@ -84,7 +85,7 @@ static void decode(char *text)
     *to = '\0';
 }
 
-/* "2026-01-31T12:00:00.123Z" */
+/* Parses "2026-01-31T12:00:00.123Z". */
 static int64_t parse_time(const char *text)
 {
     struct tm parts = {0};
@@ -109,7 +110,7 @@ static void copy_etag(char etag[CV_STORE_ETAG_SIZE], const char *text)
                    quoted ? text + 1 : text);
 }
 
-/* EncodingType may stand behind the objects, so that keys are decoded at the end. */
+/* Adds an object. Its key is decoded at the end, because EncodingType may follow the objects. */
 static int add_object(struct page *page, struct cv_error *error)
 {
     return page->key.failed ? cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a list")
@@ -152,7 +153,7 @@ static int read_element(void *opaque, const char *path, const char *text, struct
     return 0;
 }
 
-/* Keys are in byte order, so that each is behind the one before, across pages, too. */
+/* Checks the byte order: each key must follow the one before, across pages, too. */
 static int check_order(const char *before, size_t length, const char *key, struct cv_error *error)
 {
     size_t own = strlen(key);
@@ -165,7 +166,7 @@ static int check_order(const char *before, size_t length, const char *key, struc
                    before, key);
 }
 
-/* Decodes the keys, takes the store's prefix off and drops what is not a key of ours. */
+/* Decodes the keys, removes the store's prefix and drops keys that are not valid in a store. */
 static int finish_keys(struct page *page, const struct position *position, struct cv_error *error)
 {
     struct cv_object_list *list = page->list;
@@ -198,7 +199,7 @@ static int finish_keys(struct page *page, const struct position *position, struc
     return result;
 }
 
-/* What the next page is asked for with; NULL behind the last page. */
+/* Makes the continuation for the next page; NULL after the last page. */
 static int make_continuation(const struct page *page, const struct position *position,
                              char **ret_continuation, struct cv_error *error)
 {
@@ -243,7 +244,7 @@ static int read_page(struct page *page, const char *text, size_t length, struct 
     return 0;
 }
 
-/* A list that was cut short or mangled is asked for again. */
+/* Checks an answer: a truncated or damaged list is requested again. */
 static int check_page(struct cv_s3_request *request, struct cv_error *error)
 {
     cv_auto(cv_object_list_deinit) struct cv_object_list list = {0};
@@ -251,7 +252,7 @@ static int check_page(struct cv_s3_request *request, struct cv_error *error)
     return read_page(&page, request->text.data, request->text.length, error);
 }
 
-/* The position from which the page is to go on. */
+/* Parses where the page starts. */
 static int find_position(const char *continuation, const char *start, struct position *ret_position,
                          struct cv_error *error)
 {

@@ -6,16 +6,16 @@
 #include <string.h>
 
 enum {
-    UPLOADS_SHOWN = 100, /* of one key: more than one only where several clients began at once */
-    PARTS_SHOWN = 1000,  /* of one answer; S3's */
+    UPLOADS_SHOWN = 100, /* uploads of one key: several only if several clients began at once */
+    PARTS_SHOWN = 1000,  /* parts per answer; S3's limit */
 };
 
 /* ---- the upload of a key ------------------------------------------------------------------------- */
 
 struct upload_search {
     const char *key;           /* with the store's prefix */
-    char *candidate, *own_key; /* of the element that is being read */
-    char *upload_id;           /* the first one of the key; NULL: none */
+    char *candidate, *own_key; /* of the current element */
+    char *upload_id;           /* the first upload of the key; NULL: none */
 };
 
 static void upload_search_deinit(struct upload_search *search)
@@ -46,7 +46,7 @@ static int read_upload(void *opaque, const char *path, const char *text, struct 
     if (strcmp(path, "/UploadId") == 0) {
         return replace(&search->candidate, text, error);
     }
-    /* Several clients that began at once agree on the same one: the smallest. */
+    /* If several clients began at once, all choose the upload with the smallest id. */
     if (path[0] == '\0' && search->own_key && search->candidate &&
         strcmp(search->own_key, search->key) == 0 &&
         (!search->upload_id || strcmp(search->candidate, search->upload_id) < 0)) {
@@ -79,7 +79,7 @@ static int find_upload(struct cv_s3_store *store, const char *key, char **ret_up
 
 struct part_list {
     struct cv_store_parts *parts;
-    struct cv_store_part part; /* the one that is being read */
+    struct cv_store_part part; /* the current one */
     bool is_truncated;
 };
 

@@ -1,9 +1,9 @@
-/* Objects that others put in parts, by URLs that they are given. */
+/* Objects that others upload in parts by signed URLs. */
 #pragma once
 
 #include "common/store/s3/bucket.h"
 
-/* The backend's calls: those of store.h with a checked key. */
+/* The backend's functions: those of store.h with a checked key. */
 CV_MUST_CHECK int cv_s3_parts_find(struct cv_store *store, const char *key, bool make,
                                    struct cv_store_parts *ret_parts, struct cv_error *error);
 CV_MUST_CHECK int cv_s3_parts_presign(struct cv_store *store, const char *key,

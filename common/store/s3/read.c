@@ -7,28 +7,28 @@
 
 /* ---- at random places ------------------------------------------------------------------------ */
 
-/* A cache of blocks with read-ahead. A block that is asked for after a seek is small, and each that
- * goes on from another is twice as large, up to a megabyte; the next one is fetched while the
- * current one is used, and more of them the longer a run of reading gets. Each run is followed by
- * itself, so that a file whose picture and sound lie far apart is two runs. */
+/* A cache of blocks with read-ahead. The first block after a seek is small; each block that
+ * continues another is twice as large, up to 1 MiB. The next block is fetched while the current one
+ * is used, and more blocks the longer reading continues. Each sequential run is tracked separately,
+ * so that a file whose pictures and sound are far apart has two runs. */
 enum {
-    BLOCK_MIN = 256 << 10,  /* what demuxers read at once after a seek */
-    BLOCK_MAX = 1 << 20,    /* larger ones fetch more that is not used than they save in requests */
-    BLOCKS = 16,            /* 16 MiB at most */
-    RUN_FOR_TWO = 16 << 20, /* bytes read on end after which two blocks are fetched ahead … */
-    RUN_FOR_FOUR = 48 << 20, /* … and four: whoever reads this much reads it all */
+    BLOCK_MIN = 256 << 10,   /* what demuxers read after a seek */
+    BLOCK_MAX = 1 << 20,     /* larger blocks waste more bytes than they save requests */
+    BLOCKS = 16,             /* 16 MiB in total */
+    RUN_FOR_TWO = 16 << 20,  /* sequential bytes after which two blocks are fetched ahead … */
+    RUN_FOR_FOUR = 48 << 20, /* … and four: a reader of this much probably reads everything */
 };
 
 struct block {
     char *data; /* NULL: the slot is free */
     int64_t offset;
     size_t size;
-    int64_t run;   /* bytes read on end before this block */
-    uint64_t used; /* the clock's time of the last use */
+    int64_t run;   /* sequential bytes read before this block */
+    uint64_t used; /* clock value at the last use */
     bool is_loading;
     struct cv_s3_request request;
-    int64_t object_size; /* what the answer must say */
-    const char *etag;    /* the same; "": not known */
+    int64_t object_size; /* the size that the answer must have */
+    const char *etag;    /* the ETag that it must have; "": unknown */
 };
 
 struct s3_reader {
@@ -51,7 +51,7 @@ static void drop_block(struct s3_reader *reader, struct block *block)
     *block = (struct block){.data = NULL};
 }
 
-/* The block that holds the byte at `offset`. */
+/* Returns the block with the byte at `offset`. */
 static struct block *find_block(struct s3_reader *reader, int64_t offset)
 {
     for (size_t i = 0; i < BLOCKS; i++) {
@@ -75,7 +75,7 @@ static const struct block *find_end(const struct s3_reader *reader, int64_t offs
     return NULL;
 }
 
-/* How far a new block may go before it meets another or the end. */
+/* The bytes from `offset` to the next block or the end. */
 static int64_t free_bytes(const struct s3_reader *reader, int64_t offset)
 {
     int64_t end = reader->reader.info.size;
@@ -88,7 +88,7 @@ static int64_t free_bytes(const struct s3_reader *reader, int64_t offset)
     return end - offset;
 }
 
-/* A free slot, else the one that was not used for longest; `kept` stays. */
+/* Returns a free slot, or else the least recently used one, but not `kept`. */
 static struct block *make_room(struct s3_reader *reader, const struct block *kept)
 {
     struct block *oldest = NULL;
@@ -105,8 +105,8 @@ static struct block *make_room(struct s3_reader *reader, const struct block *kep
     return oldest;
 }
 
-/* The server must have sent the very range that was asked for, of the object that was opened. Not every
- * server looks at If-Match. */
+/* Checks that the server has sent the requested range of the object that was opened. Not every
+ * server supports If-Match. */
 static int check_range(struct cv_s3_request *request, struct cv_error *error)
 {
     const struct block *block = request->opaque;
@@ -150,14 +150,14 @@ static size_t block_size(const struct s3_reader *reader, const struct block *bef
 {
     int64_t size = before ? (int64_t)before->size * 2 : BLOCK_MIN;
     if (before && before->run + (int64_t)before->size >= BLOCK_MAX) {
-        size = BLOCK_MAX; /* the block before was cut short by another */
+        size = BLOCK_MAX; /* the block before was shortened by another one */
     }
     size = size < BLOCK_MAX ? size : BLOCK_MAX;
     int64_t most = free_bytes(reader, offset);
     return (size_t)(size < most ? size : most);
 }
 
-/* Begins to fetch the block at `offset`; `kept` must not give way to it. */
+/* Starts fetching the block at `offset`; must not replace `kept`. */
 static int fetch(struct s3_reader *reader, int64_t offset, const struct block *kept,
                  struct block **ret_block, struct cv_error *error)
 {
@@ -205,14 +205,14 @@ static int await(struct s3_reader *reader, struct block *block, struct cv_error 
     return result;
 }
 
-/* Fetches what comes after `block`, which was read up to `offset`. Failures show when the bytes are
- * asked for. */
+/* Fetches the blocks after `block`, which was read up to `offset`. Failures are reported when the
+ * bytes are read. */
 static void read_ahead(struct s3_reader *reader, const struct block *block, int64_t offset)
 {
     int64_t run = block->run + (int64_t)block->size;
     int64_t end = block->offset + (int64_t)block->size;
     bool is_reading_on = block->run > 0;
-    /* Not before half of it is used: the last block that is fetched is often not wanted. */
+    /* Only after half of it is used, because the last fetched block is often not needed. */
     if (!is_reading_on || (run < RUN_FOR_TWO && end - offset > (int64_t)block->size / 2)) {
         return;
     }
@@ -302,7 +302,7 @@ static void get_free(struct cv_store_get *get)
 }
 CV_DEFINE_CLEANUP(struct cv_store_get *, get_free)
 
-/* The bytes against the length that was announced, and against the MD5 where the ETag is one. */
+/* Checks the bytes against the announced length, and against the MD5 if the ETag is one. */
 static int check_whole(struct cv_s3_request *request, struct cv_error *error)
 {
     const struct cv_s3_answer *answer = &request->answer;

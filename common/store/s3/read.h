@@ -1,9 +1,9 @@
-/* Reading objects: whole, many at once, and at random places. */
+/* Reads objects: whole, many at once, and at random positions. */
 #pragma once
 
 #include "common/store/s3/bucket.h"
 
-/* The backend's calls. */
+/* The backend's functions. */
 CV_MUST_CHECK int cv_s3_get(struct cv_store *store, const char *key, size_t limit, void **ret_data,
                             size_t *ret_size, struct cv_error *error);
 CV_MUST_CHECK int cv_s3_get_begin(struct cv_store *store, const char *key, size_t limit,

@@ -8,7 +8,7 @@
 
 #define ALGORITHM "AWS4-HMAC-SHA256"
 
-enum { DIGEST_BYTES = 32, DATE_BYTES = 8 /* "20150830" of the whole */ };
+enum { DIGEST_BYTES = 32, DATE_BYTES = 8 /* of "20150830" */ };
 
 /* ---- pairs ----------------------------------------------------------------------------------- */
 
@@ -68,7 +68,8 @@ void cv_s3_encode(struct cv_buffer *buffer, const char *text, bool keep_slash)
     }
 }
 
-/* By name, then by value: not by "name=value", in which '=' would stand before '-'. */
+/* Compares by name, then by value. Comparing "name=value" would be wrong, because '=' may be
+ * greater than characters of a longer name. */
 static int compare_pairs(const void *left, const void *right)
 {
     const struct cv_s3_pair *a = left;
@@ -116,7 +117,7 @@ int cv_s3_query_text(const struct cv_s3_pairs *query, char **ret_text, struct cv
     return cv_buffer_take(&text, ret_text, error);
 }
 
-/* Without blanks at the ends, one blank for several. */
+/* Appends a value without blanks at its ends and with single blanks within. */
 static void append_header_value(struct cv_buffer *buffer, const char *value)
 {
     value += strspn(value, " \t");
@@ -131,11 +132,11 @@ static void append_header_value(struct cv_buffer *buffer, const char *value)
     }
 }
 
-/* Sorted headers, one line a name, and the list of names; values of one name are joined. */
+/* Writes the sorted headers, one line per name with its values joined, and the list of names. */
 static int canonical_headers(const struct cv_s3_pairs *headers, struct cv_buffer *lines,
                              struct cv_buffer *names, struct cv_error *error)
 {
-    /* A shallow copy to sort, by name alone: values of one name keep their order. */
+    /* A shallow copy, sorted by name only, so that values of one name keep their order. */
     cv_auto_free struct cv_s3_pair *items = calloc(headers->count + 1, sizeof(items[0]));
     if (!items || headers->failed) {
         return no_memory(error);
@@ -150,7 +151,7 @@ static int canonical_headers(const struct cv_s3_pairs *headers, struct cv_buffer
     for (size_t i = 0; i < headers->count; i++) {
         bool again = i > 0 && strcmp(items[i].name, items[i - 1].name) == 0;
         if (again) {
-            lines->length--; /* the newline of the value before */
+            lines->length--; /* removes the newline after the value before */
             cv_buffer_text(lines, ",");
         } else {
             cv_buffer_printf(names, "%s%s", i > 0 ? ";" : "", items[i].name);
@@ -174,7 +175,7 @@ void cv_s3_hex(const unsigned char *bytes, size_t count, char *hex)
     hex[count * 2] = '\0';
 }
 
-/* SHA-256 of memory in lower-case hex. */
+/* Calculates the SHA-256 of memory as lower-case hex. */
 static int sha256_hex(const void *data, size_t size, char hex[CV_S3_HASH_SIZE],
                       struct cv_error *error)
 {

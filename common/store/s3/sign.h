@@ -1,5 +1,5 @@
-/* Signature Version 4, as AWS describes it for S3: the path is encoded once and not normalised.
- * Pure functions on libcrypto; nothing here knows of connections. */
+/* Signature Version 4 as AWS defines it for S3: the path is encoded once and not normalised. Pure
+ * functions on libcrypto. */
 #pragma once
 
 #include "common/base/base.h"
@@ -33,8 +33,8 @@ void cv_s3_pairs_format(struct cv_s3_pairs *pairs, const char *name, const char 
 struct cv_s3_signing {
     const char *access_key;
     const char *secret_key;
-    const char *session_token; /* NULL: none. In a header it is the caller's to add and to have
-                                  signed; in a URL it is added here */
+    const char
+        *session_token; /* NULL: none. In a header the caller adds it, in a URL it is added here */
     const char *region;
     const char *service; /* "s3" */
     int64_t time_s;      /* seconds since 1970 */
@@ -42,32 +42,33 @@ struct cv_s3_signing {
 
 struct cv_s3_message {
     const char *method;
-    const char *path; /* not encoded, begins with '/' */
+    const char *path; /* not encoded; begins with '/' */
     const struct cv_s3_pairs *query;
-    const struct cv_s3_pairs *headers; /* all that are signed, "host" among them */
+    const struct cv_s3_pairs *headers; /* all signed headers, including "host" */
     const char *payload_hash;          /* lower-case hex, or CV_S3_UNSIGNED */
 };
 
-/* Percent-encodes all but RFC 3986's unreserved characters, and '/' where `keep_slash`. */
+/* Percent-encodes everything except RFC 3986's unreserved characters, and except '/' if
+ * `keep_slash`. */
 void cv_s3_encode(struct cv_buffer *buffer, const char *text, bool keep_slash);
 
-/* "name=value&…" in canonical order: what is signed and what is sent. */
+/* Writes "name=value&…" in canonical order; this text is signed and sent. */
 CV_MUST_CHECK int cv_s3_query_text(const struct cv_s3_pairs *query, char **ret_text,
                                    struct cv_error *error);
 
-/* "20150830T123600Z" */
+/* Writes "20150830T123600Z". */
 void cv_s3_format_date(int64_t time_s, char text[CV_S3_DATE_SIZE]);
 
-/* The value of the Authorization header; free() it. */
+/* Makes the value of the Authorization header; free() it. */
 CV_MUST_CHECK int cv_s3_sign(const struct cv_s3_signing *signing,
                              const struct cv_s3_message *message, char **ret_authorization,
                              struct cv_error *error);
 
-/* The whole query of a URL that works for `seconds` without credentials; free() it. The headers of
- * the message (at least "host") must be sent with it as they are. */
+/* Makes the query of a URL that is valid for `seconds` without credentials; free() it. The signed
+ * headers (at least "host") must be sent with it unchanged. */
 CV_MUST_CHECK int cv_s3_presign(const struct cv_s3_signing *signing,
                                 const struct cv_s3_message *message, int64_t seconds,
                                 char **ret_query, struct cv_error *error);
 
-/* Bytes in lower-case hex: 2 * count + 1 bytes. */
+/* Writes bytes as lower-case hex with a NUL: 2 * count + 1 bytes. */
 void cv_s3_hex(const unsigned char *bytes, size_t count, char *hex);

@@ -10,8 +10,7 @@
 enum {
     READ_SIZE = 1 << 20,
     DIGESTS = 2,
-    LOADED_MAX =
-        64 << 10, /* a file up to this size is read once, not to be hashed and to be sent */
+    LOADED_MAX = 64 << 10, /* a file up to this size is read once for hashing and sending */
 };
 
 CV_DEFINE_CLEANUP(EVP_MD_CTX *, EVP_MD_CTX_free)
@@ -118,7 +117,7 @@ int cv_s3_request_body(struct cv_s3_request *request, const struct cv_s3_client 
     return 0;
 }
 
-/* Content type and metadata of a new object as headers. */
+/* Sets content type and metadata of a new object as headers. */
 static void describe(struct cv_s3_request *request, const char *key,
                      const struct cv_put_params *params, const char *sha256)
 {
@@ -148,7 +147,7 @@ struct cv_store_put {
     char *key;
     char *content_type;
     bool create_only;
-    void *data; /* of a file that was loaded; else NULL */
+    void *data; /* content of a loaded file; else NULL */
     char sha256[CV_S3_HASH_SIZE];
     char md5[CV_S3_MD5_SIZE];
     struct cv_s3_request request;
@@ -176,7 +175,8 @@ static int check_etag(struct cv_s3_request *request, struct cv_error *error)
                    "the bytes were damaged on their way: MD5 %s, ETag %s", put->md5, answer->etag);
 }
 
-/* The first attempt may have put the object although its answer was lost. */
+/* Checks an object that exists already: an earlier attempt may have put it, and its answer was
+ * lost. */
 static int resolve_exists(const struct cv_store_put *put, struct cv_object_info *ret_info,
                           struct cv_error *error)
 {
@@ -190,7 +190,7 @@ static int resolve_exists(const struct cv_store_put *put, struct cv_object_info 
     return CV_STORE_EXISTS;
 }
 
-/* Makes a small file a body in memory: one read, one packet. */
+/* Loads a small file into memory: one read, one packet. */
 static int load_file(struct cv_store_put *put, struct cv_store_input *input, struct cv_error *error)
 {
     if (input->fd < 0 || input->size == 0 || input->size > LOADED_MAX) {
@@ -214,7 +214,8 @@ static int load_file(struct cv_store_put *put, struct cv_store_input *input, str
     return 0;
 }
 
-/* Digests of the body; it is whole already when it is hashed for the signature. */
+/* Calculates the digests of the body. If the signature needs the hash, the whole body is hashed
+ * before. */
 static int digest_body(struct cv_store_put *put, const struct cv_store_input *input,
                        const struct cv_put_params *params, struct cv_error *error)
 {
@@ -331,7 +332,7 @@ int cv_s3_put(struct cv_store *store, const char *key, const struct cv_store_inp
     int status = 0;
     int result = put_once(store, key, input, params, create_only, ret_info, &status, error);
     if (result < 0 && create_only && status == 501) {
-        /* This server does not know the condition: looked first, nearly as good. */
+        /* This server does not support the condition: check first, which is nearly as good. */
         struct cv_object_info info;
         result = cv_s3_head(store, key, &info, NULL, error);
         result = result == 0 ? (int)CV_STORE_EXISTS
@@ -342,8 +343,7 @@ int cv_s3_put(struct cv_store *store, const char *key, const struct cv_store_inp
     return result;
 }
 
-/* Parts under way at once. They are read from the file as they are sent, so that this costs no
- * memory. */
+/* Parts under way at once. They are read from the file while they are sent, so they take no memory. */
 enum { PARTS_AT_ONCE = 6, UPLOAD_ID_SIZE = 1024 };
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
@@ -384,8 +384,8 @@ void cv_s3_multipart_abort(struct cv_s3_store *store, const char *key, const cha
     }
 }
 
-/* An error may come with status 200, when joining the parts failed late. The ETag in this answer is
- * not relied on: not every server fills it in. */
+/* Checks the answer: an error may have status 200 if joining failed late. The ETag in this answer
+ * is not used, because not every server sends it. */
 static int check_joined(struct cv_s3_request *request, struct cv_error *error)
 {
     char code[64];
@@ -396,7 +396,7 @@ static int check_joined(struct cv_s3_request *request, struct cv_error *error)
                               code);
 }
 
-/* "MD5 of the parts' MD5s - count", as far as the parts' ETags are MD5s; "" else. */
+/* Calculates "MD5 of the parts' MD5s - count" if the parts' ETags are MD5s; else "". */
 static void joined_etag(char (*etags)[CV_STORE_ETAG_SIZE], int count, char etag[CV_STORE_ETAG_SIZE])
 {
     cv_auto(cv_buffer_deinit) struct cv_buffer bytes = CV_BUFFER_INIT;
@@ -457,12 +457,12 @@ int cv_s3_multipart_end(struct cv_s3_store *store, const char *key, const char *
     int result = joined == 0 || error->type == CV_ERROR_OBJECT_NOT_FOUND
                      ? cv_s3_head(&store->store, key, &info, NULL, &other)
                      : 1;
-    /* The joined ETag is S3's custom, not its promise: another form says nothing. */
+    /* S3 does not guarantee the form of the joined ETag: another form proves nothing. */
     bool is_other = result == 0 && store->etag_is_md5 && expected[0] && strchr(info.etag, '-') &&
                     strcasecmp(info.etag, expected) != 0;
     bool is_ours = result == 0 && info.size == size && !is_other;
-    /* An upload that is not known any more: the answer to an earlier attempt was lost, if the
-     * object is the one that we have sent. */
+    /* If the upload is unknown, an earlier attempt has joined it and its answer was lost, provided
+     * that the object is the one that was sent. */
     if (joined && !(is_ours && expected[0] && strcasecmp(info.etag, expected) == 0)) {
         return joined;
     }
@@ -488,7 +488,7 @@ struct upload {
     size_t part_size;
     int count;
     char (*etags)[CV_STORE_ETAG_SIZE];
-    struct cv_s3_request requests[PARTS_AT_ONCE]; /* part i in slot i mod PARTS_AT_ONCE */
+    struct cv_s3_request requests[PARTS_AT_ONCE]; /* part i uses slot i mod PARTS_AT_ONCE */
     int started, finished;                        /* parts */
 };
 
@@ -550,8 +550,8 @@ static int send_parts(struct upload *upload, struct cv_error *error)
     return result;
 }
 
-/* A file that is changed while it is sent has parts of two versions: whoever gave a digest is told.
- */
+/* A file that changes while it is sent has parts of two versions; if the caller gave a digest, this
+ * is noticed here. */
 static int check_digest(const char *key, const struct cv_store_input *input, const char *expected,
                         struct cv_error *error)
 {

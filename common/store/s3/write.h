@@ -1,23 +1,23 @@
-/* Putting objects: in one request, many at once, or in parts. */
+/* Puts objects: in one request, several at once, or in parts. */
 #pragma once
 
 #include "common/store/s3/bucket.h"
 
-/* The digests of a body: SHA-256 where `sha256` is not NULL, MD5 where `md5` is not. */
+/* Calculates the digests of a body: SHA-256 unless `sha256` is NULL, MD5 unless `md5` is NULL. */
 CV_MUST_CHECK int cv_s3_digest(const struct cv_store_input *input, int64_t offset, size_t size,
                                char *sha256, char *md5, struct cv_error *error);
 
-/* Content-MD5 wants it in base 64: 25 bytes. */
+/* Converts an MD5 to base 64 for Content-MD5: 25 bytes, NUL included. */
 void cv_s3_md5_base64(const char *md5_hex, char base64[25]);
 
-/* Sets the body of a request, and what signs or checks it: the payload's hash over http, its
- * Content-MD5 over TLS. `md5` (may be NULL) gets the MD5 when it was computed, else "". */
+/* Sets the body of a request, and what protects it: the payload's hash over http, Content-MD5 over
+ * TLS. `md5` (may be NULL) gets the MD5 if it was calculated, else "". */
 CV_MUST_CHECK int cv_s3_request_body(struct cv_s3_request *request,
                                      const struct cv_s3_client *client,
                                      const struct cv_store_input *input, int64_t offset,
                                      size_t size, char md5[CV_S3_MD5_SIZE], struct cv_error *error);
 
-/* The backend's calls. */
+/* The backend's functions. */
 CV_MUST_CHECK int cv_s3_put(struct cv_store *store, const char *key,
                             const struct cv_store_input *input, const struct cv_put_params *params,
                             struct cv_object_info *ret_info, struct cv_error *error);
@@ -33,14 +33,14 @@ CV_MUST_CHECK int cv_s3_put_multipart(struct cv_store *store, const char *key,
                                       const struct cv_put_params *params,
                                       struct cv_object_info *ret_info, struct cv_error *error);
 
-/* A multipart upload by its parts, for put and copy. */
+/* A multipart upload in single steps, for put and copy. */
 CV_MUST_CHECK int cv_s3_multipart_begin(struct cv_s3_store *store, const char *key,
                                         const struct cv_put_params *params, const char *sha256,
                                         char **ret_upload_id, struct cv_error *error);
-/* `etags` of the parts 1…count. Reads the new object's info. */
+/* Joins the parts; `etags` are those of the parts 1…count. Reads the new object's info. */
 CV_MUST_CHECK int cv_s3_multipart_end(struct cv_s3_store *store, const char *key,
                                       const char *upload_id, char (*etags)[CV_STORE_ETAG_SIZE],
                                       int count, int64_t size, struct cv_object_info *ret_info,
                                       struct cv_error *error);
-/* Best effort: what stays is the bucket's lifecycle rule's to remove. */
+/* Tries to remove an upload; if that fails, the bucket's lifecycle rule removes it. */
 void cv_s3_multipart_abort(struct cv_s3_store *store, const char *key, const char *upload_id);

@@ -3,7 +3,7 @@
 #include <expat.h>
 #include <string.h>
 
-enum { PATH_SIZE = 512, DEPTH_MAX = 16 }; /* S3's answers are four deep */
+enum { PATH_SIZE = 512, DEPTH_MAX = 16 }; /* S3's answers are nested four levels deep */
 
 struct reading {
     XML_Parser parser;
@@ -69,7 +69,7 @@ static void on_end(void *opaque, const XML_Char *name)
     reading->depth--;
 }
 
-/* Entities are declared in one, and S3 needs neither. */
+/* Refuses a document type, which could declare entities; S3 uses neither. */
 static void on_document_type(void *opaque, const XML_Char *name, const XML_Char *system_id,
                              const XML_Char *public_id, int has_subset)
 {

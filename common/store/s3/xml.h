@@ -1,4 +1,4 @@
-/* What S3 says in XML: lists, results and errors. */
+/* Reads the XML of S3: lists, results and errors. */
 #pragma once
 
 #include "common/base/base.h"
@@ -8,14 +8,14 @@
 typedef int cv_s3_xml_element(void *opaque, const char *path, const char *text,
                               struct cv_error *error);
 
-/* Text that is not a whole document is CV_ERROR_CONNECTION: an answer that was cut short or mangled on
- * its way. */
+/* Parses a document. CV_ERROR_CONNECTION if the text is not a complete document: the answer was
+ * truncated or damaged. */
 CV_MUST_CHECK int cv_s3_xml_read(const char *text, size_t length, cv_s3_xml_element *element,
                                  void *opaque, struct cv_error *error);
 
-/* The text of the one element with that path, in the caller's buffer; "" when there is none. */
+/* Copies the text of the element with that path to the caller's buffer; "" if there is none. */
 CV_MUST_CHECK int cv_s3_xml_find(const char *text, size_t length, const char *path, char *value,
                                  size_t size, struct cv_error *error);
 
-/* Text with '&' and the like written as XML wants it. */
+/* Appends text with '&' and similar characters escaped. */
 void cv_s3_xml_escape(struct cv_buffer *buffer, const char *text);
