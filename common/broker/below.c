@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* openat2 would do it at once, but under systemd's RestrictSUIDSGID= there is none. */
+/* openat2 would need one call, but is not available under systemd's RestrictSUIDSGID=. */
 int cv_open_below(int directory, const char *path)
 {
     cv_auto_fd int parent = -1;

@@ -1,6 +1,7 @@
-/* A file below a directory that somebody else fills. */
+/* Opens a file below a directory that an untrusted process fills. */
 #pragma once
 
-/* Opens `path` below `directory` to read it: part by part, so that no part is a link or leads up, whatever is put in the
- * way meanwhile. It does not wait, whatever kind of file that is. The descriptor, the caller's; -1: there is none. */
+/* Opens `path` below `directory` for reading. Each part is opened separately without following
+ * links or "..", even if parts are exchanged meanwhile. Does not wait, whatever the type of the
+ * file. Returns a descriptor that the caller owns; -1 on failure. */
 int cv_open_below(int directory, const char *path);

@@ -9,17 +9,17 @@
 struct broker_store {
     struct cv_store store;
     int fd, cancel_fd;
-    struct cv_cancel *cancel; /* NULL: nothing cancels */
+    struct cv_cancel *cancel; /* NULL: requests are not canceled */
     bool remote;              /* requests take time and can be canceled */
-    bool is_canceled;         /* and the broker knows */
-    bool is_lost;             /* the connection is of no use any more */
+    bool is_canceled;         /* and the broker was told */
+    bool is_lost;             /* the connection cannot be used any more */
 };
 
 struct broker_reader {
     struct cv_store_reader reader;
     struct broker_store *store;
     uint64_t handle;
-    int fd; /* the object itself; -1: it is read through the broker */
+    int fd; /* the opened object; -1: it is read through the broker */
 };
 
 struct cv_store_put {
@@ -41,7 +41,7 @@ struct call {
     int64_t offset;
     uint64_t length;
     json_t *text;     /* owned; freed by call() */
-    bool needs_text;  /* a NULL text is a lack of memory */
+    bool needs_text;  /* a NULL text means that memory was lacking */
     const void *data; /* `data_length` bytes */
     size_t data_length;
 };
@@ -77,7 +77,7 @@ static int lose(struct broker_store *store, struct cv_error *error)
     return cv_fail(error, CV_ERROR_CONNECTION, "the connection to the store's broker is lost");
 }
 
-/* Until the reply comes; a cancel is told to the broker, which then ends what it is doing. */
+/* Waits for the reply. If the request is canceled, tells the broker, which then ends it. */
 static void wait_for_reply(struct broker_store *store)
 {
     while (store->cancel && store->remote && !store->is_canceled) {
@@ -95,7 +95,7 @@ static void wait_for_reply(struct broker_store *store)
             store->is_canceled = true;
             (void)!send(store->cancel_fd, "", 1, MSG_NOSIGNAL);
         } else if (polls[1].revents) {
-            return; /* a lesser request: it would be readable for ever */
+            return; /* a weaker request to cancel: its descriptor stays readable */
         }
     }
 }
@@ -115,7 +115,7 @@ static bool receive_text(int fd, struct reply *reply)
     return reply->text != NULL;
 }
 
-/* One request and its reply; the reply's data are still to be received. */
+/* Sends a request and receives its reply, except the reply's data. */
 static int exchange(struct broker_store *store, const struct call *call, struct reply *reply,
                     struct cv_error *error)
 {
@@ -156,7 +156,7 @@ static int exchange(struct broker_store *store, const struct call *call, struct 
     return reply->head.result < 0 ? cv_wire_to_error(reply->text, error) : reply->head.result;
 }
 
-/* The same for a reply without data. Takes the call's text over. */
+/* Calls the broker with a request whose reply has no data. Takes ownership of the call's text. */
 static int call_broker(struct broker_store *store, const struct call *call, struct reply *reply,
                        struct cv_error *error)
 {
@@ -165,14 +165,15 @@ static int call_broker(struct broker_store *store, const struct call *call, stru
     return result == 0 && reply->head.data_length > 0 ? lose(store, error) : result;
 }
 
-/* And for one whose reply says no more than how it went. */
+/* Calls the broker with a request whose reply has only a result. */
 static int tell_broker(struct broker_store *store, const struct call *call, struct cv_error *error)
 {
     cv_auto(reply_deinit) struct reply reply = REPLY_INIT;
     return call_broker(store, call, &reply, error);
 }
 
-/* And for one whose reply is the content of an object, in fresh memory with a NUL behind it. */
+/* Calls the broker with a request whose reply is an object's content, in new memory with a NUL at
+ * the end. */
 static int call_for_data(struct broker_store *store, const struct call *call, size_t limit,
                          void **ret_data, size_t *ret_size, struct cv_error *error)
 {
@@ -316,7 +317,7 @@ static void close_reader(struct cv_store_reader *base)
         const struct call call = {.operation = CV_WIRE_CLOSE, .handle = reader->handle};
         struct cv_cancel *cancel = reader->store->cancel;
         struct cv_error ignored;
-        reader->store->cancel = NULL; /* also of a stage that is stopped */
+        reader->store->cancel = NULL; /* closing works even if the stage is being stopped */
         (void)!tell_broker(reader->store, &call, &ignored);
         reader->store->cancel = cancel;
     }
@@ -525,8 +526,8 @@ static void close_store(struct cv_store *base)
     free(store);
 }
 
-/* An S3 store gets and puts several objects at once, and gets small ones whole; objects of a directory
- * are read from files. */
+/* An S3 store gets and puts several objects at once, and gets small ones whole; objects of a
+ * directory store are read from files. */
 #define COMMON_FUNCTIONS                                                                      \
     .close = close_store, .head = head_object, .open_reader = open_reader, .put = put_object, \
     .delete = delete_object, .delete_many = delete_many, .move = move, .list = list_objects,  \

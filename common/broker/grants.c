@@ -58,7 +58,7 @@ int cv_grants_make(const struct cv_grant *table, const json_t *payload, json_t *
     return 0;
 }
 
-/* The pattern of the grant at `index`, where it allows all of `access`; else NULL. */
+/* The pattern of the grant at `index` if it allows all of `access`; else NULL. */
 static const char *pattern_of(const json_t *grants, size_t index, unsigned access)
 {
     const json_t *grant = json_array_get(grants, index);

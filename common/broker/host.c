@@ -7,7 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
-/* An announcement: a few short grants and names. A datagram socket takes more by default. */
+/* Bytes of an announcement: a few short grants and names. Datagram sockets accept more by default. */
 enum { ANNOUNCEMENT_MAX = 64 << 10 };
 
 /* ---- the line -------------------------------------------------------------------------------- */
@@ -91,7 +91,7 @@ int cv_broker_announce(int host_fd, const struct cv_broker_job *job, struct cv_b
 
 /* ---- the host -------------------------------------------------------------------------------- */
 
-/* The next announcement: the descriptors, and its text as JSON; NULL when there is none any more. */
+/* Receives the next announcement: the descriptors, and its text as JSON; NULL if there are no more. */
 static json_t *receive_announcement(int fd, char *text, int fds[2])
 {
     union {
@@ -149,7 +149,7 @@ void cv_broker_host(int fd)
     static char text[ANNOUNCEMENT_MAX];
     pid_t own = getpid();
     int fds[2];
-    (void)signal(SIGCHLD, SIG_IGN); /* nobody waits for brokers */
+    (void)signal(SIGCHLD, SIG_IGN); /* brokers are not waited for */
     for (json_t *job; (job = receive_announcement(fd, text, fds)); json_decref(job)) {
         pid_t pid = fork();
         if (pid == 0) {

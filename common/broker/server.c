@@ -10,23 +10,24 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-/* What one job may ask for. A stage uses one or two readers, and as many gets and puts at once as
- * cv_downloads and cv_uploads begin. The totals are beyond what the longest recording needs, and keep a
- * stage that was taken over from running up a bill without end. */
+/* The limits of one job. A stage uses one or two readers, and as many gets and puts at once as
+ * cv_downloads and cv_uploads start. The totals are more than the longest recording needs, and keep
+ * a compromised stage from causing unlimited costs. */
 enum {
     READERS_MAX = 16,
     GETS_MAX = CV_DOWNLOADS_MAX,
-    BEGUN_BYTES_MAX = 64 << 20, /* of each of these, as a frame may have: they lie in memory here */
+    BEGUN_BYTES_MAX = 64 << 20, /* bytes of each of these, as of a frame; held in memory here */
     PUTS_MAX = 2 * CV_UPLOADS_MAX,
-    GET_BYTES_MAX = 256 << 20, /* of one object that is not read in parts */
-    SENT_BYTES_MAX = CV_UPLOADS_BYTES_MAX + CV_WIRE_DATA_MAX, /* of puts under way, in memory */
-    TEXT_SMALL_MAX = 16 << 10, /* every request but a batch: a key and some words */
+    GET_BYTES_MAX = 256 << 20, /* bytes of one object that is not read in parts */
+    SENT_BYTES_MAX =
+        CV_UPLOADS_BYTES_MAX + CV_WIRE_DATA_MAX, /* bytes in memory of puts under way */
+    TEXT_SMALL_MAX = 16 << 10, /* text of any request except a batch: a key and a few words */
     REQUESTS_MAX = 50 * 1000 * 1000,
 };
 
 struct put {
-    struct cv_store_put *put; /* NULL: the place is free */
-    void *data;               /* what it reads from: bytes, or … */
+    struct cv_store_put *put; /* NULL: the slot is free */
+    void *data;               /* its source: bytes, or … */
     size_t data_length;
     int fd; /* … a file */
 };
@@ -41,10 +42,10 @@ struct server {
     struct put puts[PUTS_MAX];
     size_t sent_bytes;
     int64_t requests, objects, stored_bytes;
-    char *buffer; /* CV_WIRE_READ_MAX bytes, made when the first are read */
+    char *buffer; /* CV_WIRE_READ_MAX bytes, allocated at the first read */
 };
 
-/* One request with what came along. */
+/* One request with its text, data and descriptor. */
 struct request {
     struct cv_wire_request head;
     json_t *text;
@@ -54,7 +55,7 @@ struct request {
 
 struct answer {
     json_t *text;
-    void *owned; /* data to be freed, or NULL */
+    void *owned; /* data to free, or NULL */
     const void *data;
     size_t data_length;
     uint64_t handle;
@@ -91,7 +92,7 @@ static const char *member(const struct request *request, const char *name)
     return json_string_value(json_object_get(request->text, name));
 }
 
-/* The request's key, which the job may use in this way. */
+/* Reads the request's key, and checks that a grant allows this access. */
 static int read_key(const struct server *server, const struct request *request, unsigned access,
                     const char **ret_key, struct cv_error *error)
 {
@@ -288,8 +289,8 @@ static int close_object(struct server *server, struct request *request, struct a
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* A file of the scratch directory, by its path: a plain one, so that reading it neither waits nor does anything.
- * What it holds is the stage's own affair. */
+/* Opens a file of the scratch directory by its path. It must be a regular file, so that reading it
+ * cannot wait. Its content need not be checked. */
 static int open_file(const struct server *server, const char *path, struct request *request,
                      struct cv_store_input *input, struct cv_error *error)
 {
@@ -353,7 +354,8 @@ static int put(struct server *server, struct request *request, struct answer *an
     return answer_info(&info, answer, error);
 }
 
-/* No handle in the answer: the store can only put this at once, and nothing has begun. */
+/* Begins a put. Without a handle in the answer, the store can only put objects one at a time, and
+ * nothing has begun. */
 static int put_begin(struct server *server, struct request *request, struct answer *answer,
                      struct cv_error *error)
 {
@@ -532,7 +534,7 @@ static operation *const operations[CV_WIRE_OPERATION_COUNT] = {
     [CV_WIRE_DELETE_MANY] = delete_many,
 };
 
-/* Why a head cannot be one of a stage's, or NULL. */
+/* Why a head is not valid for a request; NULL if it is. */
 static const char *fault_of_head(const struct server *server, const struct request *request)
 {
     const struct cv_wire_request *head = &request->head;
@@ -577,7 +579,7 @@ static bool receive_data(int fd, struct request *request)
            cv_wire_receive(fd, request->data, request->head.data_length, NULL) == 1;
 }
 
-/* False when the stage has gone or does not keep to the protocol. */
+/* Receives a request; false if the stage has exited or breaks the protocol. */
 static bool receive_request(struct server *server, struct request *request)
 {
     int fd = server->broker->fd;
@@ -634,7 +636,7 @@ static bool serve_one(struct server *server)
     int result = operations[request.head.operation](server, &request, &answer, &error);
     bool sent = send_answer(server, result, &answer, &error);
     if (answer.fd >= 0) {
-        /* The stage has the file itself; there is no reading through the broker. */
+        /* The stage gets the opened file, so it does not read through the broker. */
         cv_store_reader_close(cv_take(server->readers[answer.handle]));
     }
     return sent;
@@ -642,7 +644,7 @@ static bool serve_one(struct server *server)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* A byte in the second socket, or its end, says that what is being done is not wanted any more. */
+/* Watches the second socket: a byte in it, or its end, cancels the current request. */
 static void *watch_cancel(void *opaque)
 {
     const struct server *server = opaque;
@@ -687,10 +689,9 @@ static int serve(struct server *server, struct cv_error *error)
     }
     while (serve_one(server)) {
     }
-    close(
-        cv_take_fd(&server->broker->fd)); /* a stage that is still there learns that this is all */
+    close(cv_take_fd(&server->broker->fd)); /* tells a stage that still runs that the broker ends */
     stop_everything(server);
-    (void)pthread_join(watcher, NULL); /* it ends when the stage does, if not before */
+    (void)pthread_join(watcher, NULL); /* it ends with the stage at the latest */
     return 0;
 }
 

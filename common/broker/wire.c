@@ -5,7 +5,7 @@
 
 enum { SMALL_MAX = 4096 };
 
-/* Some bytes and, with them, a descriptor. */
+/* Sends bytes with a descriptor. */
 static ssize_t send_descriptor(int socket, const void *data, size_t size, int fd)
 {
     union {
@@ -27,7 +27,7 @@ static ssize_t send_descriptor(int socket, const void *data, size_t size, int fd
     return sendmsg(socket, &message, MSG_NOSIGNAL);
 }
 
-/* `fd` goes with the first byte that is sent, and is -1 from then on. */
+/* Sends all bytes; `fd` is sent with the first byte, and is -1 from then on. */
 static int send_all(int socket, const char *data, size_t size, int *fd)
 {
     while (size > 0) {
@@ -47,7 +47,7 @@ static int send_all(int socket, const char *data, size_t size, int *fd)
 
 int cv_wire_send(int socket, const struct iovec *parts, size_t count, int fd)
 {
-    char small[SMALL_MAX] = ""; /* the head and a short text in one piece: the peer wakes once */
+    char small[SMALL_MAX] = ""; /* head and short text are sent together: the peer wakes once */
     size_t length = 0, next = 0;
     for (; next < count && parts[next].iov_len <= sizeof(small) - length; next++) {
         if (parts[next].iov_len > 0) {
@@ -62,8 +62,8 @@ int cv_wire_send(int socket, const struct iovec *parts, size_t count, int fd)
     return 0;
 }
 
-/* The descriptor that came with a message. More than one, or one that was not asked for, does not fit
- * into the control buffer: the kernel closes it and says so. */
+/* Takes the descriptor that was sent with a message. The control buffer has no room for more than
+ * one, or for an unexpected one: the kernel closes it and reports that. */
 static int take_descriptor(struct msghdr *message, int *fd)
 {
     for (struct cmsghdr *head = CMSG_FIRSTHDR(message); head; head = CMSG_NXTHDR(message, head)) {
@@ -139,7 +139,7 @@ json_t *cv_wire_from_error(const struct cv_error *error)
     char message[sizeof(error->message)];
     (void)snprintf(message, sizeof(message), "%s", error->message);
     json_t *text = json_string(message);
-    /* A message that was cut to its length may end within a character, and then it is no JSON. */
+    /* A message that was truncated within a character is not valid UTF-8, which JSON requires. */
     for (char *c = message; !text && *c; c++) {
         *c = (char)((unsigned char)*c < 0x80 ? *c : '?');
     }

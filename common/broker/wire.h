@@ -1,6 +1,6 @@
 /* The messages between a stage and its broker. Both are the same program on the same machine, so
- * that the structs go over the socket as they are. Behind a head come `text_length` bytes of JSON (an
- * object) and `data_length` bytes of an object's content. A descriptor travels with a reply's head. */
+ * structs are sent unchanged. After the head come `text_length` bytes of JSON (an object) and
+ * `data_length` bytes of an object's content. A descriptor is sent with a reply's head. */
 #pragma once
 
 #include "common/store/store.h"
@@ -18,7 +18,7 @@ enum cv_wire_operation {
     CV_WIRE_OPEN,  /* {"key"}; reply: an info, and a descriptor or a handle */
     CV_WIRE_READ,  /* handle, offset, length; reply: data */
     CV_WIRE_CLOSE, /* handle */
-    CV_WIRE_PUT,   /* {"key", "content_type", …}, data or a {"file"} of scratch; reply: an info */
+    CV_WIRE_PUT, /* {"key", "content_type", …}, and data or {"file"} in scratch; reply: an info */
     CV_WIRE_PUT_BEGIN,
     CV_WIRE_PUT_END,
     CV_WIRE_PUT_STOP,
@@ -29,15 +29,15 @@ enum cv_wire_operation {
 };
 
 enum cv_wire_flag {
-    CV_WIRE_CANCELABLE = 1, /* of a request: a cancel ends it */
-    CV_WIRE_HAS_HANDLE = 1, /* of a reply */
+    CV_WIRE_CANCELABLE = 1, /* in a request: it can be canceled */
+    CV_WIRE_HAS_HANDLE = 1, /* in a reply */
 };
 
 enum {
     CV_WIRE_MAGIC = 0x43564232,
     CV_WIRE_TEXT_MAX = 4 << 20,  /* a batch of CV_STORE_PAGE_MAX keys, or a page of a list */
     CV_WIRE_READ_MAX = 4 << 20,  /* bytes of one CV_WIRE_READ */
-    CV_WIRE_DATA_MAX = 64 << 20, /* bytes that are put without a file */
+    CV_WIRE_DATA_MAX = 64 << 20, /* bytes put without a file */
 };
 
 struct cv_wire_request {
@@ -51,7 +51,7 @@ struct cv_wire_request {
     uint32_t flags;
 };
 
-/* `result` is what the store's function returned; for a failure the text is an error. */
+/* `result` is the result of the store's function; if it is a failure, the text is an error. */
 struct cv_wire_reply {
     uint32_t magic;
     int32_t result;
@@ -61,16 +61,17 @@ struct cv_wire_reply {
     uint32_t flags;
 };
 
-/* Sends all of the parts, and a descriptor (-1: none) with the first byte. A stage has none to send: it may not
- * call sendmsg(). */
+/* Sends all parts, and with the first byte a descriptor (-1: none). A stage cannot send
+ * descriptors: it may not call sendmsg(). */
 CV_MUST_CHECK int cv_wire_send(int socket, const struct iovec *parts, size_t count, int fd);
 
-/* Fills `data`; 0 at the end of the stream, 1 when it is full, -1 when the peer failed or handed over
- * what was not asked for. `ret_fd` (NULL: none is taken) becomes a descriptor that came with it. */
+/* Fills `data`: 1 when it is full, 0 at the end of the stream, -1 if the peer has failed or has
+ * sent an unexpected descriptor. `ret_fd` (NULL: none is accepted) gets a descriptor that was sent
+ * with it. */
 CV_MUST_CHECK int cv_wire_receive(int socket, void *data, size_t size, int *ret_fd);
 
 json_t *cv_wire_from_info(const struct cv_object_info *info);
 CV_MUST_CHECK bool cv_wire_to_info(const json_t *json, struct cv_object_info *info);
 json_t *cv_wire_from_error(const struct cv_error *error);
-/* Always fills the error; returns -1. */
+/* Fills the error in any case; returns -1. */
 int cv_wire_to_error(const json_t *json, struct cv_error *error);

@@ -6,11 +6,11 @@
 #include <sys/prctl.h>
 
 enum {
-    BEAT_MS = 10 * 1000,      /* between two signs of life, however long is waited */
-    RECONNECT_MS = 30 * 1000, /* at one go, between looks at the cancel object */
+    BEAT_MS = 10 * 1000,      /* between two signs of life during a long wait */
+    RECONNECT_MS = 30 * 1000, /* time of one attempt, between two checks of the cancel object */
     AFTER_FAILURE_MS = 1000,
-    SCHEMA_MS = 2000,    /* between two looks at a schema that does not fit */
-    LEAVE_MS = 3 * 1000, /* for the last word, to a database that may be gone */
+    SCHEMA_MS = 2000,    /* between two checks of a schema that does not fit */
+    LEAVE_MS = 3 * 1000, /* time limit of the last update, because the database may be away */
 };
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
@@ -41,7 +41,7 @@ int cv_daemon_open(const struct cv_daemon_params *params, struct cv_daemon *daem
                    struct cv_error *error)
 {
     *daemon = (struct cv_daemon){.name = params->name};
-    /* No stage of this user may read this process' environment, which contains DATABASE_URL. */
+    /* Stages of this user must not read this process's environment, which contains DATABASE_URL. */
     (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
     cv_queue_name_worker(daemon->host, sizeof(daemon->host), daemon->id, sizeof(daemon->id));
     cv_log_set_context(&(const struct cv_log_context){.worker_id = daemon->id});

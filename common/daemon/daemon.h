@@ -15,7 +15,7 @@
 struct cv_daemon {
     const char *name;
     struct cv_cancel
-        *cancel;            /* raised by SIGTERM, SIGINT, and by a person who drains this worker */
+        *cancel;            /* raised by SIGTERM, SIGINT, and when an operator drains this worker */
     struct cv_probe *probe; /* NULL: nobody listens */
     char host[CV_WORKER_HOST_SIZE], id[CV_WORKER_ID_SIZE];
     int64_t report_at;                  /* monotonic; 0: no row was written yet */
@@ -23,10 +23,10 @@ struct cv_daemon {
 };
 
 struct cv_daemon_params {
-    const char *name;   /* of the program; static */
-    const char *listen; /* "ADDRESS:PORT"; "" or NULL: nowhere */
-    int64_t stall_ms;   /* /healthz fails after so long without a wait */
-    bool shows_fleet;   /* /metrics shows the fleet, too */
+    const char *name;   /* name of the program; static */
+    const char *listen; /* "ADDRESS:PORT"; "" or NULL: no listener */
+    int64_t stall_ms;   /* /healthz fails if there was no wait for this long */
+    bool shows_fleet;   /* /metrics includes the fleet */
 };
 
 /* Handles SIGTERM and SIGINT, and starts the listener. After cv_daemon_deinit these signals end
@@ -43,7 +43,7 @@ bool cv_daemon_is_stopping(const struct cv_daemon *daemon);
 
 struct cv_daemon_db_params {
     const char *application_name; /* NULL: the daemon's name */
-    const char *channel;          /* whose notifications wake it; NULL: none */
+    const char *channel;          /* channel whose notifications wake it; NULL: none */
     int64_t statement_timeout_ms; /* 0: none */
 };
 
