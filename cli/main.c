@@ -25,7 +25,8 @@ static int catch_signals(struct cv_cancel *cancel, struct cv_error *error)
             return cv_fail_errno(error, errno, "catch signals");
         }
     }
-    /* A closed pipe at our output is a failed write, not the end of a process with a server. */
+    /* If the reader of our output exits, writing fails, but the process must not end, because it
+     * has a server to stop. */
     if (signal(SIGPIPE, SIG_IGN) == SIG_ERR) {
         return cv_fail_errno(error, errno, "ignore SIGPIPE");
     }
@@ -42,8 +43,7 @@ static ssize_t write_output(void *cookie, const char *data, size_t length)
     if (output_error == 0 && cv_write_all(STDOUT_FILENO, data, length)) {
         output_error = errno;
     }
-    return (
-        ssize_t)length; /* the rest is dropped: the command ends as it would, and main says why */
+    return (ssize_t)length; /* on failure the rest is dropped; main reports it at the end */
 }
 
 static void watch_output(void)
@@ -59,7 +59,7 @@ int main(int argc, char **argv)
 {
     struct cv_error error;
     cv_auto(cv_cancel_free) struct cv_cancel *cancel = NULL;
-    /* Only the character set: numbers stay as the formats want them. */
+    /* Sets only the character set, so that numbers keep their format. */
     (void)setlocale(LC_CTYPE, "C.UTF-8");
     watch_output();
     int status = EXIT_FAILED;
@@ -69,7 +69,7 @@ int main(int argc, char **argv)
         status = cli_main(argc, argv, cancel);
     }
     (void)fflush(stdout);
-    /* A reader that has seen enough (| head) is not a failure. */
+    /* A reader that ends early (| head) is not a failure. */
     if (output_error != 0 && output_error != EPIPE) {
         (void)fprintf(stderr, "cortana: the output could not be written: %s\n",
                       strerror(output_error));

@@ -2,10 +2,10 @@
 
 #include <string.h>
 
-/* Old months of the timeline, and ended jobs, to the store as JSON Lines. Rows are dropped only when
- * all of them are in the store under the checksum that is noted. Restoring brings them back. */
+/* Archives old months of the timeline and ended jobs in the store as JSON Lines. Rows are dropped
+ * only when all of them are in the store with the recorded checksum. Restoring brings them back. */
 
-/* Archives of ended jobs lie under it; other keys are of the timeline. */
+/* Archives of ended jobs have this prefix; all others are of the timeline. */
 #define JOB_ARCHIVES "archive/jobs/"
 
 enum {
@@ -13,7 +13,7 @@ enum {
     DAYS_MAX = 100 * 366,
     READ_SIZE = 1 << 20,
     SEND_LINES = 1000,
-    SEND_BYTES = 8 << 20, /* a job's line holds the tails of all its attempts */
+    SEND_BYTES = 8 << 20, /* bytes sent at once; a job's line has the tails of all its attempts */
     LINE_MAX_BYTES = 64 << 20,
 };
 
@@ -44,7 +44,7 @@ static int archive_init(struct archive *archive, struct cv_error *error)
     return cv_sha256_new(&archive->digest, error);
 }
 
-/* The column `line` of all rows. */
+/* Writes the column `line` of all rows. */
 static int archive_write(struct archive *archive, const struct cv_db_result *rows,
                          struct cv_error *error)
 {
@@ -139,7 +139,7 @@ static int archive_months(struct cli_session *session, const char *days, struct 
 
 /* ---- ended jobs ------------------------------------------------------------------------------ */
 
-/* The row of jobs_to_archive(). */
+/* A row of jobs_to_archive(). */
 struct batch {
     const char *runs; /* texts of uuid[] */
     const char *jobs;
@@ -164,8 +164,8 @@ static int write_batch(struct cli_session *session, const struct batch *batch,
     }
 }
 
-/* A file's name comes from its bytes, so that a batch whose rows could not be dropped lies there
- * once when it is archived again. */
+/* Archives a batch. The object's name is derived from its bytes, so that a batch whose rows could
+ * not be dropped is stored only once if it is archived again. */
 static int archive_batch(struct cli_session *session, const struct batch *batch,
                          struct cv_error *error)
 {
@@ -236,7 +236,7 @@ int cli_jobs_archive(struct cli_call *call, struct cv_error *error)
 struct restore {
     struct cli_session *session;
     bool is_of_jobs;
-    struct cv_buffer lines; /* of a JSON list that is still open */
+    struct cv_buffer lines; /* lines of a JSON list that is not closed yet */
     int waiting;
     int64_t restored;
     int64_t left_out;
@@ -274,7 +274,7 @@ static int take_line(struct restore *restore, const char *line, size_t length,
                : 0;
 }
 
-/* Hands over every whole line of `pending` and keeps the rest. */
+/* Passes on every complete line of `pending` and keeps the rest. */
 static int take_lines(struct restore *restore, struct cv_buffer *pending, struct cv_error *error)
 {
     const char *start = pending->data;

@@ -13,15 +13,15 @@
 #include <sys/stat.h>
 
 enum {
-    PIECE = 8 << 20, /* bytes of an object in memory at once */
+    PIECE = 8 << 20, /* bytes of an object that are in memory at once */
 };
 
 struct backup {
     struct cli_call *call;
     const char *directory;
     char dump[PATH_MAX], list[PATH_MAX];
-    struct cv_store *objects;                /* DIR/objects; NULL: the backup is without */
-    long long count, bytes, copied, missing; /* objects, but for bytes */
+    struct cv_store *objects;                /* DIR/objects; NULL: a backup without objects */
+    long long count, bytes, copied, missing; /* numbers of objects, except bytes */
 };
 
 static void backup_deinit(struct backup *backup)
@@ -41,7 +41,8 @@ static int open_objects(struct backup *backup, struct cv_error *error)
 
 /* ---- programs of PostgreSQL -------------------------------------------------------------------- */
 
-/* Runs pg_dump or pg_restore on the session's database. The login is in its environment, where nobody else sees it. */
+/* Runs pg_dump or pg_restore on the session's database. The login is passed in the environment,
+ * which others cannot read. */
 static int run_postgres(const struct backup *backup, const char *name, const char *const *arguments,
                         struct cv_error *error)
 {
@@ -63,7 +64,7 @@ static int run_postgres(const struct backup *backup, const char *name, const cha
 
 /* ---- objects ----------------------------------------------------------------------------------- */
 
-/* What is larger than a piece goes through a file beside the copies. */
+/* Copies an object larger than PIECE through a temporary file. */
 static int copy_large(struct backup *backup, struct cv_store *from, struct cv_store *to,
                       const char *key, int64_t size, const struct cv_put_params *put,
                       struct cv_error *error)
@@ -95,8 +96,8 @@ static int copy_large(struct backup *backup, struct cv_store *from, struct cv_st
     return result;
 }
 
-/* Copies an object with its type and what was noted on it, unless it lies there already. CV_STORE_NOT_FOUND is an
- * outcome. */
+/* Copies an object with its type and metadata, unless it was copied before. CV_STORE_NOT_FOUND is
+ * an outcome. */
 static int copy_object(struct backup *backup, struct cv_store *from, struct cv_store *to,
                        const char *key, struct cv_error *error)
 {
@@ -134,7 +135,7 @@ static int write_line(FILE *file, const struct cv_object_entry *entry, struct cv
     return 0;
 }
 
-/* What goes away between the list and the copy has been deleted meanwhile. */
+/* Objects that are missing when they are copied were deleted after the list. */
 static int save_objects(struct backup *backup, struct cv_error *error)
 {
     struct cv_store *store = backup->call->session.store;
@@ -229,7 +230,8 @@ static int take_backup(struct backup *backup, struct cv_error *error)
     }
     CV_TRY(cli_given(backup->call, "without-objects") ? 0 : open_objects(backup, error));
     CV_TRY(cv_migrate_status(backup->call->session.db, &status, error));
-    /* Rows before objects: an object without a row is garbage, a row without its object a loss. */
+    /* Rows are saved before objects: an object without a row is garbage, but a row without its
+     * object is a loss. */
     const char *const arguments[] = {"--format=custom", "--file", backup->dump, NULL};
     CV_TRY(run_postgres(backup, "pg_dump", arguments, error));
     CV_TRY(save_objects(backup, error));
@@ -253,7 +255,7 @@ int cli_backup(struct cli_call *call, struct cv_error *error)
 
 /* ---- restore ----------------------------------------------------------------------------------- */
 
-/* Nothing is put over what is there. */
+/* Requires an empty installation, so that a restore overwrites nothing. */
 static int require_empty(struct backup *backup, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
@@ -278,13 +280,14 @@ static int restore_database(struct backup *backup, struct cv_error *error)
     CV_TRY(cv_db_run(backup->call->session.db, &rows, error,
                      "SELECT quote_literal(current_database()) AS name"));
     CV_TRY(cv_format(&name, error, "dbname=%s", cv_db_text(rows, 0, "name")));
-    /* All of it or nothing. */
+    /* The restore is one transaction. */
     const char *const arguments[] = {
         "--no-owner", "--exit-on-error", "--single-transaction", "--dbname", name, backup->dump,
         NULL};
     CV_TRY(cv_roles_make(backup->call->session.db, error));
     CV_TRY(run_postgres(backup, "pg_restore", arguments, error));
-    /* Also what belongs to the database and not to its schema: the search path, the right to temporary tables. */
+    /* Also sets properties of the database, which the dump does not have: the search path, the
+     * right to temporary tables. */
     return cv_migrate(backup->call->session.db, &status, error);
 }
 

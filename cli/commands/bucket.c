@@ -3,7 +3,7 @@
 #include <string.h>
 
 enum {
-    MULTIPART_DAYS = 2, /* an upload that has not ended after two days has been given up */
+    MULTIPART_DAYS = 2, /* an upload older than two days has been abandoned */
     HTTP_OK = 200,
     HTTP_MULTIPLE = 300,
     HTTP_NOT_FOUND = 404,
@@ -24,7 +24,7 @@ static int fail_answer(const char *what, int status, const char *body, struct cv
                    "%s: the server answers %d: %.300s", what, status, body ? body : "");
 }
 
-/* Makes the bucket unless it is there. */
+/* Makes the bucket if it is missing. */
 static int make_bucket(struct cv_store *store, bool *ret_created, struct cv_error *error)
 {
     int status = 0;
@@ -46,7 +46,7 @@ static int make_bucket(struct cv_store *store, bool *ret_created, struct cv_erro
     return result;
 }
 
-/* Text within XML. */
+/* Appends text with XML's special characters escaped. */
 static void append_escaped(struct cv_buffer *buffer, const char *text)
 {
     for (const char *c = text; *c; c++) {
@@ -55,7 +55,8 @@ static void append_escaped(struct cv_buffer *buffer, const char *text)
     }
 }
 
-/* What our keys in the bucket begin with: "" or "PREFIX/" of a store that is a part of a bucket. */
+/* The prefix of this store's keys in the bucket: "", or "PREFIX/" if the store is a part of a
+ * bucket. */
 static int store_prefix(const struct cv_store *store, char **ret_prefix, struct cv_error *error)
 {
     static const char scheme[] = "s3://";
@@ -65,7 +66,7 @@ static int store_prefix(const struct cv_store *store, char **ret_prefix, struct 
     return cv_format(ret_prefix, error, "%s%s", slash ? slash + 1 : "", slash ? "/" : "");
 }
 
-/* "<ID>cortana-clips</ID>", with the prefix behind it where several stores share a bucket. */
+/* Appends "<ID>cortana-clips</ID>", with the prefix added if several stores share a bucket. */
 static void append_id(struct cv_buffer *buffer, const char *kind, const char *prefix)
 {
     cv_buffer_printf(buffer, "<ID>" RULE_ID "%s%s", kind, *prefix ? " " : "");
@@ -166,8 +167,9 @@ static int set_rules(struct cv_store *store, int64_t clip_days, struct cv_error 
     return fail_answer("set the lifecycle rules", status, answer, error);
 }
 
-/* Browsers follow signed URLs to the bucket: to play, and to send uploads. What a URL allows is in its signature, so that
- * any page may try. A bucket that has rules for other sites keeps them. */
+/* Sets CORS rules, because browsers use signed URLs of the bucket to play and to upload. The
+ * signature restricts what a URL allows, so any origin may use it. A bucket that has rules for
+ * other sites keeps them. */
 static int set_sites(struct cv_store *store, struct cv_error *error)
 {
     static const char rules[] =
@@ -183,7 +185,7 @@ static int set_sites(struct cv_store *store, struct cv_error *error)
     cv_auto_free char *answer = NULL;
     CV_TRY(cv_store_bucket_request(store, "GET", "cors", NULL, &status, &present, error));
     if (status != HTTP_NOT_FOUND) {
-        return 0; /* there are some, or the server answers every site */
+        return 0; /* there are rules, or the server answers all origins */
     }
     int result = cv_store_bucket_request(store, "PUT", "cors", rules, &status, &answer, error);
     return result != 0 || is_success(status) || knows_no_rules(status)
@@ -191,7 +193,8 @@ static int set_sites(struct cv_store *store, struct cv_error *error)
                : fail_answer("let browsers use the bucket", status, answer, error);
 }
 
-/* Folders show people where things go; the store makes and removes them as it needs them. */
+/* Makes folders that show people where objects go; the store itself makes and removes them as
+ * needed. */
 static int make_folders(struct cv_store *store, struct cv_error *error)
 {
     static const char mark[] = CV_KEYS_INBOX "put videos here.txt";

@@ -25,7 +25,7 @@ static void request_deinit(struct request *request)
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct request, request_deinit)
 
-/* The options as plan_clip() takes them: what is not asked for is left out. */
+/* Makes the options for plan_clip(), without those that were not given. */
 static int options_text(const struct cli_clip *clip, char **ret_text, struct cv_error *error)
 {
     cv_auto(json_decref) json_t *options = json_object();
@@ -54,7 +54,7 @@ static int options_text(const struct cli_clip *clip, char **ret_text, struct cv_
     return 0;
 }
 
-/* What the clip is called, where it lies, and the job that makes it: the database's words. */
+/* Asks the database for the clip's id and key and for its job. */
 static int prepare(struct cli_call *call, const struct cli_clip *clip, struct request *request,
                    struct cv_error *error)
 {
@@ -108,7 +108,7 @@ int cli_clip_make(struct cli_call *call, struct cli_workers *workers, const stru
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-/* Copies an object into a file: written beside it and renamed, so that there is no half of one. */
+/* Copies an object to a new file and renames it, so that the file is always complete. */
 static int copy_object(struct cv_store *store, const char *key, const char *path,
                        struct cv_error *error)
 {
@@ -159,7 +159,8 @@ static int read_crop(const char *text, struct cli_clip *clip)
     return found == 4 && inside ? 0 : -1;
 }
 
-/* "feed.mp4", 3.4 s to 5.9 s: "feed_0m03.400s-0m05.900s.mp4", in the working directory. */
+/* Names the file, in the working directory: "feed.mp4", 3.4 s to 5.9 s gives
+ * "feed_0m03.400s-0m05.900s.mp4". */
 static int name_file(const struct cli_clip *clip, char **ret_path, struct cv_error *error)
 {
     char start[CLI_TIME_SIZE];
@@ -177,7 +178,7 @@ static int name_file(const struct cli_clip *clip, char **ret_path, struct cv_err
     return result;
 }
 
-/* What would only fail later: beyond the end, or a part that is not of the picture. */
+/* Checks what would otherwise fail later: a time after the end, or a box outside the picture. */
 static int check_request(struct cli_call *call, const struct cli_clip *clip, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
@@ -204,7 +205,7 @@ static int check_request(struct cli_call *call, const struct cli_clip *clip, str
     return 0;
 }
 
-/* 0, or an exit status after saying what is wrong. */
+/* Reads the request. 0, or an exit status after printing the error. */
 static int read_request(struct cli_call *call, struct cli_clip *clip)
 {
     const char *padding = cli_value(call, "padding");
@@ -238,7 +239,7 @@ static int read_request(struct cli_call *call, struct cli_clip *clip)
     return cli_number(call, "max-height", 1, INT16_MAX, 0, &clip->max_height);
 }
 
-/* The folder that a file is to be written into is looked at before the work is done. */
+/* Checks the folder of the output file before the work is done. */
 static int check_output(struct cli_call *call, const char *path)
 {
     cv_auto_free char *folder = strdup(path);

@@ -5,9 +5,9 @@
 
 struct cli_clip {
     const char *video_id;
-    const char *name;   /* the video's, for people */
+    const char *name;   /* the video's name, for people */
     int64_t t_start;    /* ms */
-    int64_t t_end;      /* not looked at where format is "jpg" */
+    int64_t t_end;      /* ignored if format is "jpg" */
     int64_t padding_ms; /* added on both sides */
     const char *mode;   /* "smart", "encode"; NULL: the default, as below */
     const char *format; /* "mp4", "webm", "gif", "jpg" */
@@ -18,11 +18,10 @@ struct cli_clip {
     } crop;
 };
 
-enum { CLI_CLIP_PADDING_MS = 2000 }; /* unless somebody says otherwise */
+enum { CLI_CLIP_PADDING_MS = 2000 }; /* default of padding_ms */
 
-/* Has a clip cut and waits for it; its object's key is written to *ret_key (free() it). The same
- * clip asked for again is the same object and costs nothing. A local installation's worker is
- * started when it does not run. */
+/* Has a clip cut and waits for it; *ret_key is its object's key (free() it). The same request again
+ * gives the same object at no cost. A local installation's worker is started if it does not run. */
 CV_MUST_CHECK int cli_clip_make(struct cli_call *call, struct cli_workers *workers,
                                 const struct cli_clip *clip, char **ret_key,
                                 struct cv_error *error);

@@ -1,4 +1,4 @@
-/* cortana config: the settings that hold, and where they come from. */
+/* cortana config: shows the settings in force, and their sources. */
 #include "cli/commands/verbs.h"
 
 #include <string.h>
@@ -16,7 +16,8 @@ struct listing {
     int found;
 };
 
-/* What may be seen of a value: a database's address without its password, of other secrets nothing. free() it. */
+/* The visible part of a value: a database's address without its password; nothing of other secrets.
+ * free() it. */
 static char *show_value(const char *name, const char *value)
 {
     bool is_url = strcmp(name, "DATABASE_URL") == 0;

@@ -11,16 +11,16 @@
 #include <sys/statvfs.h>
 
 enum {
-    GC_PAGES = 3,  /* lists of each kind of object that a doctor reads: seconds, not hours */
-    GC_HOURS = 24, /* what is younger may be under way */
+    GC_PAGES = 3,  /* lists per kind of object that are read: takes seconds, not hours */
+    GC_HOURS = 24, /* younger objects may belong to running jobs */
     MS_PER_HOUR = 60 * 60 * 1000,
-    FINDINGS_MAX = 50,       /* of one video that are printed */
+    FINDINGS_MAX = 50,       /* findings of one video that are printed */
     SCRATCH_FREE_LEAST = 10, /* percent; stages keep whole videos there */
 };
 
 enum level { OK, WARN, FAIL };
 
-/* What is found: a line, or with --json an object, a check. */
+/* Prints each check as a line, or with --json as an object. */
 struct report {
     const struct cli_call *call;
     enum level worst;
@@ -42,7 +42,7 @@ static void tell(enum level level, struct report *report, const char *what, cons
     if (cli_tell(report->call,
                  json_pack("{s:s, s:s, s:s}", "level", names[level], "check", what, "text", text),
                  &ignored, "%-5s %-12s %s", names[level], what, text)) {
-        report->worst = FAIL; /* no memory for a line */
+        report->worst = FAIL; /* no memory for a line: counts as a failure */
     }
 }
 
@@ -77,7 +77,7 @@ static void check_store(struct cli_session *session, struct report *report)
     }
 }
 
-/* A bounded look for what does not belong together; `cortana gc` looks at everything. */
+/* Checks a limited number of objects and rows against each other; `cortana gc` checks all. */
 static void check_objects(struct cli_session *session, struct cv_cancel *cancel,
                           struct report *report)
 {
@@ -150,7 +150,7 @@ static void check_models(struct report *report)
     }
 }
 
-/* Which scripts no model has read, and whether anything names them. */
+/* Checks which scripts no model has read. */
 static void check_scripts(struct cli_session *session, struct report *report)
 {
     char text[CLI_UNREAD_TEXT_SIZE], package[96];
@@ -219,7 +219,7 @@ static void tell_finding(void *opaque, const char *where, const char *what)
     }
 }
 
-/* What transcoding has left of one video, down to its bits. */
+/* Checks the transcoded objects of one video, including their bits. */
 static void check_video(struct cli_session *session, const char *video_id, struct cv_cancel *cancel,
                         struct report *report)
 {

@@ -13,7 +13,7 @@ static int write_piece(void *opaque, const char *text, size_t length, struct cv_
                : cv_fail_errno(error, errno, "cannot write the export");
 }
 
-/* Written beside its place and renamed: a file is whole or not there. */
+/* Writes a new file and renames it, so that the file is always complete. */
 static int write_file(struct cv_db *db, const char *video_id, struct cv_export_params *params,
                       const char *path, struct cv_error *error)
 {
@@ -58,7 +58,7 @@ int cli_export(struct cli_call *call, struct cv_error *error)
     struct cv_export_params params = {.bom = cli_given(call, "bom"),
                                       .no_positions = cli_given(call, "no-positions")};
     if (format) {
-        (void)cv_export_format_of(format, &params.format); /* checked with the options */
+        (void)cv_export_format_of(format, &params.format); /* it was checked with the options */
     } else if (dot) {
         (void)cv_export_format_of(dot + 1, &params.format); /* else JSON */
     }

@@ -13,7 +13,7 @@ int cli_workers_list(struct cli_call *call, struct cv_error *error)
         {"state", "STATE"},         {"job_types", "JOBS"},  {"load", "RUNNING"},
         {"silent_ms", "LAST SEEN"}, {"version", "VERSION"}, {"worker", "WORKER"},
     };
-    /* What has been silent for a day is dead, whatever it said last. */
+    /* A worker that was silent for a day is dead, whatever its last status. */
     return CLI_SHOW(call, columns, "no worker runs", error,
                     "SELECT *, id AS worker, running || '/' || slots AS load,"
                     " silent_seconds * 1000 AS silent_ms FROM worker_overview"
@@ -23,7 +23,7 @@ int cli_workers_list(struct cli_call *call, struct cv_error *error)
                     cli_given(call, "all") ? "true" : "false");
 }
 
-/* A worker by its id or the beginning of one. */
+/* Drains a worker, given by its id or the beginning of one. */
 int cli_workers_drain(struct cli_call *call, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
@@ -49,10 +49,11 @@ struct setting {
     const char *name;
     const char *column;
     const char *type;
-    const char *rule; /* what it takes, for who gave something else */
+    const char *rule; /* the allowed values, for the error message */
 };
 
-/* Sets one column of the row whose key is `row`; a value that the database refuses is refused with its rule. */
+/* Sets one column of the row whose key is `row`. If the database refuses the value, prints the
+ * rule. */
 static int set_one(struct cli_call *call, const char *table, const char *key, const char *row,
                    const struct setting *setting, const char *value, struct cv_error *error)
 {
@@ -74,7 +75,7 @@ static int set_one(struct cli_call *call, const char *table, const char *key, co
     return result ? result : cv_db_rows(rows) == 0 ? 1 : 0;
 }
 
-/* All settings of the command line or none. 1: there is no such row. */
+/* Sets all settings of the command line or none. 1: there is no such row. */
 static int set_all(struct cli_call *call, const char *table, const char *key,
                    const struct setting *settings, size_t count, struct cv_error *error)
 {
@@ -274,7 +275,7 @@ static void tell_woken(void *opaque, const char *node, const struct cv_error *fa
     }
 }
 
-/* Until it is interrupted; a database that is away for a while is waited for. */
+/* Watches until interrupted; if the database is away for a while, waits for it. */
 int cli_nodes_watch(struct cli_call *call, struct cv_error *error)
 {
     double every = EVERY_MS / 1000.0;

@@ -10,8 +10,8 @@ struct gc {
     int64_t now_ms;
 };
 
-/* One page of a list, as the tables are to show it: rows with an id above `after_id` ("" for the
- * first) and up to `until_id` (NULL: to the last) whose key is not among `keys` are looked at. */
+/* The rows to compare with one page of a list: those with an id above `after_id` ("" for the first
+ * page) and up to `until_id` (NULL: to the last) whose key is not among `keys`. */
 struct gc_range {
     enum cv_object_place place;
     const char *after_id;
@@ -38,7 +38,7 @@ const char *cv_gc_kind_name(enum cv_gc_kind kind)
     return kind_names[kind];
 }
 
-/* Counts a finding and tells of it. */
+/* Counts a finding and reports it. */
 static void gc_tell(struct gc *gc, enum cv_gc_kind kind, const char *key, const char *video_id,
                     int64_t size)
 {
@@ -52,14 +52,14 @@ static void gc_tell(struct gc *gc, enum cv_gc_kind kind, const char *key, const 
 
 /* ---- what attempts have left --------------------------------------------------------------------- */
 
-/* What attempts that did not succeed have left under a video that there is: a transcode that was canceled
+/* Finds what unsuccessful attempts have left for existing videos: a transcode that was canceled
  * half way leaves thousands of segments that no playlist names. */
 
-/* Which jobs write to a place, and what shows that one of them has succeeded. Places whose objects go
- * in another way (clips by their age) have no jobs here. */
+/* The jobs that write to a place, and the evidence that one of them has succeeded. Places whose
+ * objects are removed by another rule (clips by their age) have no jobs here. */
 static const struct {
     const char *job_types;
-    const char *committed; /* of the row `v` of videos */
+    const char *committed; /* condition on the row `v` of videos */
 } writers[CV_OBJECT_PLACE_COUNT] = {
     [CV_OBJECT_PROXY] = {"'transcode'", "v.s3_proxy_path IS NOT NULL"},
     [CV_OBJECT_THUMBS] = {"'transcode'", "v.s3_proxy_path IS NOT NULL"},
@@ -73,9 +73,9 @@ static const struct {
                   " OR EXISTS (SELECT FROM cortana.line_packs p WHERE p.video_id = v.id))"},
 };
 
-/* Videos of a page at which an attempt ended without success and nothing is under way any more. Where an
- * attempt succeeded, too, its list of outputs must be there to compare with: jobs that were archived have
- * none, and then nothing is said. */
+/* Videos of a page with an unsuccessful attempt and none under way. If an attempt also succeeded,
+ * its list of outputs is needed for comparison: archived jobs have none, so their videos are
+ * skipped. */
 static const char suspects_format[] =
     "SELECT v.id FROM videos v WHERE v.id = ANY ($1::uuid[])"
     " AND EXISTS (SELECT FROM jobs j WHERE j.video_id = v.id AND j.job_type IN (%s)"
@@ -87,7 +87,7 @@ static const char suspects_format[] =
     " WHERE j.video_id = v.id AND j.job_type IN (%s) AND j.status = 'done'"
     " AND a.bucket = $2 AND a.kind = 'output' AND starts_with(a.key, $3 || v.id || '/')))";
 
-/* Keys that nothing refers to. */
+/* Keys without a reference. */
 static const char unreferenced[] =
     "SELECT given.key FROM unnest($1::text[], $2::uuid[]) AS given (key, video_id)"
     " JOIN videos v ON v.id = given.video_id"
@@ -99,8 +99,8 @@ static const char unreferenced[] =
     "given.key)"
     " ORDER BY given.key COLLATE \"C\"";
 
-/* Of the videos in the array `ids`, those at which unsuccessful attempts may have left objects under a
- * place: rows of "id". NULL where the place has no such thing. */
+/* Finds those of the videos in the array `ids` where unsuccessful attempts may have left objects in
+ * a place: rows of "id". NULL if the place has no such jobs. */
 static int gc_find_suspects(struct gc *gc, enum cv_object_place place, const char *ids,
                             struct cv_db_result **ret_rows, struct cv_error *error)
 {
@@ -125,7 +125,8 @@ static bool gc_is_suspect(const struct cv_db_result *suspects, const char *video
     return false;
 }
 
-/* Keys hold no control characters; quotes and backslashes are what an array's text has to escape. */
+/* Keys have no control characters, so only quotes and backslashes must be escaped in an array's
+ * text. */
 static void append_element(struct cv_buffer *list, const char *text)
 {
     cv_buffer_text(list, list->length > 1 ? ",\"" : "\"");
@@ -135,8 +136,8 @@ static void append_element(struct cv_buffer *list, const char *text)
     cv_buffer_text(list, "\"");
 }
 
-/* Of a page, the objects of suspects that nothing refers to and that are old enough: rows of "key". NULL:
- * none. */
+/* Finds objects of these videos on a page that are unreferenced and old enough: rows of "key".
+ * NULL: none. */
 static int gc_find_leftovers(struct gc *gc, enum cv_object_place place,
                              const struct cv_object_list *page, const struct cv_db_result *suspects,
                              struct cv_db_result **ret_rows, struct cv_error *error)
@@ -182,7 +183,7 @@ static bool gc_is_leftover(const struct cv_db_result *leftovers, const char *key
 
 enum { ROWS_A_TIME = 1000 };
 
-/* The column of a place's key, and what its loss is. */
+/* The column of a place's key, and the finding if its object is missing. */
 static const struct {
     const char *column;
     enum cv_gc_kind kind;
@@ -210,7 +211,7 @@ static int is_there(struct gc *gc, const char *key, bool *ret_there, struct cv_e
     return 0;
 }
 
-/* A row has lost its original; where playlist and poster are gone, too, it has lost everything. */
+/* Handles a row without its original; if playlist and poster are also missing, nothing is left. */
 static int on_lost_original(struct gc *gc, const struct cv_db_result *rows, int row,
                             struct cv_error *error)
 {
@@ -248,7 +249,8 @@ static bool is_on_page(const struct cv_object_list *page, const char *key)
     return false;
 }
 
-/* A list may be older than the row, and a page may end within a video: each is looked at itself. */
+/* Checks each row's object itself, because the list may be older than the row, and a page may end
+ * within a video. */
 static int check_row(struct gc *gc, const struct gc_range *range, const struct cv_db_result *rows,
                      int row, struct cv_error *error)
 {
@@ -281,7 +283,7 @@ static int gc_check_rows(struct gc *gc, const struct gc_range *range, struct cv_
                      named_keys[range->place].column, named_keys[range->place].column,
                      ROWS_A_TIME));
     if (after[0] == '\0') {
-        /* No video has this id: the first of the order. */
+        /* No video has this id, which sorts first. */
         (void)snprintf(after, sizeof(after), "00000000-0000-0000-0000-000000000000");
     }
     for (int count = ROWS_A_TIME; count == ROWS_A_TIME;) {
@@ -305,7 +307,7 @@ static int gc_check_rows(struct gc *gc, const struct gc_range *range, struct cv_
     return 0;
 }
 
-/* Raises CV_ERROR_CONFLICT when store and database cannot belong together. */
+/* Fails with CV_ERROR_CONFLICT if store and database cannot belong together. */
 static int gc_check_pair(struct gc *gc, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
@@ -333,11 +335,11 @@ static int gc_check_pair(struct gc *gc, struct cv_error *error)
 
 /* ---- the objects of the store ------------------------------------------------------------------ */
 
-/* What the tables say of the videos of one page. */
+/* The database's knowledge about the videos of one page. */
 struct page_videos {
-    struct cv_db_result *rows;      /* ids that no row has; is_removed: it was deleted */
-    struct cv_db_result *suspects;  /* ids that unsuccessful attempts may have left something of */
-    struct cv_db_result *leftovers; /* keys of that */
+    struct cv_db_result *rows;      /* ids without a row; is_removed: the video was deleted */
+    struct cv_db_result *suspects;  /* ids for which unsuccessful attempts may have left objects */
+    struct cv_db_result *leftovers; /* keys of such objects */
 };
 
 static void page_videos_deinit(struct page_videos *videos)
@@ -373,7 +375,7 @@ static int look_up(struct gc *gc, enum cv_object_place place, const struct cv_ob
     return gc_find_leftovers(gc, place, page, videos->suspects, &videos->leftovers, error);
 }
 
-/* True when no row has the video; *ret_removed: because it was deleted. */
+/* Whether there is no row for the video; *ret_removed: because it was deleted. */
 static bool is_unknown(const struct page_videos *videos, const char *id, bool *ret_removed)
 {
     for (int i = 0; i < cv_db_rows(videos->rows); i++) {
@@ -385,7 +387,7 @@ static bool is_unknown(const struct page_videos *videos, const char *id, bool *r
     return false;
 }
 
-/* The finding that an object is, CV_GC_KIND_COUNT when nothing is wrong with it. */
+/* The finding for an object; CV_GC_KIND_COUNT if there is nothing wrong. */
 static enum cv_gc_kind judge(const struct gc *gc, enum cv_object_place place,
                              const struct cv_object_entry *entry, const struct page_videos *videos,
                              char id[CV_OBJECT_ID_SIZE])
@@ -425,7 +427,8 @@ static int remove_one_page(struct gc *gc, const char *const *keys, size_t count,
     return result;
 }
 
-/* *ret_look_on: the page's last video may have more that is to go, behind this page. */
+/* Checks a page's objects. *ret_look_on: the last video may have more objects to remove after this
+ * page. */
 static int check_objects(struct gc *gc, enum cv_object_place place,
                          const struct cv_object_list *page, bool *ret_look_on,
                          struct cv_error *error)
@@ -459,23 +462,23 @@ static int check_objects(struct gc *gc, enum cv_object_place place,
                : 0;
 }
 
-/* Where the list goes on behind a page that is not the last: behind the last video as a whole, for
- * what is known of it by one object is known by all; clips are looked at one by one. */
+/* The key after which the next page starts: after all objects of the last video, because one object
+ * shows whether the video is known; clips are checked one by one. */
 static int next_start(enum cv_object_place place, const struct cv_object_list *page,
                       char **ret_start, struct cv_error *error)
 {
     const char *last = page->entries[page->count - 1].key;
     char id[CV_OBJECT_ID_SIZE];
     bool may_skip = place != CV_OBJECT_CLIPS && cv_object_video(place, last, id);
-    /* '0' is the character behind '/'. */
+    /* '0' is the character after '/' */
     return may_skip ? cv_format(ret_start, error, "%s%s0", cv_object_prefix(place), id)
                     : cv_format(ret_start, error, "%s", last);
 }
 
 struct place_walk {
     enum cv_object_place place;
-    char *start;        /* list from behind this key, or … */
-    char *continuation; /* … go on with a list whose page was empty */
+    char *start;        /* list after this key, or … */
+    char *continuation; /* … continue a list whose page was empty */
     char after_id[CV_OBJECT_ID_SIZE];
     bool is_done;
 };
@@ -498,7 +501,7 @@ static int list_page(struct gc *gc, const struct place_walk *walk, struct cv_obj
                                                     CV_STORE_PAGE_MAX, page, error);
 }
 
-/* The highest video of a page, or NULL where the page shows none. */
+/* The last video of a page; NULL if the page has none. */
 static const char *last_video(enum cv_object_place place, const struct cv_object_list *page,
                               char id[CV_OBJECT_ID_SIZE])
 {

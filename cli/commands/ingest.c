@@ -9,7 +9,7 @@
 
 enum {
     READ_SIZE = 1 << 20,
-    EXTENSION_MAX = 8, /* longer ones are no extensions */
+    EXTENSION_MAX = 8, /* longer ones do not count as extensions */
 };
 
 void cli_video_list_deinit(struct cli_video_list *list)
@@ -91,13 +91,13 @@ struct original {
     int64_t size;
     char id[CLI_UUID_SIZE];
     char key[128];
-    char status[16]; /* of the row in videos */
+    char status[16]; /* status of the row in videos */
     bool is_known;
     bool has_playback;
 };
 
-/* The row of these bytes, made when there is none: before the object, so that whatever lies in the
- * store has a row that says whose it is. */
+/* Finds or makes the row for these bytes. It is made before the object is stored, so that every
+ * object has a row with its owner. */
 static int find_or_insert(struct cv_db *db, struct original *original, const char *owner_id,
                           struct cv_error *error)
 {
@@ -161,8 +161,8 @@ static int start_run(struct cv_db *db, const struct original *original,
     return result == CV_QUEUE_DUPLICATE ? 0 : result;
 }
 
-/* A video that lacks something: its pipeline begins, goes on, or is tried again where it failed, which may be
- * in several stages. */
+/* Continues an incomplete video: starts or continues its pipeline, or retries the stages that have
+ * failed. */
 static int push_on(struct cv_db *db, const struct original *original,
                    const struct cli_wishes *wishes, struct cv_error *error)
 {
@@ -180,7 +180,7 @@ static int push_on(struct cv_db *db, const struct original *original,
     if (cv_db_rows(rows) == 0) {
         CV_TRY(start_run(db, original, wishes, error));
     }
-    /* Who waits for it shall not take what it was before for what has become of it. */
+    /* The caller waits for a new status, and must not take the old one for it. */
     return cv_db_run(db, NULL, error,
                      "UPDATE videos SET status = 'processing' WHERE id = $1::uuid"
                      " AND status IN ('ready', 'failed')",
@@ -189,7 +189,7 @@ static int push_on(struct cv_db *db, const struct original *original,
 
 /* ---- reading again --------------------------------------------------------------------------- */
 
-/* Whether a video was last read with other models than those of the list. */
+/* Whether a video was last read with other models than those in the list. */
 static int is_read_otherwise(struct cv_db *db, const char *video_id, const json_t *languages,
                              bool *ret_is_other, struct cv_error *error)
 {
@@ -203,7 +203,8 @@ static int is_read_otherwise(struct cv_db *db, const char *video_id, const json_
     return 0;
 }
 
-/* Within a transaction that the caller ends: what turns out to be gone was not begun. */
+/* Starts reading in a transaction that the caller ends, so that it can be undone if the objects are
+ * missing. */
 static int start_reading(struct cli_session *session, const char *languages,
                          struct cli_video *video, struct cv_error *error)
 {
@@ -253,7 +254,7 @@ int cli_reindex_start(struct cli_session *session, const json_t *languages, stru
     return cv_db_commit(session->db, error);
 }
 
-/* A video that is ready: nothing is left to do, unless it is to be read with other languages. */
+/* Handles a ready video: nothing to do, unless other languages are requested. */
 static int read_again(struct cli_session *session, const json_t *languages, struct cli_video *video,
                       struct cv_error *error)
 {

@@ -1,4 +1,4 @@
-/* Videos on their way in: known by their bytes, stored, enqueued. */
+/* Takes videos in: identifies them by their bytes, stores them, and enqueues their jobs. */
 #pragma once
 
 #include "cli/commands/tell.h"
@@ -7,10 +7,10 @@ enum cli_video_state { CLI_VIDEO_NEW, CLI_VIDEO_RESUMED, CLI_VIDEO_KNOWN, CLI_VI
 
 struct cli_video {
     char id[CLI_UUID_SIZE];
-    char *name;                 /* the file's, for people */
-    char run_id[CLI_UUID_SIZE]; /* CLI_VIDEO_AGAIN: of the run that reads it; else "" */
+    char *name;                 /* the file's name, for people */
+    char run_id[CLI_UUID_SIZE]; /* CLI_VIDEO_AGAIN: id of the run that reads it; else "" */
     enum cli_video_state state;
-    bool is_own; /* named on this command line; else left by an earlier run */
+    bool is_own; /* it was named on this command line, not left by an earlier run */
 };
 
 struct cli_video_list {
@@ -21,30 +21,30 @@ struct cli_video_list {
 void cli_video_list_deinit(struct cli_video_list *list);
 CV_DEFINE_CLEANUP_ADDRESS(struct cli_video_list, cli_video_list_deinit)
 
-/* Adds a video that is on its way; one that the list has already is not added twice. */
+/* Adds a video in progress, unless the list has it already. */
 CV_MUST_CHECK int cli_video_list_add(struct cli_video_list *list, const struct cli_video *video,
                                      struct cv_error *error);
 
-/* What is to be made of videos. */
+/* What to do with videos. */
 struct cli_wishes {
-    json_t *options; /* members for the payloads of the first jobs, handed on to later stages */
-    bool text_only;  /* no playback; it is made when the video is brought in again without this */
+    json_t *options; /* members for the payloads of the first jobs, passed on to later stages */
+    bool text_only;  /* no playback; it is made if the video is taken in again without this */
 };
 
-/* Brings the file at `path` in, called `name`, or finds that it is known; one that is known with other languages than
- * those of the wishes is read again. A failed one is tried again. Each step can be repeated: a run that is killed
- * in between is completed by the next. */
+/* Takes in the file at `path`, called `name`, unless it is known. A known video is read again if
+ * the wishes name other languages, and tried again if it has failed. Every step can be repeated:
+ * after a killed run the next one completes them. */
 CV_MUST_CHECK int cli_ingest(struct cli_session *session, const char *path, const char *name,
                              const struct cli_wishes *wishes, struct cv_cancel *cancel,
                              struct cli_video_list *list, struct cv_error *error);
 
-/* Makes jobs that a dead run left (leases, retries put off) claimable at once; *ret_count is how many videos they belong
- * to that are not in the list. For an installation whose one `run` we are. */
+/* Makes jobs that a dead run left (leases, postponed retries) claimable at once; *ret_count is the
+ * number of their videos that are not in the list. Only for the one `run` of an installation. */
 CV_MUST_CHECK int cli_resume(struct cli_session *session, const struct cli_video_list *list,
                              size_t *ret_count, struct cv_error *error);
 
-/* Starts a run that reads `video` again, with `languages` or, when that is NULL, those of the last
- * time, and notes it in `video` (CLI_VIDEO_AGAIN). CV_ERROR_CONFLICT when it is being worked on;
- * CV_ERROR_OBJECT_NOT_FOUND when nothing is kept that could be read. */
+/* Starts a run that reads `video` again, with `languages` or, if that is NULL, those of the last
+ * time, and records it in `video` (CLI_VIDEO_AGAIN). CV_ERROR_CONFLICT if the video is in progress;
+ * CV_ERROR_OBJECT_NOT_FOUND if no readable object is left. */
 CV_MUST_CHECK int cli_reindex_start(struct cli_session *session, const json_t *languages,
                                     struct cli_video *video, struct cv_error *error);

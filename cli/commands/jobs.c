@@ -9,9 +9,9 @@
 
 /* ---- naming jobs ----------------------------------------------------------------------------- */
 
-enum { ID_LETTERS_MIN = 4 }; /* fewer mean too much */
+enum { ID_LETTERS_MIN = 4 }; /* fewer letters fit too many jobs */
 
-/* A job by its id or the first letters of one; CLI_EXIT_USAGE when there are too few of them. */
+/* Finds a job by its id or the first letters of one; CLI_EXIT_USAGE if there are too few. */
 static int find_job(struct cli_call *call, const char *name, char id[CV_UUID_SIZE],
                     struct cv_error *error)
 {
@@ -32,7 +32,7 @@ static int find_job(struct cli_call *call, const char *name, char id[CV_UUID_SIZ
     return 0;
 }
 
-/* 0 when there is such a job type; else CLI_EXIT_USAGE after saying which there are. */
+/* 0 if the job type exists; otherwise CLI_EXIT_USAGE after printing the existing ones. */
 static int check_job_type(struct cli_call *call, const char *type, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
@@ -48,8 +48,8 @@ static int check_job_type(struct cli_call *call, const char *type, struct cv_err
                      names ? names : "none");
 }
 
-/* --type, --tenant, --video, --error and --status as members of `filter`, as the queue's functions take them. A value
- * that nothing can have is CLI_EXIT_USAGE. */
+/* Reads --type, --tenant, --video, --error and --status as members of `filter`, as the queue's
+ * functions expect them. An impossible value is CLI_EXIT_USAGE. */
 static int read_job_filter(struct cli_call *call, json_t *filter, struct cv_error *error)
 {
     static const struct {
@@ -160,7 +160,7 @@ int cli_jobs_list(struct cli_call *call, struct cv_error *error)
 
 /* ---- one job --------------------------------------------------------------------------------- */
 
-/* A field of a job, without the secrets that its payload, result or error may hold. */
+/* Prints a field of a job, without secrets that its payload, result or error may contain. */
 static int print_field(const char *name, const char *value, struct cv_error *error)
 {
     int columns = INT16_MAX;
@@ -170,7 +170,7 @@ static int print_field(const char *name, const char *value, struct cv_error *err
     if (shown) {
         if (isatty(STDOUT_FILENO)) {
             cli_terminal_size(STDOUT_FILENO, &columns, &rows);
-            columns = columns * 4; /* some lines: a payload can be long */
+            columns = columns * 4; /* four lines: a payload can be long */
         }
         (void)printf("%-14s ", name);
         cli_put_cut(stdout, shown, columns);
@@ -209,7 +209,7 @@ static int show_events(struct cli_call *call, const char *id, struct cv_error *e
     return result < 0 ? result : 0;
 }
 
-/* The job, its attempts and its events as one object; or its payload alone. */
+/* Prints the job, its attempts and its events as one object; or only its payload. */
 static int print_as_json(struct cli_call *call, const char *id, bool payload,
                          struct cv_error *error)
 {
@@ -228,7 +228,7 @@ static int print_as_json(struct cli_call *call, const char *id, bool payload,
     if (cv_db_rows(rows) == 0) {
         return 0;
     }
-    /* The payload alone is for a worker, which needs what stands in it. */
+    /* If only the payload is printed, it is for a worker, which needs its secrets. */
     cv_auto_free char *shown = NULL;
     const char *text = cv_db_text(rows, 0, "text");
     CV_TRY(payload ? 0 : cv_redacted_text(text, &shown, error));
@@ -277,7 +277,7 @@ int cli_jobs_why(struct cli_call *call, struct cv_error *error)
 
 /* ---- watch ----------------------------------------------------------------------------------- */
 
-/* What is open of each type, and what runs. */
+/* Draws the open jobs of each type, and the running ones. */
 static int draw(struct cli_call *call, struct cv_error *error)
 {
     static const struct cli_column count_columns[] = {
@@ -319,7 +319,7 @@ int cli_jobs_watch(struct cli_call *call, struct cv_error *error)
     for (int64_t drawn = 0; count == 0 || drawn < count; drawn++) {
         struct pollfd wait = {.fd = cv_cancel_fd(call->cancel), .events = POLLIN};
         if (drawn > 0 && poll(&wait, 1, (int)(every * 1000)) > 0) {
-            return CLI_EXIT_OK; /* interrupting is how one leaves */
+            return CLI_EXIT_OK; /* users leave it by interrupting */
         }
         if (cli_is_terminal(STDOUT_FILENO)) {
             (void)fputs("\033[H\033[J", stdout);
@@ -337,12 +337,12 @@ int cli_jobs_watch(struct cli_call *call, struct cv_error *error)
 
 /* ---- change -------------------------------------------------------------------------------------- */
 
-/* Jobs of one call of a function that works by filter: a short transaction each. */
+/* Jobs changed in one call of a function with a filter, which is one short transaction. */
 #define CHUNK "10000"
-/* Retries are looked at one by one. */
+/* Retries are checked one by one, so fewer at once. */
 #define RETRIES "1000"
 
-/* Reads the filter of a verb that takes a job or a filter; the job would be argument `place`. */
+/* Reads the filter of a verb that accepts a job or a filter; the job would be argument `place`. */
 static int open_filtered(struct cli_call *call, int place, json_t *filter, struct cv_error *error)
 {
     bool has_job = call->count > place;
@@ -355,7 +355,7 @@ static int open_filtered(struct cli_call *call, int place, json_t *filter, struc
     return 0;
 }
 
-/* Calls until nothing is left to change, a short transaction each; `sql` has a column n and takes
+/* Calls `sql` until nothing is left to change, in short transactions; it has a column n and takes
  * two parameters. */
 static int change_all(struct cli_call *call, const char *sql, const char *first, const char *second,
                       const char *sentence, struct cv_error *error)
@@ -382,7 +382,7 @@ static int change_all(struct cli_call *call, const char *sql, const char *first,
         }
     }
     cli_progress_erase(&progress);
-    if (result && total > 0) { /* what is done is done; the same command does the rest */
+    if (result && total > 0) { /* finished changes stay; the same command does the rest */
         cli_note(call, "%lld jobs %s; the others are as they were", (long long)total, sentence);
     }
     return result ? result
@@ -398,7 +398,7 @@ static int change_filtered(struct cli_call *call, const json_t *filter, const ch
                 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a filter");
 }
 
-/* What became of one job, as a sentence. */
+/* Prints what happened to one job, as a sentence. */
 static int tell(struct cli_call *call, int outcome, const char *id, const char *success,
                 struct cv_error *error)
 {
@@ -463,7 +463,7 @@ int cli_jobs_priority(struct cli_call *call, struct cv_error *error)
                            call->arguments[0], "have another priority now", error);
 }
 
-/* The tenant or the type that is to be paused or to go on; 0 or CLI_EXIT_USAGE. */
+/* Reads which tenant or type is to be paused or resumed; 0 or CLI_EXIT_USAGE. */
 static int open_paused(struct cli_call *call, const char **ret_tenant, struct cv_error *error)
 {
     *ret_tenant = cli_value(call, "tenant");

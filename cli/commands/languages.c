@@ -5,7 +5,7 @@
 
 #define SCRIPT "script/"
 
-/* The four letters of a script in the names of Debian's packages (ISO 15924). */
+/* The script codes of four letters in the names of Debian's packages (ISO 15924). */
 static const struct {
     const char *model, *letters;
 } scripts[] = {
@@ -63,7 +63,7 @@ static bool is_name(const char *text, size_t length)
     return length >= 2 && length <= CLI_LANGUAGE_NAME_MAX && strspn(text, letters) >= length;
 }
 
-/* Files that `pattern` finds below the folder of the models. */
+/* Finds files by `pattern` below the models' directory. */
 static void find_models(const char *pattern, glob_t *found)
 {
     char path[PATH_MAX];
@@ -79,7 +79,7 @@ bool cli_model_is_installed(const char *name)
     find_models(name, &found);
     bool is_found = found.gl_pathc > 0;
     globfree(&found);
-    if (!is_found && is_script(name)) { /* some lay scripts beside the languages */
+    if (!is_found && is_script(name)) { /* some systems have scripts beside the languages */
         found = (glob_t){0};
         find_models(name + strlen(SCRIPT), &found);
         is_found = found.gl_pathc > 0;

@@ -6,7 +6,7 @@
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-/* What may stand behind `cortana`, or behind a group's name; a blank behind each. */
+/* Prints the words that may follow `cortana` or a group's name, each with a blank. */
 static void print_names(FILE *file, const char *group)
 {
     size_t length = group ? strlen(group) : 0;
@@ -31,7 +31,7 @@ static void print_option_name(void *opaque, const struct cli_option *option)
     }
 }
 
-/* The name of a verb's first word, when it is the default of a group: "jobs" for "jobs list". */
+/* Whether the verb is the default of a group; `group` gets its first word: "jobs" for "jobs list". */
 static bool is_default(size_t verb, char group[64])
 {
     size_t length = strcspn(cli_verbs[verb].name, " ");
@@ -47,7 +47,7 @@ struct cases {
     const char *verb;
 };
 
-/* A line of a shell's case: verb and option, and what its value may be. */
+/* Prints a line of a shell's case: verb, option and the values to complete. */
 static void print_value_case(void *opaque, const struct cli_option *option)
 {
     const struct cases *cases = opaque;
@@ -112,7 +112,8 @@ static void print_verb_cases(FILE *file)
     (void)fputs("    esac\n}\n\n", file);
 }
 
-/* The part that bash and zsh have in common; each defines _cortana_words, _cortana_files and _cortana_folders. */
+/* Prints what bash and zsh have in common; each defines _cortana_words, _cortana_files and
+ * _cortana_folders. */
 static void print_shell_cases(FILE *file)
 {
     print_verb_cases(file);
@@ -181,7 +182,7 @@ static void print_zsh(FILE *file)
 
 /* ---- fish ------------------------------------------------------------------------------------ */
 
-/* A text in single quotes, as fish reads them. */
+/* Prints a text in single quotes for fish. */
 static void put_fish(FILE *file, const char *text)
 {
     (void)fputc('\'', file);
@@ -269,8 +270,8 @@ int cli_completion(struct cli_call *call, struct cv_error *error)
 
 /* ---- man pages ------------------------------------------------------------------------------- */
 
-/* Text in roff: a backslash is doubled, a line does not begin with a point or an apostrophe, a dash is one that can
- * be copied. */
+/* Prints text for roff: backslashes are doubled, a line must not begin with a dot or an apostrophe,
+ * and dashes are ones that can be copied. */
 static void put_roff(FILE *file, const char *text)
 {
     bool is_start = true;

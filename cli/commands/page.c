@@ -15,7 +15,7 @@ static int add_moment(struct cv_buffer *link, const struct cli_moment *moment,
     return 0;
 }
 
-/* The token stands behind the #, which a browser sends to nobody. */
+/* The token is after the #, a part that browsers do not send. */
 int cli_page_link(const struct cli_call *call, const struct cli_moment *moment, char **ret_link,
                   struct cv_error *error)
 {

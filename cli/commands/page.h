@@ -1,23 +1,26 @@
-/* The page in the browser that `cortana run` keeps up: its links, and opening what was found in it or in a player. */
+/* The web page of a running `cortana run`: its links, and opening a found moment in the browser or
+ * in a player. */
 #pragma once
 
 #include "cli/commands/verb.h"
 
-enum { CLI_LINK_HOURS = 1 }; /* a link signs its reader in for as long */
+enum { CLI_LINK_HOURS = 1 }; /* for how long a link signs the user in */
 
 /* A moment of a video that a search has found. */
 struct cli_moment {
     const char *video_id;
     const char *key;   /* of the original */
-    const char *query; /* what was searched for: the page marks it */
+    const char *query; /* the search; the page highlights it */
     int64_t at_ms;
 };
 
-/* The link that opens the page, signed in; at `moment` unless that is NULL. 0, or 1 when no page is up; free() it. */
+/* Makes a link that opens the page and signs the user in, at `moment` unless that is NULL; free()
+ * it. 0, or 1 if no page is available. */
 CV_MUST_CHECK int cli_page_link(const struct cli_call *call, const struct cli_moment *moment,
                                 char **ret_link, struct cv_error *error);
 
-/* Shows a moment to the person: the page, when one is up, in the browser, or its link where there is no desktop; else
- * the original in a player. CV_ERROR_CONFIGURATION when there is neither. */
+/* Shows a moment to the user: in the page if one is available, in the browser, or by printing its
+ * link if there is no desktop; otherwise plays the original. CV_ERROR_CONFIGURATION if neither is
+ * possible. */
 CV_MUST_CHECK int cli_open_moment(struct cli_call *call, const struct cli_moment *moment,
                                   struct cv_error *error);

@@ -17,7 +17,7 @@ struct run {
     struct cli_sources sources;
     struct cli_video_list list;
     struct cli_workers workers;
-    char *link; /* to the example in the page; NULL: nothing was found, or no page is up */
+    char *link; /* to the example in the page; NULL: nothing was found, or no page is available */
 };
 
 static void run_deinit(struct run *run)
@@ -47,7 +47,7 @@ static int read_fps(struct cli_call *call, json_t *payload)
                : 0;
 }
 
-/* The folder of --export is looked at before hours of work, and so are models and files. */
+/* Checks the folder of --export, models and files before hours of work. */
 static int check(struct run *run, struct cv_error *error)
 {
     struct cli_call *call = run->call;
@@ -177,7 +177,7 @@ static int print_head(struct cli_call *call, const char *video_id, struct cv_err
     return 0;
 }
 
-/* What no model has read. */
+/* Prints which lines no model has read. */
 static int print_unread(struct cli_call *call, const char *video_id, struct cv_error *error)
 {
     char text[CLI_UNREAD_TEXT_SIZE];
@@ -190,7 +190,7 @@ static int print_unread(struct cli_call *call, const char *video_id, struct cv_e
     return 0;
 }
 
-/* The video's texts with their time ranges and entities. */
+/* Prints the video's texts with their time ranges and entities. */
 static int print_texts(struct cli_call *call, const char *video_id, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
@@ -219,8 +219,8 @@ static int print_texts(struct cli_call *call, const char *video_id, struct cv_er
     return 0;
 }
 
-/* The longest word of the text that was read best: what a person would look for. A video without
- * words has a number or some signs looked for; empty when it holds no text. */
+/* Chooses the longest word of the best-read text, as a person might search for it. In a video
+ * without words it is a number or some characters; empty if there is no text. */
 static int choose_query(struct cli_call *call, const char *video_id, char *query, size_t size,
                         struct cv_error *error)
 {
@@ -239,7 +239,7 @@ static int choose_query(struct cli_call *call, const char *video_id, char *query
     return 0;
 }
 
-/* Searches the video for a word of its own, prints the hit, and where a clip around it lies. */
+/* Searches the video for a word of its own, prints the hit, and the command for a clip around it. */
 static int print_example(struct run *run, const struct cli_video *video, struct cv_error *error)
 {
     struct cli_call *call = run->call;
@@ -283,7 +283,7 @@ static int print_example(struct run *run, const struct cli_video *video, struct 
     return result < 0 ? result : 0;
 }
 
-/* FILE.json for one video; FILE-1.json, FILE-2.json … for several. */
+/* Exports one video: to FILE.json, or to FILE-1.json, FILE-2.json … if there are several. */
 static int export_one(struct run *run, const char *video_id, size_t number, struct cv_error *error)
 {
     const char *wanted = cli_value(run->call, "export");
@@ -351,7 +351,8 @@ static int open_page(struct run *run, struct cv_error *error)
     return 0;
 }
 
-/* A person at a terminal wants to look at what was found: the page stays up. A script wants the end. */
+/* Keeps the page available if a person at a terminal may want to look at it; a script wants the
+ * command to end. */
 static int keep_page(struct run *run, struct cv_error *error)
 {
     const struct cli_call *call = run->call;

@@ -9,7 +9,7 @@
 
 enum { LIMIT_DEFAULT = 20, LIMIT_MAX = 1000, CONTEXT_MAX = 50 };
 
-/* The rows of a search as a FROM clause and its parameters. */
+/* A search as a FROM clause and its parameters. */
 struct search {
     const char *query;
     const char *from;
@@ -26,8 +26,8 @@ CV_DEFINE_CLEANUP_ADDRESS(struct search, search_deinit)
 
 /* ---- the query ------------------------------------------------------------------------------- */
 
-/* The words of the command line as one query. One alone is taken as it stands; of several, one with blanks in it was in
- * quotes that the shell took: a phrase. */
+/* Joins the words of the command line to one query. A single word is taken unchanged; of several,
+ * one with blanks was quoted in the shell, so it is a phrase. */
 static int join_words(const struct cli_call *call, char **ret_query, struct cv_error *error)
 {
     cv_auto(cv_buffer_deinit) struct cv_buffer query = CV_BUFFER_INIT;
@@ -41,7 +41,8 @@ static int join_words(const struct cli_call *call, char **ret_query, struct cv_e
     return cv_buffer_take(&query, ret_query, error);
 }
 
-/* Outside of quotes parentheses mean nothing: whoever types them means alternatives. */
+/* Whether there are parentheses outside of quotes. They have no meaning; users who type them expect
+ * alternatives. */
 static bool has_parentheses(const char *query)
 {
     bool is_quoted = false;
@@ -55,7 +56,7 @@ static bool has_parentheses(const char *query)
     return false;
 }
 
-/* The query as a vector, in PostgreSQL's form of an array. */
+/* Embeds the query as a vector, in PostgreSQL's form of an array. */
 static int embed_query(const char *query, const char *model, struct cv_cancel *cancel,
                        char **ret_vector, struct cv_error *error)
 {
@@ -109,7 +110,7 @@ static void prepare_words(const struct cli_call *call, const char *query, const 
 
 /* ---- the hits -------------------------------------------------------------------------------- */
 
-/* The snippet with its marks (control characters, which no text holds) as bold or brackets. */
+/* Prints the snippet with its marks (control characters, which no text has) as bold or brackets. */
 static void print_snippet(const char *snippet, bool has_colors)
 {
     for (const char *part = snippet; *part;) {
@@ -130,7 +131,8 @@ static void print_snippet(const char *snippet, bool has_colors)
     (void)putchar('\n');
 }
 
-/* The lines above and below the hit at its moment, nearest first in each direction, as they stand on screen. */
+/* Prints the lines above and below the hit at its moment, nearest first in each direction, as on
+ * screen. */
 static int print_context(struct cli_call *call, const struct cv_db_result *hits, int hit,
                          const char *lines, bool below, struct cv_error *error)
 {
@@ -174,7 +176,7 @@ static int print_hit(struct cli_call *call, const struct cv_db_result *rows, int
     return result || !lines ? result : print_context(call, rows, row, lines, true, error);
 }
 
-/* What is looked for may stand in what no model has read. */
+/* Prints that nothing was found, and whether there is text that no model has read. */
 static int say_nothing_found(struct cli_call *call, const char *video_id, struct cv_error *error)
 {
     char text[CLI_UNREAD_TEXT_SIZE];

@@ -1,5 +1,5 @@
-/* cortana setup and upgrade: shell programs of the installation, which do what an administrator would do by hand. They
- * are given the options as they stand, and where cortana lies. */
+/* cortana setup and upgrade: run shell programs of the installation that do what an administrator
+ * would do by hand. They get the options unchanged, and the path of cortana. */
 #include "cli/commands/verbs.h"
 
 #include <limits.h>

@@ -9,13 +9,13 @@
 #include <sys/wait.h>
 
 enum {
-    DEPTH_MAX = 32, /* folders within folders */
+    DEPTH_MAX = 32, /* nesting of folders */
     COPY_SIZE = 1 << 20,
     POLL_MS = 200,
     STOP_MS = 3000,
 };
 
-/* What a folder is searched for. A file that is named is taken whatever it is called. */
+/* The extensions searched for in a folder. A file that is named explicitly may have any name. */
 static const char extensions[] =
     "mp4 m4v mov mkv webm avi ts m2ts mts mpg mpeg mxf flv wmv ogv 3gp gif";
 
@@ -67,7 +67,7 @@ static int add_folder(struct cli_sources *sources, const char *folder, bool recu
         cv_auto_free struct dirent *entry = entries[i];
         struct stat status;
         if (result || entry->d_name[0] == '.') {
-            continue; /* to free them all */
+            continue; /* continue, so that all are freed */
         }
         result = cv_format(&path, error, "%s/%s", folder, entry->d_name);
         if (result || stat(path, &status)) {
@@ -164,7 +164,7 @@ static int copy_input(const char *path, struct cv_cancel *cancel, struct cv_erro
     return size > 0 ? 0 : cv_fail(error, CV_ERROR_IO, "standard input is empty");
 }
 
-/* Why yt-dlp failed, by its log: its first line of an error, else the last line. */
+/* Reads from its log why yt-dlp failed: the first error, else the last line. */
 static void read_reason(const char *path, char reason[256])
 {
     static const char mark[] = "ERROR: ";

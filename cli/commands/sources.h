@@ -1,4 +1,5 @@
-/* What `cortana run` is given: files, folders, URLs, standard input; as files with a name for people. */
+/* The sources given to `cortana run`: files, folders, URLs, standard input; made available as files
+ * with a name for people. */
 #pragma once
 
 #include "cli/commands/tell.h"
@@ -18,17 +19,17 @@ struct cli_sources {
 void cli_sources_deinit(struct cli_sources *sources);
 CV_DEFINE_CLEANUP_ADDRESS(struct cli_sources, cli_sources_deinit)
 
-/* Looks at the arguments before anything is started. A folder becomes the videos in it, by their extensions and in the
- * order of their names, with `recursive` those of the folders within, too. A file that cannot be read, a folder without
- * a video, a URL without yt-dlp are failures that say so. */
+/* Checks the arguments before anything is started. A folder stands for the videos in it, by their
+ * extensions and in the order of their names, with `recursive` also in its subfolders. An
+ * unreadable file, a folder without videos, and a URL without yt-dlp installed are failures. */
 CV_MUST_CHECK int cli_sources_find(struct cli_sources *sources, char **arguments, int count,
                                    bool recursive, struct cv_error *error);
 
 typedef int cli_source_take(void *opaque, const char *path, const char *name,
                             struct cv_error *error);
 
-/* Calls `take` for each file that a source is: one, or as many as yt-dlp fetches for a URL. What had to be fetched lies below
- * `folder` and is removed afterwards. */
+/* Calls `take` for each file of a source: one, or as many as yt-dlp downloads for a URL. Downloads
+ * are stored below `folder` and removed afterwards. */
 CV_MUST_CHECK int cli_source_open(const struct cli_source *source, const char *folder,
                                   struct cv_cancel *cancel, cli_source_take *take, void *opaque,
                                   struct cv_error *error);

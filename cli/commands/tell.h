@@ -1,9 +1,10 @@
-/* What commands tell: rows, sentences, notes and failures, for people or as JSON. */
+/* Prints the output of commands: rows, sentences, notes and failures, for people or as JSON. */
 #pragma once
 
 #include "cli/commands/verb.h"
 
-/* A query whose rows are told: as a table of `columns`, or as JSON Lines with --json, which has every column of the rows. */
+/* A query whose rows are printed: as a table of `columns`, or with --json as JSON Lines with every
+ * column. */
 struct cli_listing {
     const struct cli_column *columns;
     size_t count;
@@ -12,16 +13,16 @@ struct cli_listing {
     const char *const *parameters;
 };
 
-/* Returns the number of rows, or a failure. */
+/* Prints the rows; returns their number, or a failure. */
 CV_MUST_CHECK int cli_list(struct cli_call *call, const struct cli_listing *listing,
                            struct cv_error *error);
 
-/* A verb that is one list: opens, lists, and notes `none` (unless it is NULL) where there are no rows. Returns
- * CLI_EXIT_OK or a failure. */
+/* Runs a verb that is one list: opens the session, prints the rows, and notes `none` (unless NULL)
+ * if there are none. Returns CLI_EXIT_OK or a failure. */
 CV_MUST_CHECK int cli_show(struct cli_call *call, const struct cli_listing *listing,
                            const char *none, struct cv_error *error);
 
-/* A listing with its parameters, all of them texts, in place; `columns` is an array. */
+/* A listing with its parameters, all of them texts; `columns` is an array. */
 #define CLI_LISTING(columns, sql, ...)                                               \
     &(const struct cli_listing)                                                      \
     {                                                                                \
@@ -33,19 +34,20 @@ CV_MUST_CHECK int cli_show(struct cli_call *call, const struct cli_listing *list
 #define CLI_SHOW(call, columns, none, error, ...) \
     cli_show(call, CLI_LISTING(columns, __VA_ARGS__), none, error)
 
-/* What has been done, as a sentence; with --json as `object` in one line. Takes `object` (NULL: no memory,
- * which is told as a failure). Returns CLI_EXIT_OK or a failure. */
+/* Prints what has been done, as a sentence; with --json `object` in one line. Takes ownership of
+ * `object` (NULL: out of memory, which is a failure). Returns CLI_EXIT_OK or a failure. */
 CV_MUST_CHECK int cli_tell(const struct cli_call *call, json_t *object, struct cv_error *error,
                            const char *format, ...) CV_PRINTF(4, 5);
 
-/* Runs `sql`, which takes `name` and, unless it is NULL, `more`, and returns a row where there was such a thing;
- * tells "NAME DONE". `thing` says what it would be: "webhook". */
+/* Runs `sql` with the parameters `name` and, unless it is NULL, `more`; it returns a row if there
+ * is such an object. Prints "NAME DONE". `thing` names the kind of object: "webhook". */
 CV_MUST_CHECK int cli_change(struct cli_call *call, const char *sql, const char *name,
                              const char *more, const char *thing, const char *done,
                              struct cv_error *error);
 
-/* A line on standard error that says what failed; with --json an object with its type (may be NULL) and message. */
+/* Prints a failure as a line on standard error; with --json as an object with its type (may be
+ * NULL) and message. */
 void cli_put_failure(const struct cli_call *call, const char *type, const char *message);
 
-/* "nothing to list" and the like on standard error, unless --json or --quiet was given. */
+/* Prints a note such as "nothing to list" on standard error, unless --json or --quiet was given. */
 void cli_note(const struct cli_call *call, const char *format, ...) CV_PRINTF(2, 3);

@@ -2,12 +2,12 @@
 
 #include <string.h>
 
-/* Schedules and triggers: both are rows of job_triggers, a schedule has a cron expression. A function that
- * serves both asks its verb which of them is meant. */
+/* Schedules and triggers: both are rows of job_triggers; a schedule has a cron expression. A
+ * function for both finds out from its verb which is meant. */
 
 #define NEXT_COUNT "5"
 
-/* What stands in the last column: why nothing happens, or what happened last. */
+/* The last column: why nothing happens, or what happened last. */
 #define STATE                                                                      \
     "CASE WHEN paused_at IS NOT NULL THEN concat_ws(': ', 'paused', pause_reason)" \
     " WHEN last_error IS NOT NULL THEN 'failed: ' || last_error ELSE last_outcome END AS state"
@@ -131,7 +131,7 @@ int cli_schedules_upkeep(struct cli_call *call, struct cv_error *error)
 
 /* ---- changing -------------------------------------------------------------------------------- */
 
-/* "all 5" is both of catch_up and catch_up_limit. */
+/* Splits "all 5" into catch_up and catch_up_limit. */
 static void split_catch_up(const char *text, char policy[8], const char **limit)
 {
     const char *blank = text ? strchr(text, ' ') : NULL;

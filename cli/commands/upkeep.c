@@ -42,7 +42,7 @@ int cli_migrate(struct cli_call *call, struct cv_error *error)
 
 /* ---- bucket ---------------------------------------------------------------------------------- */
 
-/* The store alone: a bucket is made before there is a database. */
+/* Opens only the store: a bucket may be made before there is a database. */
 static int open_store(const char *data, struct cv_store **ret_store, struct cv_error *error)
 {
     if (!data && (cv_env("STORE_URL", NULL) || cv_env("S3_BUCKET", NULL))) {
@@ -119,7 +119,7 @@ static void print_summary(const struct cv_gc_params *params, const struct cv_gc_
     }
 }
 
-/* The summary as one JSON object: how many of each kind, and what was done. */
+/* Prints the summary as one JSON object: the number of each kind, and what was done. */
 static void print_json(const struct cv_gc_params *params, const struct cv_gc_summary *summary)
 {
     (void)printf("{\"objects\": %lld, \"bytes\": %lld, \"removed\": %s, \"rows_removed\": %lld",
@@ -132,7 +132,7 @@ static void print_json(const struct cv_gc_params *params, const struct cv_gc_sum
     (void)puts("}");
 }
 
-/* Old clips alone, by their jobs' rows: no list of the store is needed. */
+/* Removes only old clips, found by the rows of their jobs: the store need not be listed. */
 static int expire_clips(struct cli_call *call, const struct cv_gc_params *params,
                         struct cv_error *error)
 {
@@ -179,7 +179,7 @@ int cli_gc(struct cli_call *call, struct cv_error *error)
 
 /* ---- env ------------------------------------------------------------------------------------- */
 
-/* A word for a shell: in single quotes, those within it closed and opened again. */
+/* Prints a word in single quotes for a shell; single quotes within it are escaped. */
 static void put_quoted(const char *text)
 {
     (void)putchar('\'');
@@ -230,7 +230,7 @@ int cli_embeddings_list(struct cli_call *call, struct cv_error *error)
                     " WHERE m.name IS NOT NULL OR step ->> 'job_type' = 'embed' ORDER BY 1");
 }
 
-/* "embeddings use MODEL" and "embeddings off". */
+/* Runs "embeddings use MODEL" and "embeddings off". */
 int cli_embeddings_use(struct cli_call *call, struct cv_error *error)
 {
     const char *model = call->count > 0 ? call->arguments[0] : NULL;
@@ -243,7 +243,7 @@ int cli_embeddings_use(struct cli_call *call, struct cv_error *error)
                     model ? model : "");
 }
 
-/* A job for one video, or for each that has text the model has not seen. */
+/* Makes a job for one video, or for each video with text that the model has not seen. */
 int cli_embeddings_add(struct cli_call *call, struct cv_error *error)
 {
     char id[CLI_UUID_SIZE];

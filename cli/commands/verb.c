@@ -7,9 +7,10 @@
 
 enum {
     NAME_MAX_LENGTH = 64,
-    TYPO_MAX = 2, /* letters that may be wrong in a word of five or more; one in a shorter word */
+    TYPO_MAX =
+        2, /* typing errors allowed in a word of five or more letters; one in a shorter word */
     HELP_COLUMNS = 80,
-    OPTION_COLUMN = 24, /* where the text of an option begins */
+    OPTION_COLUMN = 24, /* column where the text of an option begins */
     SUMMARY_COLUMN = 14,
 };
 
@@ -26,7 +27,7 @@ bool cli_is_among(const char *words, const char *word)
     return false;
 }
 
-/* Letters to insert, leave out, change or swap (optimal string alignment distance). */
+/* The number of letters to insert, remove, change or swap (optimal string alignment distance). */
 static int distance(const char *a, size_t a_length, const char *b, size_t b_length)
 {
     int rows[3][NAME_MAX_LENGTH + 1];
@@ -118,7 +119,7 @@ void cli_each_option(const struct cli_verb *verb,
 }
 
 struct wanted_option {
-    const char *name; /* NULL: by letter */
+    const char *name; /* NULL: given by its letter */
     size_t length;
     char letter;
     const struct cli_option *found;
@@ -260,7 +261,7 @@ static int read_option(struct cli_call *call, int argc, char **argv, int at, int
     return take_value(call, option, value ? value : argv[at + 1]);
 }
 
-/* "-word" of a search; "-n" and "-n5" stay options. */
+/* Whether "-word" is a word of a search; "-n" and "-n5" stay options. */
 static bool is_dash_word(const struct cli_verb *verb, const char *text)
 {
     if (!verb->dash_words || text[1] == '-' || text[1] == '\0' || text[2] == '\0') {
@@ -315,8 +316,8 @@ static int check_arguments(const struct cli_call *call)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* An installation starts the migration together with the database, which may take this long to
- * answer: the image of PostgreSQL makes its cluster at the first start. */
+/* An installation starts the migration together with the database, which may take this long until
+ * it answers: PostgreSQL's image makes its cluster at the first start. */
 enum { DATABASE_STARTS_MS = 2 * 60 * 1000 };
 
 int cli_open(struct cli_call *call, struct cv_error *error)
@@ -328,7 +329,7 @@ int cli_open(struct cli_call *call, struct cv_error *error)
         .as_owner = verb->login == CLI_LOGIN_OWNER,
         .always_local = verb->local,
         .creates = verb->creates,
-        /* A search reads no objects, unless it plays what it has found. */
+        /* A search reads no objects, unless it plays a hit. */
         .without_store = !verb->store && !cli_given(call, "open"),
         .unmigrated = verb->unmigrated,
         .patience_ms = verb->login == CLI_LOGIN_OWNER ? DATABASE_STARTS_MS : 0,
@@ -467,7 +468,7 @@ static const struct {
     const char *name, *meaning;
 } aliases[] = {{"ls", "videos"}, {"rm", "delete"}};
 
-/* All first words, and "help": what may stand behind `cortana`. */
+/* Appends all words that may follow `cortana`, including "help". */
 static void append_names(struct cv_buffer *names, const char *group)
 {
     for (size_t i = 0; i < cli_verb_count; i++) {
@@ -508,7 +509,8 @@ static int refuse_command(const char *group, const char *typed)
     return CLI_EXIT_USAGE;
 }
 
-/* The verb that the first words name; *ret_used says how many they are. NULL: none, and it has been told. */
+/* Finds the verb named by the first words; *ret_used is their number. NULL: there is none, and the
+ * error was printed. */
 static const struct cli_verb *choose(int argc, char **argv, int *ret_used)
 {
     const char *first = argv[0];

@@ -3,8 +3,8 @@
 #include "cli/commands/export.h"
 #include "cli/commands/languages.h"
 
-/* The table of everything that `cortana` does: names, arguments, options and their help, completion, and
- * whose rights each needs. */
+/* The table of all verbs of `cortana`: names, arguments, options and their help, completion, and
+ * the rights that each needs. */
 
 #define MANY 1000
 
@@ -338,7 +338,7 @@ static const struct cli_option embeddings_add_options[] = {
 #define NAMED_VIDEO \
     "VIDEO is an id or its beginning, a file name with or without the extension, or last."
 
-/* Most commands need an operator's rights and take --json. */
+/* Most commands need an operator's rights and have --json. */
 #define OPERATOR_JSON .login = CLI_LOGIN_OPERATOR, .json = true
 #define UPKEEP_JSON .login = CLI_LOGIN_UPKEEP, .json = true
 

@@ -1,5 +1,5 @@
-/* What the verbs do: one function a row of the table in verbs.c, by the file that holds it. Each returns an
- * exit status (0 or more) or a failure that is printed for it. */
+/* The functions of the verbs, one for each row of the table in verbs.c, grouped by file. Each
+ * returns an exit status (0 or more) or a failure, which the caller prints. */
 #pragma once
 
 #include "cli/commands/tell.h"

@@ -9,7 +9,7 @@
 
 enum {
     POLL_MS = 100,
-    PATIENCE_MS = 30 * 1000, /* what takes longer is left to the workers of the next run */
+    PATIENCE_MS = 30 * 1000, /* after this, the workers of the next run do the rest */
 };
 
 /* ---- looking --------------------------------------------------------------------------------- */
@@ -47,7 +47,7 @@ int cli_videos_list(struct cli_call *call, struct cv_error *error)
     return result < 0 ? result : CLI_EXIT_OK;
 }
 
-/* The name and the text of each column of the first row that has one. */
+/* Prints the name and the text of each column that is not empty in the first row. */
 static void print_fields(const struct cv_db_result *rows, const char *const *names, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -60,7 +60,7 @@ static void print_fields(const struct cv_db_result *rows, const char *const *nam
     }
 }
 
-/* What a person wants to know of one video, a line a field. */
+/* Prints a video, one line per field. */
 static int print_video(struct cli_call *call, const char *id, struct cv_error *error)
 {
     static const char *const fields[] = {"id",       "name",  "title",     "status",  "trouble",
@@ -118,7 +118,7 @@ int cli_videos_show(struct cli_call *call, struct cv_error *error)
 
 /* ---- delete ---------------------------------------------------------------------------------- */
 
-/* A local installation has no worker while nobody runs it: the objects go before we do. */
+/* Waits until the objects are removed: a local installation has no worker after this command. */
 static int wait_for_removal(struct cli_call *call, const char *video_id, struct cv_error *error)
 {
     cv_auto(cli_workers_stop) struct cli_workers workers;
@@ -161,7 +161,7 @@ int cli_delete(struct cli_call *call, struct cv_error *error)
 
 /* ---- reindex --------------------------------------------------------------------------------- */
 
-/* A video that cannot be read again is told; the others are. */
+/* Starts reading one video again. If that is not possible, this is printed and the others continue. */
 static int start_one(struct cli_call *call, const json_t *languages, struct cli_video *video,
                      struct cli_video_list *list, size_t *failed, struct cv_error *error)
 {
@@ -181,7 +181,7 @@ static int start_one(struct cli_call *call, const json_t *languages, struct cli_
     return 0;
 }
 
-/* The video of that name, or all. */
+/* Starts reading the video with that name, or all videos. */
 static int start_named(struct cli_call *call, const json_t *languages, const char *name,
                        struct cli_video_list *list, size_t *failed, struct cv_error *error)
 {
@@ -202,7 +202,7 @@ static int start_named(struct cli_call *call, const json_t *languages, const cha
     return 0;
 }
 
-/* A local installation has no worker while nobody runs it. */
+/* Waits for all videos: a local installation has no worker after this command. */
 static int wait_for_all(struct cli_call *call, const struct cli_video_list *list,
                         size_t *ret_failed, struct cv_error *error)
 {

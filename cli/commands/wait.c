@@ -7,11 +7,11 @@
 
 enum {
     REFRESH_MS = 200,
-    LOOK_MS = 500, /* at the inbox's videos */
+    LOOK_MS = 500, /* between two looks at the inbox's videos */
     STAGE_COUNT = 4,
-    FIRST_AGAIN = 2, /* a video that is read again begins here */
+    FIRST_AGAIN = 2, /* stage with which a repeated reading begins */
     STATUS_SIZE = 16,
-    RECOVER_MS = 60 * 1000, /* a database that is away for longer ends the command */
+    RECOVER_MS = 60 * 1000, /* if a database is away for longer, the command ends */
 };
 
 static const char *const stages[STAGE_COUNT] = {"transcode", "sample", "ocr", "segment_index"};
@@ -28,14 +28,14 @@ static const struct {
     {CV_ERROR_CONFIGURATION, "see cortana doctor"},
 };
 
-/* What a failed job's error says to the person whose file `name` is: no type, no keys, and what to do. `type` and `key`
- * may be NULL. */
+/* Rewrites a failed job's error for the person whose file is `name`: without type and keys, and
+ * with what to do. `type` and `key` may be NULL. */
 static void explain(struct cv_buffer *text, const char *type, const char *message, const char *key,
                     const char *name)
 {
     const char *rest = message ? message : "for a reason that nobody noted";
     const size_t key_length = key ? strlen(key) : 0;
-    /* Every caller begins its line with the name. */
+    /* Every caller prints the name first. */
     if (key_length > 0 && strncmp(rest, key, key_length) == 0 &&
         strncmp(rest + key_length, ": ", 2) == 0) {
         rest += key_length + 2;
@@ -54,7 +54,7 @@ static void explain(struct cv_buffer *text, const char *type, const char *messag
 
 /* ---- the database and the workers while we wait ---------------------------------------------- */
 
-/* After a failure that may pass: the server is there again, or it is started again. */
+/* Recovers from a temporary failure: waits for the server, or starts it again. */
 static int recover(struct cli_call *call, struct cli_progress *progress, int result,
                    struct cv_error *error)
 {
@@ -79,7 +79,7 @@ static int check_workers(struct cli_workers *workers, struct cli_progress *progr
     return 0;
 }
 
-/* 1: interrupted. */
+/* Pauses; 1: interrupted. */
 static int rest(struct cli_call *call, int ms)
 {
     struct pollfd wait = {.fd = cv_cancel_fd(call->cancel), .events = POLLIN};
@@ -100,7 +100,7 @@ struct stage_sum {
 struct watch {
     const struct cli_call *call;
     const struct cli_video_list *list;
-    char (*shown)[STATUS_SIZE]; /* video × stage: as it was last told */
+    char (*shown)[STATUS_SIZE]; /* status of video × stage as printed last */
     struct cli_progress progress;
 };
 
@@ -123,7 +123,7 @@ static size_t video_index(const struct cli_video_list *list, const char *id)
     return i;
 }
 
-/* The ids as PostgreSQL writes an array; `runs`: those of runs that read videos again. */
+/* Writes the ids as an array for PostgreSQL; `runs`: the ids of runs that read videos again. */
 static int id_array(const struct cli_video_list *list, bool runs, char **ret_text,
                     struct cv_error *error)
 {
@@ -139,7 +139,7 @@ static int id_array(const struct cli_video_list *list, bool runs, char **ret_tex
     return cv_buffer_take(&text, ret_text, error);
 }
 
-/* A failure is told even to who wants to hear nothing else. */
+/* Prints a failure, even with --quiet. */
 static void tell_failure(struct watch *watch, const char *name, const struct cv_db_result *rows,
                          int row)
 {
@@ -157,8 +157,8 @@ static void tell_failure(struct watch *watch, const char *name, const struct cv_
                     text.failed ? name : text.data);
 }
 
-/* Whether another stage of the same video was told to have failed in the same way: what is not a video is none for both
- * stages that read the original. */
+/* Whether the same failure of another stage of the video was printed: for a file that is not a
+ * video, both stages that read the original fail. */
 static bool is_told(const struct watch *watch, const struct cv_db_result *rows, int row)
 {
     const char *video_id = cv_db_text(rows, row, "video_id");
@@ -176,7 +176,7 @@ static bool is_told(const struct watch *watch, const struct cv_db_result *rows, 
     return false;
 }
 
-/* Tells what has changed of one stage of one video. */
+/* Prints a changed status of one stage of one video. */
 static void tell_change(struct watch *watch, const struct cv_db_result *rows, int row)
 {
     size_t video = video_index(watch->list, cv_db_text(rows, row, "video_id"));
@@ -188,7 +188,8 @@ static void tell_change(struct watch *watch, const struct cv_db_result *rows, in
     }
     char *shown = watch->shown[video * STAGE_COUNT + (size_t)stage];
     const char *status = cv_db_text(rows, row, "status");
-    /* A stage works on a long video in parts: between two of them it waits, and does not begin anew. */
+    /* A stage works on a long video in parts. Between two parts it is queued, but it has not
+     * started again. */
     bool is_between = status && strcmp(status, "queued") == 0 && strcmp(shown, "processing") == 0;
     if (!status || is_between || strcmp(shown, status) == 0) {
         return;
@@ -241,7 +242,7 @@ static void show_stages(struct watch *watch, const struct cv_db_result *rows)
     cli_progress_begin(&watch->progress);
     for (int i = 0; i < STAGE_COUNT; i++) {
         if (sums[i].jobs == 0) {
-            continue; /* a run of text alone has no transcode */
+            continue; /* a run that only reads text has no transcode */
         }
         char duration[CLI_TIME_SIZE];
         char failed[32];
@@ -333,7 +334,7 @@ int cli_wait_for_videos(struct cli_call *call, struct cli_workers *workers,
 
 /* ---- one job --------------------------------------------------------------------------------- */
 
-/* 1: the job is done; 0: not yet. */
+/* Checks the job. 1: it is done; 0: not yet. */
 static int look_at_job(struct cli_call *call, struct cli_progress *progress, const char *job_id,
                        const char *label, const char *name, struct cv_error *error)
 {
@@ -385,7 +386,7 @@ int cli_wait_for_job(struct cli_call *call, struct cli_workers *workers, const c
 
 /* ---- the inbox ------------------------------------------------------------------------------- */
 
-/* What has become of videos since the last look. */
+/* Prints what has changed about videos since the last look. */
 static void tell_video(struct cli_call *call, struct cli_progress *progress,
                        const struct cv_db_result *rows, int row)
 {
@@ -415,8 +416,9 @@ static void tell_video(struct cli_call *call, struct cli_progress *progress,
     (void)putchar('\n');
 }
 
-/* Videos whose status is another than the one in `shown` (an object of ids and statuses), which is brought up to date;
- * told unless `silently`. A transaction's changes are seen late and bear its beginning: hence the look back. */
+/* Prints videos whose status differs from the one in `shown` (an object of ids and statuses),
+ * unless `silently`, and updates `shown`. A transaction's changes become visible late but have the
+ * time of its start, so the query looks back a little. */
 static int show_changes(struct cli_call *call, struct cli_progress *progress, json_t *shown,
                         bool silently, struct cv_error *error)
 {
@@ -452,7 +454,7 @@ static int show_changes(struct cli_call *call, struct cli_progress *progress, js
     return 0;
 }
 
-/* What the workers do now, a row a job. */
+/* Shows what the workers do now, one row per job. */
 static int show_jobs(struct cli_call *call, struct cli_progress *progress, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
@@ -499,7 +501,7 @@ int cli_watch_inbox(struct cli_call *call, struct cli_workers *workers, struct c
     cli_progress_init(&progress, call->quiet || call->json, call->plain);
     int result = show_changes(call, &progress, shown, true, error);
     if (result == 0 && strncmp(cv_store_name(call->session.store), "dir:", 4) == 0) {
-        /* An inbox to drop files into; a bucket's rules are nobody's to change by the way. */
+        /* Makes the inbox of a directory store. A bucket's rules are not changed here. */
         result = cv_bucket_init(call->session.store, 0, &created, error);
         result = result < 0 ? result : 0;
     }

@@ -17,7 +17,8 @@ int cli_webhooks_list(struct cli_call *call, struct cv_error *error)
                     " FROM webhook_overview ORDER BY name");
 }
 
-/* The secret alone on standard output, so that it can be piped; what it is for beside it. */
+/* Prints only the secret on standard output, so that it can be piped; the explanation goes to
+ * standard error. */
 static int tell_secret(struct cli_call *call, const char *name, const char *secret,
                        const char *note, struct cv_error *error)
 {
@@ -27,7 +28,7 @@ static int tell_secret(struct cli_call *call, const char *name, const char *secr
     return 0;
 }
 
-/* The webhook and a trigger for each event, or nothing of it. */
+/* Adds the webhook and a trigger for each event in one transaction. */
 int cli_webhooks_add(struct cli_call *call, struct cv_error *error)
 {
     const char *name = call->arguments[0];
@@ -37,7 +38,7 @@ int cli_webhooks_add(struct cli_call *call, struct cv_error *error)
     }
     CV_TRY(cli_open(call, error));
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    cv_auto(cv_db_rollback) struct cv_db *db = call->session.db; /* harmless after a commit */
+    cv_auto(cv_db_rollback) struct cv_db *db = call->session.db; /* does nothing after a commit */
     CV_TRY(cv_db_begin(db, error));
     CV_TRY(cv_db_run(db, &rows, error, "SELECT add_webhook($1, $2, $3::uuid, $4, $5) AS secret",
                      name, call->arguments[1], tenant, cli_value(call, "description"),

@@ -26,7 +26,7 @@ int cli_runs_list(struct cli_call *call, struct cv_error *error)
                     " ORDER BY status <> 'running', created_at DESC LIMIT 50");
 }
 
-/* A run by its id or the beginning of one. */
+/* Finds a run by its id or the beginning of one. */
 static int find_run(struct cli_call *call, const char *name, char id[CV_UUID_SIZE],
                     struct cv_error *error)
 {
@@ -65,7 +65,7 @@ int cli_runs_show(struct cli_call *call, struct cv_error *error)
     if (result < 0) {
         return result;
     }
-    /* The order of the workflow's steps, however far each is. */
+    /* In the order of the workflow's steps, whatever their state. */
     result = CLI_LIST(call, job_columns, error,
                       "SELECT o.*, j.step, j.part, round(o.progress * 100) || ' %' AS percent,"
                       " coalesce(o.error_message, o.progress_message) AS note"
@@ -174,7 +174,7 @@ int cli_workflows_show(struct cli_call *call, struct cv_error *error)
                       call->arguments[0], "workflow", error);
 }
 
-/* A JSON document of a file, "-" for standard input, as text. */
+/* Reads a JSON document from a file, "-" for standard input, as text. */
 static int read_json(const char *path, char **ret_text, struct cv_error *error)
 {
     json_error_t problem;
@@ -228,7 +228,8 @@ int cli_commands_show(struct cli_call *call, struct cv_error *error)
                       call->arguments[0], "command", error);
 }
 
-/* An object as `show` prints it; members that are left out keep their value, or the default. */
+/* Defines a command from an object as printed by `show`; missing members keep their value, or the
+ * default. */
 int cli_commands_define(struct cli_call *call, struct cv_error *error)
 {
     cv_auto_free char *text = NULL;
@@ -246,7 +247,7 @@ int cli_commands_define(struct cli_call *call, struct cv_error *error)
                     "%s is defined", key);
 }
 
-/* "commands enable KEY" and "commands disable KEY". */
+/* Runs "commands enable KEY" and "commands disable KEY". */
 int cli_commands_enable(struct cli_call *call, struct cv_error *error)
 {
     bool is_enabled = strcmp(call->verb->name, "commands enable") == 0;
@@ -257,7 +258,7 @@ int cli_commands_enable(struct cli_call *call, struct cv_error *error)
                       is_enabled ? "may be run" : "may not be run", error);
 }
 
-/* Until the job has ended for good; its result on standard output. */
+/* Waits until the job has ended; prints its result on standard output. */
 static int wait_for(struct cli_call *call, const char *job_id, struct cv_error *error)
 {
     for (;;) {

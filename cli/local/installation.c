@@ -141,7 +141,7 @@ int cli_installation_revive(struct cli_installation *installation, struct cv_can
     if (result == 0 && flock(lock, LOCK_EX)) {
         result = cv_fail_errno(error, errno, "lock %s", installation->directory);
     }
-    /* What is left of a server that was killed may hold its memory for a moment. */
+    /* Shared memory of a killed server may remain for a moment. */
     for (int i = 0; result == 0 && i < TRIES; i++) {
         result = cli_postgres_start(&installation->postgres, cancel, error);
         if (result == 0 || cv_cancel_level(cancel) != CV_CANCEL_NONE || i + 1 == TRIES) {
@@ -172,7 +172,7 @@ void cli_installation_close(struct cli_installation *installation)
 
 /* ---- its store ---- */
 
-/* The URL that was noted, "" when none was. */
+/* Reads the recorded URL; "" if there is none. */
 static int read_note(const char *path, char url[URL_MAX], struct cv_error *error)
 {
     cv_auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -189,7 +189,7 @@ static int read_note(const char *path, char url[URL_MAX], struct cv_error *error
     return 0;
 }
 
-/* Written beside and renamed: a note is whole or not there. */
+/* Writes a new file and renames it, so that the file is always complete. */
 static int write_note(const char *path, const char *url, struct cv_error *error)
 {
     cv_auto_free char *new_path = NULL;

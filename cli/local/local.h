@@ -1,5 +1,5 @@
-/* A local installation: a private PostgreSQL, a store, and the workers as processes; and the session
- * of a command with it or with the database and the store that the environment names. */
+/* A local installation: a private PostgreSQL, a store, and the workers as processes. Also a
+ * command's session with it, or with the database and the store that the environment names. */
 #pragma once
 
 #include "cli/local/installation.h"

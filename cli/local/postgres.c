@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 
 enum {
-    START_TIMEOUT_MS = 60000, /* recovery after a crash takes its time */
+    START_TIMEOUT_MS = 60000, /* recovery after a crash takes long */
     STOP_TIMEOUT_MS = 30000,
     POLL_MS = 50,
     SOCKET_PATH_MAX = 107, /* sockaddr_un.sun_path, NUL included, less one */
@@ -35,7 +35,7 @@ static const char *const role_names[] = {
 
 /* ---- where it lies ----------------------------------------------------------------------------- */
 
-/* Whether the user can go to `directory`, asked as that user. */
+/* Whether the user can reach `directory`, tested as that user. */
 static bool can_reach(const char *directory, uid_t user, gid_t group)
 {
     pid_t pid = fork();
@@ -61,7 +61,7 @@ static int set_home(struct cli_postgres *postgres, const char *home, struct cv_e
     return 0;
 }
 
-/* A directory of the cluster's user, for nobody else. */
+/* Makes a directory that only the cluster's user can access. */
 static int make_private(const char *path, const struct cli_postgres *postgres,
                         struct cv_error *error)
 {
@@ -74,8 +74,8 @@ static int make_private(const char *path, const struct cli_postgres *postgres,
     return 0;
 }
 
-/* The installation's place there: by an id that is kept in the installation's directory, so that a
- * directory that was removed and made again does not meet its old database. */
+/* The installation's directory there, named by an id in the installation's own directory, so that
+ * an installation that was removed and made again does not use its old database. */
 static int system_home(const char *directory, char *home, size_t size, struct cv_error *error)
 {
     char path[PATH_MAX];
@@ -99,7 +99,7 @@ static int system_home(const char *directory, char *home, size_t size, struct cv
     return 0;
 }
 
-/* A cluster that exists decides by its owner who runs it. */
+/* Uses the owner of an existing cluster as the server's user. */
 static int adopt(struct cli_postgres *postgres, const struct stat *status, struct cv_error *error)
 {
     uid_t self = geteuid();
@@ -118,7 +118,7 @@ static int adopt(struct cli_postgres *postgres, const struct stat *status, struc
     return 0;
 }
 
-/* As root: first under `directory`, else where the user can get to. */
+/* For root: chooses `directory` if the user can reach it, else the system's directory. */
 static int locate_as_root(struct cli_postgres *postgres, const char *directory, char *notice,
                           size_t notice_size, struct cv_error *error)
 {
@@ -196,7 +196,8 @@ static void password_path(const struct cli_postgres *postgres, enum cli_role rol
     (void)snprintf(path, PATH_MAX + 32, "%s/%s", postgres->passwords, role_names[role]);
 }
 
-/* A fresh password, written beside its place and renamed: a file of passwords is whole or not there. */
+/* Makes a new password. It is written to a new file that is renamed, so that a password file is
+ * always complete. */
 static int make_password(const struct cli_postgres *postgres, enum cli_role role,
                          struct cv_error *error)
 {
@@ -221,7 +222,8 @@ static int make_password(const struct cli_postgres *postgres, enum cli_role role
     return 0;
 }
 
-/* One file a role, in the form of libpq's password files, readable by the installation's user alone. */
+/* Makes one file per role, in the format of libpq's password files, readable only by the
+ * installation's user. */
 static int make_passwords(const struct cli_postgres *postgres, struct cv_error *error)
 {
     if ((mkdir(postgres->passwords, 0700) && errno != EEXIST) || chmod(postgres->passwords, 0700)) {
@@ -255,7 +257,7 @@ static int read_password(const struct cli_postgres *postgres, enum cli_role role
     return 0;
 }
 
-/* The superuser's password where initdb, which runs as the server's user, can read it. */
+/* Writes the superuser's password to where initdb, which runs as the server's user, can read it. */
 static int write_initial_password(const struct cli_postgres *postgres, const char *path,
                                   struct cv_error *error)
 {
@@ -270,7 +272,8 @@ static int write_initial_password(const struct cli_postgres *postgres, const cha
     return 0;
 }
 
-/* Up to version 0.1 the server let every local program in, as superuser, too. */
+/* Refuses a cluster of version 0.1 or earlier, whose server accepted every local program, even as
+ * superuser. */
 static int refuse_old_cluster(const struct cli_postgres *postgres, struct cv_error *error)
 {
     char path[PATH_MAX + 32];
@@ -302,7 +305,7 @@ static struct cli_process_params params_for(const struct cli_postgres *postgres,
 
 /* ---- is it running --------------------------------------------------------------------------- */
 
-/* A line of postmaster.pid, 1 is the first; false when there is no such line. */
+/* Reads a line of postmaster.pid, 1 is the first; false if it does not exist. */
 static bool read_pid_line(const struct cli_postgres *postgres, int wanted, char *line, size_t size)
 {
     char path[PATH_MAX + 32];
@@ -317,8 +320,8 @@ static bool read_pid_line(const struct cli_postgres *postgres, int wanted, char 
     return false;
 }
 
-/* A process id alone proves nothing after a crash or in a new container: the server's working
- * directory is its data directory. */
+/* Whether the process is the server of this cluster. Its id alone proves nothing after a crash or
+ * in a new container, but a server's working directory is its data directory. */
 static bool is_server_of(pid_t pid, const char *data)
 {
     char link[64];
@@ -329,7 +332,8 @@ static bool is_server_of(pid_t pid, const char *data)
            process.st_dev == directory.st_dev && process.st_ino == directory.st_ino;
 }
 
-/* Looks whether it runs; fills `postmaster` and `socket`. What a crash left behind is not a server. */
+/* Whether the server runs; fills `postmaster` and `socket`. Files that a crash has left do not
+ * count. */
 static bool is_running(struct cli_postgres *postgres)
 {
     postgres->postmaster = 0;
@@ -347,8 +351,8 @@ static bool is_running(struct cli_postgres *postgres)
 
 /* ---- making and configuring ------------------------------------------------------------------ */
 
-/* Into a directory beside it and renamed at the end, so that a killed initdb leaves no half cluster
- * that looks like a whole one. */
+/* Makes the cluster in another directory that is renamed at the end, so that a killed initdb leaves
+ * no incomplete cluster. */
 static int make_data(const struct cli_postgres *postgres, const char *programs,
                      struct cv_error *error)
 {
@@ -385,12 +389,12 @@ static int make_data(const struct cli_postgres *postgres, const char *programs,
     return result;
 }
 
-/* The socket lies beside the data when the path is short enough, else in /tmp. */
+/* Makes the socket's directory beside the data if the path is short enough, else in /tmp. */
 static int make_socket_directory(struct cli_postgres *postgres, struct cv_error *error)
 {
     char path[PATH_MAX];
     if (postgres->socket[0] != '\0' && access(postgres->socket, F_OK) == 0) {
-        return 0; /* it was started before: its clients know this place */
+        return 0; /* it was started before; its clients know this path */
     }
     if (snprintf(path, sizeof(path), "%s/socket", postgres->home) + sizeof(SOCKET_FILE) <
         SOCKET_PATH_MAX) {
@@ -410,7 +414,7 @@ static int make_socket_directory(struct cli_postgres *postgres, struct cv_error 
     return 0;
 }
 
-/* A path as an element of a list in a quoted value of postgresql.conf. */
+/* Appends a path as an element of a list in a quoted value of postgresql.conf. */
 static void append_quoted(struct cv_buffer *text, const char *path)
 {
     cv_buffer_text(text, "'\"");
@@ -423,7 +427,7 @@ static void append_quoted(struct cv_buffer *text, const char *path)
     cv_buffer_text(text, "\"'");
 }
 
-/* Takes the place of a file in the data directory. */
+/* Replaces a file in the data directory. */
 static int write_file(const struct cli_postgres *postgres, const char *name,
                       const struct cv_buffer *text, struct cv_error *error)
 {
@@ -437,8 +441,8 @@ static int write_file(const struct cli_postgres *postgres, const char *name,
     return 0;
 }
 
-/* Written at every start: the files are ours, and the socket's directory may have changed. They take
- * the place of PostgreSQL's own, whose defaults hold for what is not named. */
+/* Writes the settings at every start, because the socket's directory may have changed. They replace
+ * PostgreSQL's own files; for settings that are not named PostgreSQL's defaults apply. */
 static int write_settings(const struct cli_postgres *postgres, struct cv_error *error)
 {
     cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
@@ -489,8 +493,8 @@ int cli_postgres_url(const struct cli_postgres *postgres, enum cli_role role, ch
     return cv_buffer_take(&url, ret_url, error);
 }
 
-/* Makes the roles where they are missing. The owner of the schema is not a superuser: it makes the roles
- * that the migrations grant to, so that it may grant to them and from them. */
+/* Makes missing roles. The owner of the schema is not a superuser; it makes the roles to which the
+ * migrations grant rights, so that it may grant them. */
 static int make_roles(const struct cli_postgres *postgres, struct cv_db *db, struct cv_error *error)
 {
     static const char roles[] =
@@ -521,7 +525,7 @@ static int make_roles(const struct cli_postgres *postgres, struct cv_db *db, str
     return 0;
 }
 
-/* The database comes last: when it is there, the roles are. */
+/* Makes the database last: if it exists, the roles exist. */
 static int make_database(const struct cli_postgres *postgres, struct cv_db *db,
                          struct cv_error *error)
 {
@@ -534,7 +538,7 @@ static int make_database(const struct cli_postgres *postgres, struct cv_db *db,
     return cv_db_run(db, NULL, error, "CREATE DATABASE cortana OWNER cortana_owner");
 }
 
-/* Waits until the server answers, and makes the database `cortana` when it is not there. */
+/* Waits until the server answers, and makes the database `cortana` if it is missing. */
 static int wait_until_ready(struct cli_postgres *postgres, struct cv_cancel *cancel,
                             struct cv_error *error)
 {
@@ -580,8 +584,9 @@ static int start_server(struct cli_postgres *postgres, const char *programs, str
     return cli_process_start(&params, &postgres->postmaster, error);
 }
 
-/* We have looked: no server runs here. When a process has the number that is noted, it is somebody else's, and the server
- * would not start; a number that nobody has the server deals with itself, with care for what is left of it. */
+/* Removes postmaster.pid if another process has the number in it, because then the server would not
+ * start; it was checked before that no server runs here. If no process has the number, the server
+ * handles the file itself. */
 static void remove_foreign_pid(const struct cli_postgres *postgres)
 {
     char line[PATH_MAX];
@@ -635,7 +640,7 @@ void cli_postgres_stop(struct cli_postgres *postgres)
     if (postgres->postmaster <= 0) {
         return;
     }
-    static const int signals[] = {SIGINT, SIGQUIT}; /* fast, then immediate */
+    static const int signals[] = {SIGINT, SIGQUIT}; /* fast shutdown, then immediate */
     for (size_t i = 0; i < CV_COUNT(signals); i++) {
         if (kill(postgres->postmaster, signals[i]) ||
             cli_process_wait(postgres->postmaster, STOP_TIMEOUT_MS)) {

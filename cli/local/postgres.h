@@ -1,9 +1,7 @@
-/* A private PostgreSQL: own data directory, Unix socket only, a password for every login, never as
- * root. Where it lies: DIR/postgres; as root, when the unprivileged user cannot get there because a
- * directory above is closed, /var/lib/cortana-vision/ID (the id is kept in DIR/id).
- *
- * The callers see to it that only one process at a time starts or stops it (installation.c).
- */
+/* A private PostgreSQL: its own data directory, only a Unix socket, a password for every login,
+ * never as root. It is in DIR/postgres. If the command runs as root and the unprivileged user
+ * cannot reach that directory, it is in /var/lib/cortana-vision/ID (the id is in DIR/id). Callers
+ * ensure that only one process at a time starts or stops it (installation.c). */
 #pragma once
 
 #include "common/base/base.h"
@@ -11,46 +9,46 @@
 #include <limits.h>
 #include <sys/types.h>
 
-/* Who logs in. The passwords lie in DIR/passwords, a file a role that only the installation's user may
- * read, in the form of libpq's password files; connection URLs name the file. */
+/* The login roles. Each role's password is in a file in DIR/passwords, in the format of libpq's
+ * password files, which only the installation's user may read; connection URLs name the file. */
 enum cli_role {
-    CLI_ROLE_SUPERUSER, /* "postgres": makes the roles and the database, then nothing */
-    CLI_ROLE_OWNER,     /* "cortana_owner": of the database and its schema; no superuser */
-    CLI_ROLE_OPERATOR,  /* "cortana_operator": may do what the service may */
-    CLI_ROLE_FLEET,     /* "cortana_fleet": may do what workers may */
-    CLI_ROLE_GATEWAY,   /* "cortana_api": takes the role that a token names */
+    CLI_ROLE_SUPERUSER, /* "postgres": only makes the roles and the database */
+    CLI_ROLE_OWNER,     /* "cortana_owner": owns the database and its schema; not a superuser */
+    CLI_ROLE_OPERATOR,  /* "cortana_operator": has the rights of the service */
+    CLI_ROLE_FLEET,     /* "cortana_fleet": has the rights of workers */
+    CLI_ROLE_GATEWAY,   /* "cortana_api": assumes the role that a token names */
 };
 
 struct cli_postgres {
     char home[PATH_MAX];      /* data/, socket/, log */
-    char data[PATH_MAX];      /* PostgreSQL's own */
+    char data[PATH_MAX];      /* PostgreSQL's data directory */
     char passwords[PATH_MAX]; /* directory of the password files */
-    char socket[PATH_MAX];    /* the directory of the socket, while it runs */
-    uid_t user;               /* whose it is; 0: ours */
+    char socket[PATH_MAX];    /* directory of the socket while it runs */
+    uid_t user;               /* owner; 0: this process's user */
     gid_t group;
     pid_t postmaster; /* 0: not running */
 };
 
-/* Finds the place of the installation's cluster, or chooses one and makes its directory. `notice`
- * gets a sentence for the user when it does not lie under `directory` ("" else). */
+/* Finds the directory of the installation's cluster, or chooses and makes one. `notice` gets a
+ * sentence for the user if it is not under `directory` (else ""). */
 CV_MUST_CHECK int cli_postgres_locate(struct cli_postgres *postgres, const char *directory,
                                       char *notice, size_t notice_size, struct cv_error *error);
 
-/* Makes passwords, data directory, roles and database where they are missing, starts the server and
- * waits until it answers. A data directory without a password's file is CV_ERROR_CONFIGURATION: an older
- * version made it, whose server let everybody in. May be called again when the server has died: its
- * socket lies where it lay. */
+/* Makes missing passwords, data directory, roles and database, starts the server and waits until it
+ * answers. A data directory without a password file is CV_ERROR_CONFIGURATION: an older version
+ * made it, whose server accepted everybody. May be called again when the server has died; the
+ * socket's path stays the same. */
 CV_MUST_CHECK int cli_postgres_start(struct cli_postgres *postgres, struct cv_cancel *cancel,
                                      struct cv_error *error);
 
-/* Fast shutdown, awaited. */
+/* Stops the server by a fast shutdown, and waits for it. */
 void cli_postgres_stop(struct cli_postgres *postgres);
 
-/* The path of a program of the newest PostgreSQL: in $PG_BIN, else Debian's. */
+/* Finds a program of the newest PostgreSQL: in $PG_BIN, or else in Debian's directories. */
 CV_MUST_CHECK int cli_postgres_program(const char *name, char *path, size_t size,
                                        struct cv_error *error);
 
-/* Connection URL of its database `cortana` (of `postgres` for the superuser) as `role`; free() it. It
- * names the password's file and holds no password. */
+/* Makes the connection URL of its database `cortana` (`postgres` for the superuser) for `role`;
+ * free() it. It contains the path of the password file, but no password. */
 CV_MUST_CHECK int cli_postgres_url(const struct cli_postgres *postgres, enum cli_role role,
                                    char **ret_url, struct cv_error *error);

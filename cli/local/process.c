@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 
 enum {
-    OUTPUT_MAX = 64 << 10, /* kept of what a program prints */
-    POLL_MS = 20,          /* where the kernel has no pidfd_open */
+    OUTPUT_MAX = 64 << 10, /* bytes kept of a program's output */
+    POLL_MS = 20,          /* if the kernel has no pidfd_open */
 };
 
 static bool is_database_variable(const char *entry)
@@ -20,7 +20,7 @@ static bool is_database_variable(const char *entry)
     return strncmp(entry, "PG", 2) == 0 || strncmp(entry, "DATABASE_URL=", 13) == 0;
 }
 
-/* In the child: its own environment, in the parent's memory layout, before exec. */
+/* Sets the environment in the child, before exec. */
 static bool set_environment(const struct cli_process_params *params)
 {
     for (char **entry = environ; params->without_pg && *entry;) {
@@ -64,7 +64,7 @@ static _Noreturn void run_child(const struct cli_process_params *params, pid_t p
         dup2(params->output, 2) < 0 || chdir("/") || !set_environment(params) || !become(params)) {
         _exit(127);
     }
-    /* After the change of user, which clears it. */
+    /* After the change of user, which would clear it. */
     if (params->dies_with_parent &&
         (prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) || getppid() != parent)) {
         _exit(127);
@@ -120,7 +120,7 @@ bool cli_process_wait(pid_t pid, int64_t timeout_ms)
     }
 }
 
-/* The last line that is not empty, in place. */
+/* Finds the last line that is not empty, in place. */
 static const char *last_line(char *text)
 {
     size_t length = strlen(text);

@@ -5,7 +5,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { PREFIX_MIN = 4 }; /* shorter beginnings of an id are more likely a file's name */
+enum { PREFIX_MIN = 4 }; /* a shorter beginning is more likely the name of a file */
 
 bool cli_database_is_named(void)
 {
@@ -50,7 +50,8 @@ static int open_remote(struct cli_session *session, const struct cli_session_par
     return !store ? 0 : cv_format(&session->store_url, error, "%s", store);
 }
 
-/* The schema of a local installation is brought up to date by whoever comes first, as its owner. */
+/* Migrates the schema of a local installation as its owner; the first command after an update does
+ * it. */
 static int migrate_local(struct cli_session *session, struct cv_cancel *cancel,
                          struct cv_error *error)
 {

@@ -18,7 +18,7 @@ static const char secret_name[] = "gateway.secret";
 
 /* ---- files ------------------------------------------------------------------------------------- */
 
-/* The first line of a file; 1 when there is no such file. */
+/* Reads the first line of a file; 1 if the file does not exist. */
 static int read_line(const char *path, char *text, size_t size, struct cv_error *error)
 {
     cv_auto_file FILE *file = fopen(path, "re");
@@ -33,7 +33,7 @@ static int read_line(const char *path, char *text, size_t size, struct cv_error 
     return 0;
 }
 
-/* Written beside its place and renamed: the file is whole or not there. */
+/* Writes a new file and renames it, so that the file is always complete. */
 static int write_line(const char *path, const char *text, struct cv_error *error)
 {
     char fresh[PATH_MAX + 32];

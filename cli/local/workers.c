@@ -10,10 +10,10 @@
 #include <sys/wait.h>
 
 enum {
-    RESTARTS_MAX = 5, /* more deaths than this are not chance */
+    RESTARTS_MAX = 5, /* restarts of a worker, before it counts as broken */
     STOP_TIMEOUT_MS = 15000,
     KILL_TIMEOUT_MS = 5000,
-    GATEWAY_PORT = 8080, /* where nobody else has it */
+    GATEWAY_PORT = 8080, /* if the port is free */
 };
 
 static const struct cli_worker_process descriptions[CLI_WORKER_COUNT] = {
@@ -91,7 +91,7 @@ static int make_secret_setting(const struct cli_session *session, char **ret_set
     return cv_format(ret_setting, error, "CORTANA_JWT_SECRET_FILE=%s", path);
 }
 
-/* What a worker finds in its environment besides the command's own. */
+/* The additional environment variables of a worker. */
 struct environment {
     char *database, *store, *scratch, *secret;
     char grace[64], owner[64];
@@ -112,7 +112,7 @@ static int fill_environment(struct environment *environment, const struct cli_se
     const char *login = is_gateway(worker)   ? session->gateway_url
                         : session->fleet_url ? session->fleet_url
                                              : session->database_url;
-    /* Whoever presses Ctrl-C does not wait for an hour's transcode: the job is given back. */
+    /* After Ctrl-C nobody waits for a long transcode: the job is given back. */
     (void)snprintf(environment->grace, sizeof(environment->grace), "CORTANA_GRACE_MS=%s",
                    cv_env("CORTANA_GRACE_MS", "500"));
     (void)snprintf(environment->owner, sizeof(environment->owner), "CORTANA_OWNER=%s",
@@ -145,10 +145,10 @@ static int start_worker(struct cli_workers *workers, struct cli_worker_process *
     CV_TRY(fill_environment(&own, workers->session, worker, error));
     (void)snprintf(slots, sizeof(slots), "%d", worker->slots);
     const char *const environment[] = {
-        "CORTANA_CONFIG=", /* a server's settings are not this installation's */
+        "CORTANA_CONFIG=", /* the settings of a server are not for this installation */
         own.database, own.store, own.scratch, own.grace, own.owner,
-        "CORTANA_LISTEN=", /* one address cannot be for all of them */
-        /* the gateway's: the installation's own, and nobody else's */
+        "CORTANA_LISTEN=", /* several workers cannot use one address */
+        /* for the gateway: only the installation's own secret */
         own.secret, "CORTANA_JWT_SECRET=", "CORTANA_JWKS_FILE=", "CORTANA_JWT_ISSUER=",
         "CORTANA_JWT_AUDIENCE=", NULL};
     const char *const worker_argv[] = {program, "--slots", slots, "--poll-ms", "500", NULL};
@@ -163,7 +163,7 @@ static int start_worker(struct cli_workers *workers, struct cli_worker_process *
     return cli_process_start(&params, &worker->pid, error);
 }
 
-/* Without an endpoint the worker of a step that is off would only stop. */
+/* Whether the pipeline embeds. Otherwise the worker would only exit, because it has no endpoint. */
 static int pipeline_embeds(struct cv_db *db, bool *ret_embeds, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
@@ -196,7 +196,7 @@ int cli_workers_start(struct cli_workers *workers, const char *job_type, struct 
     return 0;
 }
 
-/* A port of loopback that nobody has: `wanted`, else any; 0: none. */
+/* Finds a free port of loopback: `wanted`, or else any; 0: none. */
 static int find_port(int wanted)
 {
     cv_auto_fd int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -10,7 +10,7 @@ enum { MS_PER_SECOND = 1000, MS_PER_MINUTE = 60000, MS_PER_HOUR = 3600000, MS_PE
 
 enum { COLUMNS_DEFAULT = 80, ROWS_DEFAULT = 24, COLUMNS_LEAST = 20 };
 
-/* Longer than any video; keeps sums of times far from overflow. */
+/* Longer than any video; sums of such times cannot overflow. */
 static const int64_t time_max_ms = INT64_C(1000) * MS_PER_HOUR;
 
 const char *cli_time(int64_t ms, char text[CLI_TIME_SIZE])
@@ -58,7 +58,8 @@ const char *cli_duration(int64_t ms, char text[CLI_TIME_SIZE])
     return text;
 }
 
-/* "H:M:S.s" or "M:S.s": the parts before the last are whole numbers below 60, but the first. */
+/* Parses "H:M:S.s" or "M:S.s": all parts but the last are whole numbers, and all but the first are
+ * below 60. */
 static bool parse_clock(const char *text, int64_t *ret_ms)
 {
     int64_t whole = 0;
@@ -88,7 +89,8 @@ static bool parse_clock(const char *text, int64_t *ret_ms)
     return *ret_ms <= time_max_ms;
 }
 
-/* "1h2m3.5s", "90s", "3400ms": numbers with units, each at most once and the larger first. */
+/* Parses "1h2m3.5s", "90s", "3400ms": numbers with units, each unit at most once, larger ones
+ * first. */
 static bool parse_units(const char *text, int64_t *ret_ms)
 {
     static const struct {
@@ -126,7 +128,8 @@ bool cli_parse_time(const char *text, int64_t *ret_ms)
     return strpbrk(text, "hms") ? parse_units(text, ret_ms) : parse_clock(text, ret_ms);
 }
 
-/* One character of `text` at *at; a blank for control characters, U+FFFD for what is not UTF-8. */
+/* Reads one character of `text` at *at; a blank for control characters, U+FFFD for bytes that are
+ * not UTF-8. */
 static utf8proc_int32_t next_character(const char *text, size_t length, size_t *at)
 {
     utf8proc_int32_t c;
@@ -165,7 +168,7 @@ int cli_width(const char *text)
     return width;
 }
 
-/* How many bytes of `text` fit into `width` columns. */
+/* The number of bytes of `text` that fit into `width` columns. */
 static size_t fitting(const char *text, int width)
 {
     size_t length = strlen(text);
@@ -200,7 +203,7 @@ void cli_put_column(FILE *file, const char *text, int width)
     }
 }
 
-/* The same at the end of a buffer. */
+/* Appends `text` to a buffer, cut to `width` columns. */
 static void cli_append_cut(struct cv_buffer *buffer, const char *text, int width)
 {
     bool is_cut = cli_width(text) > width;
@@ -233,7 +236,7 @@ void cli_put_wrapped(FILE *file, const char *text, int first, int indent, int wi
         (void)fprintf(file, "%s%s", is_start ? "" : " ", piece);
         column += columns + (is_start ? 0 : 1);
         word += length;
-        if (*word == '\n') { /* a line end of the text's own: what follows it is laid out by hand */
+        if (*word == '\n') { /* a line end in the text: keep the layout after it */
             (void)fprintf(file, "\n%*s", word[1] == '\n' || word[1] == '\0' ? 0 : indent, "");
             column = indent;
         }
@@ -269,7 +272,7 @@ void cli_terminal_size(int fd, int *ret_columns, int *ret_rows)
     *ret_rows = (int)rows;
 }
 
-/* Whether the locale's characters include the blocks that bars are made of. */
+/* Whether the locale can print the block characters of bars. */
 static bool cli_has_blocks(void)
 {
     const char *locale = cv_env("LC_ALL", cv_env("LC_CTYPE", cv_env("LANG", "")));
@@ -281,8 +284,8 @@ static bool cli_has_blocks(void)
 enum {
     GAP = 2,          /* blanks between columns */
     COLUMNS_MAX = 16, /* of one table */
-    ID_LETTERS = 8,   /* of a UUID; enough to name it again */
-    WIDTH_LEAST = 6,  /* a column is not made narrower */
+    ID_LETTERS = 8,   /* characters of a UUID that are shown; enough to identify it */
+    WIDTH_LEAST = 6,  /* least width of a column */
 };
 
 static bool is_duration(const char *name)
@@ -291,7 +294,7 @@ static bool is_duration(const char *name)
     return length > 3 && strcmp(name + length - 3, "_ms") == 0;
 }
 
-/* A cell as it is shown; `row` -1 is the title. `buffer` may be where the text lies. */
+/* The text of a cell; `row` -1 is the title. `buffer` may hold the text. */
 static const char *cell_text(const struct cv_db_result *rows, int row,
                              const struct cli_column *column, bool is_short,
                              char buffer[CLI_TIME_SIZE])
@@ -310,7 +313,7 @@ static const char *cell_text(const struct cv_db_result *rows, int row,
     return text ? text : "";
 }
 
-/* Takes columns from the widest until the line fits. */
+/* Narrows the widest columns until the line fits. */
 static void fit(int widths[COLUMNS_MAX], size_t count, int line)
 {
     int sum = (int)(count - 1) * GAP;
@@ -385,10 +388,10 @@ enum {
     LABEL_LEAST = 14, /* columns: the longest name of a stage */
     LABEL_MAX = 24,
     BAR_MAX = 30,
-    BAR_LEAST = 8,         /* columns; a shorter bar says less than the number beside it */
-    NOTE_WANTED = 24,      /* columns that are left to the note before the bar gets any */
+    BAR_LEAST = 8,         /* columns; a shorter bar is less exact than its number */
+    NOTE_WANTED = 24,      /* columns kept for the note before the bar gets any */
     PERCENT_COLUMNS = 7,   /* " 100 % " */
-    TELL_EVERY_MS = 30000, /* plain lines: a log of an hour has 120 of them */
+    TELL_EVERY_MS = 30000, /* between plain lines: 120 in an hour's log */
 };
 
 void cli_progress_init(struct cli_progress *progress, bool quiet, bool plain)
@@ -401,7 +404,7 @@ void cli_progress_init(struct cli_progress *progress, bool quiet, bool plain)
     };
     progress->is_told = !quiet && !progress->is_drawn;
     if (plain) {
-        progress->told_at_ms = INT64_MAX / 2; /* never again */
+        progress->told_at_ms = INT64_MAX / 2; /* no more lines */
     }
 }
 
@@ -430,7 +433,7 @@ static void append_bar(struct cli_progress *progress, double fraction, int width
 void cli_progress_row(struct cli_progress *progress, const char *label, double fraction,
                       const char *note)
 {
-    /* The last column stays free: a line that fills the row makes some terminals wrap. */
+    /* The last column stays empty, because some terminals wrap a full line. */
     int left = progress->columns - 1;
     int label_width = cli_width(label);
     label_width = label_width < LABEL_LEAST ? LABEL_LEAST
@@ -470,7 +473,7 @@ void cli_progress_row(struct cli_progress *progress, const char *label, double f
     }
 }
 
-/* The rows that the lines take now: after the window was made narrower, a line may take several. */
+/* The rows that the lines take now: if the window became narrower, a line may take several. */
 static int rows_above(const struct cli_progress *progress)
 {
     int columns = 0;
@@ -499,8 +502,8 @@ void cli_progress_end(struct cli_progress *progress)
         return;
     }
     if (progress->is_drawn) {
-        /* Over what stands there, and what is left of it is erased row by row: tmux keeps a copy of a
-         * screen that is erased from its first row on. */
+        /* Writes over the old rows and erases their rests row by row. Erasing from the first row on
+         * would make tmux keep a copy of the screen. */
         int rows = rows_above(progress);
         int left_over = rows - progress->new_count;
         if (rows > 0) {
