@@ -239,7 +239,7 @@ static int choose_query(struct cli_call *call, const char *video_id, char *query
     return 0;
 }
 
-/* Searches the video for a word of its own, prints the hit, and the command for a clip around it. */
+/* Searches the video for a word of its own, prints the hit, and cuts a clip around it. */
 static int print_example(struct run *run, const struct cli_video *video, struct cv_error *error)
 {
     struct cli_call *call = run->call;
