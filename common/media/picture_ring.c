@@ -104,7 +104,7 @@ static bool take_answers(struct cv_picture_sender *sender, size_t most)
             continue;
         }
         if (got >= 0 || (errno != EAGAIN && errno != EINTR)) {
-            cv_picture_sender_give_up(sender, "nobody takes them");
+            cv_picture_sender_give_up(sender, "the other stage has closed the connection");
             return false;
         }
         if (sender->unanswered <= most) {
@@ -119,7 +119,7 @@ static bool take_answers(struct cv_picture_sender *sender, size_t most)
         int64_t lasted_ms = cv_monotonic_ms() - now_ms;
         sender->waited_ms += lasted_ms;
         if (result != 0 || lasted_ms >= left_ms) {
-            cv_picture_sender_give_up(sender, "they are taken too slowly");
+            cv_picture_sender_give_up(sender, "the other stage receives them too slowly");
             return false;
         }
     }
@@ -130,7 +130,7 @@ static bool make_room(struct cv_picture_sender *sender, int bytes)
 {
     size_t size = bytes > 0 ? FFALIGN((size_t)bytes, ALIGNMENT) : SIZE_MAX;
     if (size > sender->peer.bytes) {
-        cv_picture_sender_give_up(sender, "they are too large");
+        cv_picture_sender_give_up(sender, "they do not fit into the shared memory");
         return false;
     }
     if (size != sender->picture_bytes) {
@@ -152,7 +152,7 @@ static void send_message(struct cv_picture_sender *sender, struct message *messa
     ssize_t sent =
         send(sender->peer.socket, message, sizeof(*message), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent != (ssize_t)sizeof(*message)) {
-        cv_picture_sender_give_up(sender, "nobody takes them");
+        cv_picture_sender_give_up(sender, "the other stage has closed the connection");
         return;
     }
     sender->unanswered++;
@@ -192,7 +192,7 @@ void cv_picture_send(struct cv_picture_sender *sender, const struct cv_video_fra
         if (av_image_fill_arrays(planes, strides, (uint8_t *)sender->peer.memory + offset,
                                  picture->format, picture->width, picture->height, ALIGNMENT) < 0 ||
             av_frame_ref(sender->last, picture) < 0) {
-            cv_picture_sender_give_up(sender, "one cannot be copied");
+            cv_picture_sender_give_up(sender, "a picture cannot be copied");
             return;
         }
         av_image_copy(planes, strides, (const uint8_t **)(void *)picture->data, picture->linesize,
@@ -268,14 +268,14 @@ static int peek(struct cv_picture_receiver *receiver, struct message *message,
     ssize_t got =
         recv(receiver->peer.socket, message, sizeof(*message), MSG_DONTWAIT | MSG_PEEK | MSG_TRUNC);
     if (got < 0 && errno == EAGAIN) {
-        return give_up(receiver, "the other stage sends none");
+        return give_up(receiver, "the other stage has sent none in time");
     }
     if (got <= 0) {
         return give_up(receiver, "the other stage has ended");
     }
     return got == (ssize_t)sizeof(*message) && message->magic == MESSAGE_MAGIC
                ? 0
-               : give_up(receiver, "the other stage sends something else");
+               : give_up(receiver, "the other stage has sent an unknown message");
 }
 
 /* Removes the message of the previous picture and acknowledges it. If the sender has ended, that fails, but the pictures
@@ -370,7 +370,7 @@ int cv_picture_receive(struct cv_picture_receiver *receiver, struct cv_video_fra
         return CV_RECEIVED_END;
     }
     if (!is_possible(receiver, &message, &bytes)) {
-        return give_up(receiver, "the other stage sends what no picture can be");
+        return give_up(receiver, "the other stage has sent an impossible picture");
     }
     result = message.kind == MESSAGE_SAME ? 0 : copy_samples(receiver, &message, bytes, error);
     if (result != 0) {

@@ -81,11 +81,11 @@ static const char *contradiction(const struct cv_picture_source *source, int res
     int64_t duration_us = cv_decoder_info(source->decoder)->duration_us;
     if (result == CV_RECEIVED_END &&
         (source->last_us < 0 || source->end_us < duration_us - CV_TIMELINE_STEP_US)) {
-        return "the other stage ends too early";
+        return "the other stage has ended before the end of the video";
     }
     return result == CV_RECEIVED_PICTURE && duration_us > 0 &&
                    frame->pts_us > duration_us + CV_TIMELINE_STEP_US
-               ? "the other stage goes on for too long"
+               ? "the other stage has sent a picture after the end of the video"
                : NULL;
 }
 
@@ -123,7 +123,8 @@ int cv_picture_source_start(struct cv_picture_source *source, int64_t time_ms,
             return result;
         }
         if (source->receiver) {
-            cv_picture_receiver_give_up(source->receiver, "the other stage is elsewhere");
+            cv_picture_receiver_give_up(source->receiver,
+                                        "the other stage is at another time of the video");
             cv_picture_receiver_free(cv_take(source->receiver));
         }
     }

@@ -113,9 +113,10 @@ static int await(const struct cv_meeting *meeting, int fd, struct cv_error *erro
     }
     (void)unlink(address_of(meeting, place, meeting->companion->sends).sun_path);
     int peer = fcntl(fd, F_SETFL, O_NONBLOCK) == 0 ? accept4(fd, NULL, NULL, SOCK_CLOEXEC) : -1;
-    return peer >= 0 ? peer
-                     : cv_fail(error, CV_ERROR_TIMEOUT, "the %s stage of this video has not come",
-                               meeting->companion->job_type);
+    return peer >= 0
+               ? peer
+               : cv_fail(error, CV_ERROR_TIMEOUT, "the %s stage of this video has not connected",
+                         meeting->companion->job_type);
 }
 
 /* ---- descriptors ----------------------------------------------------------------------------- */
@@ -169,7 +170,7 @@ static int check_user(int socket, struct cv_error *error)
     struct ucred who;
     socklen_t size = sizeof(who);
     if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size) != 0 || who.uid != geteuid()) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION, "the other stage is of another user");
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "the other stage runs as another user");
     }
     return 0;
 }
@@ -191,7 +192,7 @@ static int greet(const struct cv_meeting *meeting, int socket, void **ret_memory
         return cv_fail_errno(error, errno, "cannot make memory to share");
     }
     if (!send_descriptors(socket, &greeting, sizeof(greeting), &memory, 1)) {
-        return cv_fail_errno(error, errno, "cannot greet the other stage");
+        return cv_fail_errno(error, errno, "cannot send the greeting to the other stage");
     }
     *ret_memory = mapped;
     return 0;
@@ -218,7 +219,7 @@ static void keep(const struct cv_meeting *meeting, int socket, int memory)
 {
     const int fds[DESCRIPTORS_MAX] = {socket, memory};
     if (meeting->keep_fd >= 0 && !send_descriptors(meeting->keep_fd, "", 1, fds, CV_COUNT(fds))) {
-        cv_log(CV_LOG_DEBUG, "pictures cannot be kept for the next part: %s", strerror(errno));
+        cv_log(CV_LOG_DEBUG, "cannot keep the connection for the next part: %s", strerror(errno));
     }
 }
 
@@ -274,7 +275,7 @@ static int take_kept(const struct cv_meeting *meeting, struct cv_peer *ret_peer,
         meeting->kept_fd >= 0 && receive_descriptors(meeting->kept_fd, &word, sizeof(word), fds);
     cv_auto_fd int socket = fds[0], memory = fds[1];
     if (!is_there || meeting->waits) {
-        return cv_fail(error, CV_ERROR_TIMEOUT, "the part before has kept nothing");
+        return cv_fail(error, CV_ERROR_TIMEOUT, "no connection was kept from the previous part");
     }
     void *mapped = NULL;
     int r = map_memory(memory, &mapped, error);
