@@ -106,7 +106,7 @@ static void take_from_limit(const struct admission *admission, struct exchange *
     }
 }
 
-/* ---- whose it is --------------------------------------------------------------------------------- */
+/* ---- the rights of the caller ---------------------------------------------------------------- */
 
 static void check_rights(struct exchange *exchange)
 {

@@ -173,7 +173,7 @@ bool grant_read(const struct grant_keys *keys, const char *text, size_t length, 
     return true;
 }
 
-/* ---- what it is for ------------------------------------------------------------------------------ */
+/* ---- which objects a grant covers ------------------------------------------------------------ */
 
 /* Whether the key belongs to the video `id` in this place. */
 static bool is_of_video(enum cv_object_place place, const char *key, const char *id)

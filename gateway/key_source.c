@@ -235,7 +235,7 @@ void key_source_close(struct key_source *source)
     free(source);
 }
 
-/* ---- use ----------------------------------------------------------------------------------------- */
+/* ---- checking tokens ------------------------------------------------------------------------- */
 
 static void ask_for_keys(struct key_source *source)
 {

@@ -15,13 +15,13 @@ enum value_type {
     TYPE_UUID,
     TYPE_TIME,   /* RFC 3339 */
     TYPE_OBJECT, /* only in a body; the operation itself checks its members */
-    TYPE_LIST,   /* the same */
+    TYPE_LIST,   /* only in a body; the operation itself checks its items */
 };
 
 /* What answers an operation. */
 enum handler {
     HANDLER_DATABASE, /* the SQL function of the same name */
-    HANDLER_DOCUMENT, /* the gateway, with the document */
+    HANDLER_DOCUMENT, /* the gateway, with the OpenAPI document */
     HANDLER_PAGE,     /* the gateway, with the OpenAPI document as a web page */
     HANDLER_SIGN_IN,  /* the SQL function, with the token in the body, which becomes a cookie */
     HANDLER_SIGN_OUT, /* the gateway */

@@ -231,7 +231,7 @@ int cli_jobs_archive(struct cli_call *call, struct cv_error *error)
                                    : archive_months(&call->session, days, error);
 }
 
-/* ---- back into the tables -------------------------------------------------------------------- */
+/* ---- restoring rows -------------------------------------------------------------------------- */
 
 struct restore {
     struct cli_session *session;

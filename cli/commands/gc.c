@@ -50,7 +50,7 @@ static void gc_tell(struct gc *gc, enum cv_gc_kind kind, const char *key, const 
     }
 }
 
-/* ---- what attempts have left --------------------------------------------------------------------- */
+/* ---- objects of unsuccessful attempts -------------------------------------------------------- */
 
 /* Finds what unsuccessful attempts have left for existing videos: a transcode that was canceled
  * half way leaves thousands of segments that no playlist names. */
@@ -179,7 +179,7 @@ static bool gc_is_leftover(const struct cv_db_result *leftovers, const char *key
     return false;
 }
 
-/* ---- rows beside the store ----------------------------------------------------------------------- */
+/* ---- rows without objects -------------------------------------------------------------------- */
 
 enum { ROWS_A_TIME = 1000 };
 

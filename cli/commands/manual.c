@@ -4,7 +4,7 @@
 
 /* Completion and man pages, made from the table of verbs. */
 
-/* ---- words ----------------------------------------------------------------------------------- */
+/* ---- lists of words -------------------------------------------------------------------------- */
 
 /* Prints the words that may follow `cortana` or a group's name, each with a blank. */
 static void print_names(FILE *file, const char *group)

@@ -145,7 +145,7 @@ static int take_in(struct run *run, struct cv_error *error)
     return 0;
 }
 
-/* ---- what came out --------------------------------------------------------------------------- */
+/* ---- the results ----------------------------------------------------------------------------- */
 
 static int print_head(struct cli_call *call, const char *video_id, struct cv_error *error)
 {
@@ -365,7 +365,7 @@ static int keep_page(struct run *run, struct cv_error *error)
     return cli_watch_inbox(run->call, &run->workers, error);
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
+/* ---- the command ----------------------------------------------------------------------------- */
 
 static int work(struct run *run, struct cv_error *error)
 {

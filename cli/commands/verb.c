@@ -462,7 +462,7 @@ static void print_exit_codes(FILE *file)
                 file);
 }
 
-/* ---- which command --------------------------------------------------------------------------- */
+/* ---- choosing the command -------------------------------------------------------------------- */
 
 static const struct {
     const char *name, *meaning;

@@ -16,7 +16,7 @@ enum {
 
 static const char *const stages[STAGE_COUNT] = {"transcode", "sample", "ocr", "segment_index"};
 
-/* ---- what went wrong ------------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 static const struct {
     enum cv_error_type type;

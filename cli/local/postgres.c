@@ -33,7 +33,7 @@ static const char *const role_names[] = {
     [CLI_ROLE_GATEWAY] = "cortana_api",
 };
 
-/* ---- where it lies ----------------------------------------------------------------------------- */
+/* ---- the directory --------------------------------------------------------------------------- */
 
 /* Whether the user can reach `directory`, tested as that user. */
 static bool can_reach(const char *directory, uid_t user, gid_t group)
@@ -303,7 +303,7 @@ static struct cli_process_params params_for(const struct cli_postgres *postgres,
     };
 }
 
-/* ---- is it running --------------------------------------------------------------------------- */
+/* ---- whether the server runs ----------------------------------------------------------------- */
 
 /* Reads a line of postmaster.pid, 1 is the first; false if it does not exist. */
 static bool read_pid_line(const struct cli_postgres *postgres, int wanted, char *line, size_t size)

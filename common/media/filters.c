@@ -56,7 +56,7 @@ static int graph_open(struct graph *graph, const AVFrame *picture, int ticks, co
     return 0;
 }
 
-/* ---- half-pictures made whole ---------------------------------------------------------------- */
+/* ---- deinterlacing --------------------------------------------------------------------------- */
 
 /* libavfilter's bwdif, with one frame out for each frame in. One frame per field would be smoother
  * for sports, but would need times that the source's frames do not have. The graph is made again if
@@ -185,7 +185,7 @@ int cv_deinterlacer_receive(struct cv_deinterlacer *deinterlacer, struct cv_vide
     return CV_DEINTERLACER_FRAME;
 }
 
-/* ---- upright --------------------------------------------------------------------------------- */
+/* ---- rotation -------------------------------------------------------------------------------- */
 
 enum { CHAIN_SIZE = 96 };
 

@@ -8,7 +8,7 @@
 
 #include <libavutil/frame.h>
 
-/* ---- half-pictures made whole ---------------------------------------------------------------- */
+/* ---- deinterlacing --------------------------------------------------------------------------- */
 
 struct cv_deinterlacer;
 
@@ -33,7 +33,7 @@ enum cv_deinterlacer_outcome { CV_DEINTERLACER_FRAME = 0, CV_DEINTERLACER_NEEDS_
 CV_MUST_CHECK int cv_deinterlacer_receive(struct cv_deinterlacer *deinterlacer,
                                           struct cv_video_frame *ret_frame, struct cv_error *error);
 
-/* ---- upright --------------------------------------------------------------------------------- */
+/* ---- rotation -------------------------------------------------------------------------------- */
 
 struct cv_upright;
 

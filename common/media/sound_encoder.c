@@ -102,7 +102,7 @@ int64_t cv_sound_encoder_end_us(const struct cv_sound_encoder *encoder)
     return encoder->params.origin_us + av_rescale(encoder->position, AV_TIME_BASE, CV_SOUND_RATE);
 }
 
-/* ---- what comes in --------------------------------------------------------------------------- */
+/* ---- input ----------------------------------------------------------------------------------- */
 
 static int reserve(struct cv_sound_encoder *encoder, int samples, struct cv_error *error)
 {
@@ -310,7 +310,7 @@ int cv_sound_encoder_finish(struct cv_sound_encoder *encoder, int64_t time_us,
     return result;
 }
 
-/* ---- what goes out --------------------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 /* Fills an encoder's frame: as planes, or with the channels interleaved. */
 static int read_samples(struct cv_sound_encoder *encoder, AVFrame *frame)

@@ -30,7 +30,7 @@ struct pipes {
     int progress[2];
 };
 
-/* ---- what the child will be given ------------------------------------------------------------ */
+/* ---- arguments and environment of the child -------------------------------------------------- */
 
 /* The limit of a stage's private memory, bytes, if no container limits it; see struct
  * cv_stage_limits. */

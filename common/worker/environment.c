@@ -224,7 +224,7 @@ bool cv_supervisor_environment_works(const struct cv_supervisor *supervisor)
     return !is_a_disk_full(supervisor) && !supervisor->is_in_doubt;
 }
 
-/* ---- who is to blame -------------------------------------------------------------------------- */
+/* ---- failures caused by the environment ------------------------------------------------------ */
 
 /* Whether a failure may be caused by the environment. A missing object is the job's fault only if
  * the store works. A stage that blames the installation is not simply believed, because it may have

@@ -516,7 +516,7 @@ int cv_sandbox_enter(const struct cv_sandbox *sandbox, unsigned *ret_layers, str
     return r;
 }
 
-/* ---- before it is needed --------------------------------------------------------------------- */
+/* ---- trying the sandbox at the start --------------------------------------------------------- */
 
 struct trial {
     int result;

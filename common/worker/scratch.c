@@ -290,7 +290,7 @@ int cv_scratch_make(struct cv_scratch *scratch, const char *name, char **ret_pat
     return 0;
 }
 
-/* ---- what a job leaves ----------------------------------------------------------------------- */
+/* ---- directories of finished jobs ------------------------------------------------------------ */
 
 int cv_scratch_discard(const struct cv_scratch *scratch, const char *name, struct cv_error *error)
 {

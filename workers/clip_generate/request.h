@@ -12,7 +12,7 @@ enum clip_format {
     CLIP_MP4,
     CLIP_WEBM,
     CLIP_GIF,
-    CLIP_JPG, /* one moment: the picture that stands at t_start */
+    CLIP_JPG, /* a still picture: the one shown at t_start */
 };
 
 /* A part of the upright picture, pixels. */

@@ -166,7 +166,7 @@ int transcode_publisher_get(struct transcode_publisher *publisher, enum cv_ladde
                                         : result;
 }
 
-/* ---- what an earlier run left ---------------------------------------------------------------- */
+/* ---- objects of an earlier run --------------------------------------------------------------- */
 
 static int by_key(const void *one, const void *other)
 {

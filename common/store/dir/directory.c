@@ -184,7 +184,7 @@ static int move(struct cv_store *store, const char *from, const char *to, const 
     return 0;
 }
 
-/* ---- the rest -------------------------------------------------------------------------------- */
+/* ---- the other functions of the backend ------------------------------------------------------ */
 
 static int presign(struct cv_store *store, const char *key, const char *method, int64_t seconds,
                    char **ret_url, struct cv_error *error)

@@ -18,7 +18,7 @@ enum {
     WITH_HEAD_MAX = 64 << 10,      /* up to this size curl sends head and body in one call */
 };
 
-/* ---- what curl calls ------------------------------------------------------------------------- */
+/* ---- callbacks of curl ----------------------------------------------------------------------- */
 
 static bool is_success(const struct cv_s3_request *request)
 {

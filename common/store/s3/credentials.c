@@ -185,7 +185,7 @@ static int read_token(const char *path, char **ret_token, struct cv_error *error
     return cv_format(ret_token, error, "%s", text);
 }
 
-/* ---- who is asked ---------------------------------------------------------------------------- */
+/* ---- requests for credentials ---------------------------------------------------------------- */
 
 static int fetch_web_identity(const struct cv_s3_token_source *source,
                               struct cv_s3_credentials *credentials, struct cv_error *error)

@@ -75,7 +75,7 @@ static int find_upload(struct cv_s3_store *store, const char *key, char **ret_up
     return result;
 }
 
-/* ---- what has come of it ------------------------------------------------------------------------- */
+/* ---- the parts so far ------------------------------------------------------------------------ */
 
 struct part_list {
     struct cv_store_parts *parts;

@@ -3,6 +3,7 @@
 
 #include "common/store/store.h"
 
-/* A bucket as a store; `url` "s3://BUCKET[/PREFIX]", or NULL: S3_BUCKET. Asks nobody yet. */
+/* Opens a bucket as a store; `url` is "s3://BUCKET[/PREFIX]", or NULL: S3_BUCKET. Sends no request
+ * yet. */
 CV_MUST_CHECK int cv_s3_store_open(const char *url, struct cv_store **ret_store,
                                    struct cv_error *error);

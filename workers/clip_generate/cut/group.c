@@ -52,7 +52,7 @@ size_t cv_cut_group_prefix(const struct cv_cut_group *group, int64_t end_us)
     return kept;
 }
 
-/* ---- what becomes of a group ----------------------------------------------------------------- */
+/* ---- processing a group ---------------------------------------------------------------------- */
 
 enum { NOMINAL_US = 40 * 1000 }; /* duration of a picture if the source does not say */
 

@@ -21,7 +21,7 @@ enum {
 #define BYTES_MAX (INT64_C(1) << 40)
 #define FRAMES_MAX (INT64_C(1) << 32)
 
-/* ---- what is known of each rendition --------------------------------------------------------- */
+/* ---- the segments of each rendition ---------------------------------------------------------- */
 
 struct cv_segments *cv_ladder_segments(const struct cv_ladder *ladder, size_t rendition)
 {

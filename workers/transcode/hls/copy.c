@@ -37,7 +37,7 @@ struct cv_copy {
     char reason[CV_LADDER_REASON_SIZE];
 };
 
-/* ---- what the header says -------------------------------------------------------------------- */
+/* ---- the header ------------------------------------------------------------------------------ */
 
 static const char *refuse_picture(const struct cv_media_info *source,
                                   const AVCodecParameters *codec)

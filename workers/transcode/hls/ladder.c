@@ -121,7 +121,7 @@ static int end_sounds(struct cv_ladder *ladder, int64_t end_us, struct cv_error 
     return 0;
 }
 
-/* ---- files that are told of ------------------------------------------------------------------ */
+/* ---- reporting files and playlists ----------------------------------------------------------- */
 
 enum {
     POSTER_QUALITY = 80, /* as sharp as JPEG at 85 (SSIM 0.994) in 0.44 of the bytes */

@@ -304,7 +304,7 @@ int cv_segments_finish(struct cv_segments *segments, int64_t end, struct cv_erro
     return result ? result : announce(segments, error);
 }
 
-/* ---- what came out --------------------------------------------------------------------------- */
+/* ---- the results ----------------------------------------------------------------------------- */
 
 const struct cv_segment_list *cv_segments_list(const struct cv_segments *segments)
 {

@@ -544,7 +544,7 @@ static int check_index(struct cv_hls_checker *checker, struct index *index, stru
     return 0;
 }
 
-/* ---- what nothing names ---------------------------------------------------------------------- */
+/* ---- objects that are not named -------------------------------------------------------------- */
 
 static int by_text(const void *one, const void *other)
 {
