@@ -96,7 +96,7 @@ static int name_unread(const struct ocr_engine *engine, const char *path, json_t
 {
     json_t *unread = json_array();
 
-    CV_TRY_MEMORY(!(json_object_set_new(result, "unread", unread)), error, "a result");
+    CV_TRY_MEMORY(json_object_set_new(result, "unread", unread) == 0, error, "a result");
     return ocr_unread_name_file(ocr_engine_languages(engine), path, unread, error);
 }
 
