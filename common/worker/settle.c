@@ -123,7 +123,7 @@ static void log_end(const struct cv_slot *slot)
         cv_log_error(&slot->verdict.failure, "released, because it could not be started here");
     } else if (slot->stop == CV_STOP_ENVIRONMENT) {
         cv_log_error(&slot->verdict.failure,
-                     "given back, the store, a disk or the installation refuses");
+                     "released: the store, a disk or the installation refuses");
     } else {
         cv_log_error(&slot->verdict.failure, "failed");
     }

@@ -223,7 +223,7 @@ def test_a_zombie_that_wakes_after_its_lease_changes_nothing(jobs, workers):
     before = jobs.get(job_id)
     wait_until(lambda: not is_running(stage) or children_are_zombies(zombie), "the stage to end")
     zombie.signal(signal.SIGCONT)
-    wait_until(lambda: zombie.says("dropped"), "the zombie to drop its output")
+    wait_until(lambda: zombie.says("discarded"), "the zombie to drop its output")
     assert jobs.get(job_id) == before
     assert [row["attempt"] for row in jobs.results(job_id)] == [2]
     assert [a["status"] for a in jobs.attempts(job_id)] == ["crashed", "succeeded"]
@@ -246,7 +246,7 @@ def test_a_zombie_that_reports_success_leaves_the_verdict_to_the_second(jobs, wo
     stage = second.wait_for_stage()
     wait_until(lambda: children_are_zombies(zombie), "the first's stage to end with its result")
     zombie.signal(signal.SIGCONT)
-    wait_until(lambda: zombie.says("dropped"), "the zombie to report")
+    wait_until(lambda: zombie.says("discarded"), "the zombie to report")
     job = jobs.get(job_id)
     assert (job["status"], job["attempt"], is_running(stage)) == ("processing", 2, True)
     os.kill(stage, signal.SIGKILL)
@@ -348,7 +348,7 @@ def test_a_machine_that_cannot_start_a_stage_gives_the_job_back(jobs, workers, t
     with small_disk(workers.scratch, "1m,nr_inodes=2"):  # the mount's root and the worker's own
         job_id = jobs.enqueue({"do": "succeed"})
         worker = workers.start()
-        wait_until(lambda: worker.says("given back"), "the job to be given back")
+        wait_until(lambda: worker.says("released"), "the job to be given back")
         job = jobs.get(job_id)
         assert (job["status"], job["retry_count"]) == ("queued", 0)
         assert [a["error_type"] for a in jobs.attempts(job_id)] == ["Released"]

@@ -306,7 +306,7 @@ def test_a_disk_that_fills_up_under_a_job(jobs, workers):
         filler = workers.store / "filler"
         filler.write_bytes(b"x" * ((4 << 20) * 97 // 100))
         job_id = jobs.enqueue({"do": "fill", "bytes": 1 << 20, "key": "out/1"})
-        wait_until(lambda: worker.says("given back"), "the job to be given back")
+        wait_until(lambda: worker.says("released"), "the job to be given back")
         assert jobs.get(job_id)["status"] == "queued"
         assert worker.stop() == 0
         filler.unlink()

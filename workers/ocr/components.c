@@ -18,6 +18,7 @@ enum {
     HOLLOW = 8,           /* the share of its box that a frame fills at most is one in so many */
     WIDE_MOST = 60,       /* heights: underlined and touching letters are no wider */
     BAR_WIDTH = 36,       /* percent of its height at least: a heavy i has 30 */
+    BAR_RIM = 108,        /* percent of its rim's pixels at most: a heavy o of subtitles has 124 */
     /* Percent of a rim's pixels: a / in a stroke of 3 pixels has 58, shores and roads 33 to 50. */
     SINGLE_SIDE = 52,
     PICTURE_MIN = 10,    /* pixels of height of an emoji or icon: smaller ones nobody tells apart */
@@ -335,7 +336,8 @@ static bool is_bar(const struct labelling *all, const struct label *label)
     bool is_long = width * 4 >= height * 5 || height * 4 >= width * 5;
 
     if (width * 100 < height * BAR_WIDTH || height < OCR_FRAME_MIN || !is_long ||
-        !ocr_is_rim(width, height, label->pixels)) {
+        !ocr_is_rim(width, height, label->pixels) ||
+        label->pixels * 100 > rim_of(width, height) * BAR_RIM) {
         return false;
     }
     for (int corner = 0; corner < 4; corner++) {
