@@ -182,6 +182,7 @@ static struct ocr_frame panel_step(int i, unsigned noise)
 
 static void test_panes_are_told_apart(void **state)
 {
+    const struct ocr_places unseen = {.count = 0};
     (void)state;
     cv_auto(ocr_panes_deinit) struct ocr_panes panes = {0};
     struct cv_error error;
@@ -199,9 +200,9 @@ static void test_panes_are_told_apart(void **state)
     assert_int_equal(ocr_panes_near(&panes, 0), 0);
     /* a line beside the panel moves with the page alone */
     const struct ocr_box beside = {16, 210, 200, 20}, within = {PANEL_X + 20, 210, 200, 20};
-    assert_false(ocr_panes_move(&panes, 0, &beside));
-    assert_true(ocr_panes_move(&panes, 1, &beside));
-    assert_true(ocr_panes_move(&panes, 0, &within));
+    assert_false(ocr_panes_move(&panes, 0, &unseen, &beside));
+    assert_true(ocr_panes_move(&panes, 1, &unseen, &beside));
+    assert_true(ocr_panes_move(&panes, 0, &unseen, &within));
 }
 
 enum { BUTTON_X = 240, BUTTON_Y = 300, BUTTON_WIDTH = WIDTH - 240, BUTTON_HEIGHT = 64 };

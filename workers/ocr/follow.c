@@ -41,6 +41,21 @@ void ocr_sight(struct ocr_session *session, struct ocr_track *track)
     track->seen = track->box;
 }
 
+/* Notes the place at which the line was found, and whether the line moved there with the content. */
+static void take_match(struct ocr_session *session, struct ocr_track *track, int x, int y)
+{
+    int stayed = abs(x - track->box.x) + abs(y - track->box.y);
+    int moved =
+        abs(x - track->box.x - session->shift.dx) + abs(y - track->box.y - session->shift.dy);
+    int pane = ocr_panes_at(&session->panes, session->index);
+
+    if (pane >= 0 && stayed != moved && ocr_min(stayed, moved) <= 2 * OCR_MATCH_REACH) {
+        ocr_places_note(&track->places, pane, moved < stayed);
+    }
+    track->box.x = x;
+    track->box.y = y;
+}
+
 /* Tries one place: whole sighting, or a piece of a line that goes under an edge. */
 static int try_place(struct ocr_session *session, struct ocr_track *track,
                      const struct ocr_frame *frame, int x, int y, bool parts,
@@ -52,8 +67,7 @@ static int try_place(struct ocr_session *session, struct ocr_track *track,
     if (!match.whole && !(parts && match.part)) {
         return 0;
     }
-    track->box.x = x + match.dx;
-    track->box.y = y + match.dy;
+    take_match(session, track, x + match.dx, y + match.dy);
     if (match.whole) {
         ocr_sight(session, track);
         return 0;

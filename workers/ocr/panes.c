@@ -364,7 +364,30 @@ bool ocr_pane_covers(const struct ocr_pane *pane, const struct ocr_box *box)
     return false;
 }
 
-bool ocr_panes_move(const struct ocr_panes *panes, int pane, const struct ocr_box *box)
+void ocr_places_note(struct ocr_places *places, int pane, bool moves)
 {
-    return holds(ocr_panes_get(panes, pane), box);
+    int at = 0;
+
+    while (at < places->count && places->notes[at].pane != pane) {
+        at++;
+    }
+    if (at == OCR_PLACES_MAX) {
+        memmove(&places->notes[0], &places->notes[1],
+                (OCR_PLACES_MAX - 1) * sizeof(places->notes[0]));
+        at--;
+    }
+    places->notes[at].pane = pane;
+    places->notes[at].moves = moves;
+    places->count = ocr_max(places->count, at + 1);
+}
+
+bool ocr_panes_move(const struct ocr_panes *panes, int pane, const struct ocr_places *places,
+                    const struct ocr_box *box)
+{
+    for (int i = 0; i < places->count; i++) {
+        if (places->notes[i].pane == pane) {
+            return places->notes[i].moves;
+        }
+    }
+    return pane >= 0 && holds(ocr_panes_get(panes, pane), box);
 }

@@ -11,6 +11,16 @@ enum {
     OCR_COVERS_MAX = 64,   /* rectangles of what lies over a pane; a round button has a dozen */
     OCR_NO_PANE = -1,      /* of a step: nothing moved */
     OCR_SCENE_BEGINS = -2, /* of a step: nothing is known of the frame before */
+    OCR_PLACES_MAX = 4,    /* panes that one line was seen in; the oldest makes room */
+};
+
+/* What was seen of a line while panes moved: did it move along with each, or stay? */
+struct ocr_places {
+    struct {
+        int pane;
+        bool moves;
+    } notes[OCR_PLACES_MAX];
+    int count;
 };
 
 /* Coordinates of the frame; bottom and right exclusive. Edges that content was not seen to pass may
@@ -82,8 +92,13 @@ static inline bool ocr_pane_known(const struct ocr_pane *pane)
 /* Whether something that stands still over the pane hides a part of the box. */
 bool ocr_pane_covers(const struct ocr_pane *pane, const struct ocr_box *box);
 
-/* Whether a line that is at `box` moves when that pane does. */
-bool ocr_panes_move(const struct ocr_panes *panes, int pane, const struct ocr_box *box);
+/* Notes that a line moved with the pane, or stayed while the pane moved. */
+void ocr_places_note(struct ocr_places *places, int pane, bool moves);
+
+/* Whether a line at `box` moves when that pane does: as the line was seen to do before, else by where it lies. `pane` is
+ * negative where no pane moves. */
+bool ocr_panes_move(const struct ocr_panes *panes, int pane, const struct ocr_places *places,
+                    const struct ocr_box *box);
 
 /* An edge is only sure when it was seen to cut lines: the last line of a chat moves, too, and ends
  * where no edge is. */

@@ -52,6 +52,7 @@ int ocr_close(struct ocr_session *session, struct ocr_track *track, struct cv_er
         return 0;
     }
     track->open = false;
+    track->stretch.places = track->places;
     if (!track->is_read) {
         struct ocr_box frame_edge = track->box;
         if (ocr_touches_edge(NULL, &frame_edge, session->screen.width, session->screen.height)) {
@@ -79,7 +80,7 @@ static struct bounded bounds_of(const struct ocr_session *session, const struct 
     struct bounded bounded = {box_at(row, sighting), NULL};
     int pane = ocr_panes_near(&session->panes, (size_t)sighting->frame);
 
-    if (ocr_panes_move(&session->panes, pane, &bounded.box)) {
+    if (ocr_panes_move(&session->panes, pane, &row->stretch.places, &bounded.box)) {
         bounded.pane = ocr_panes_get(&session->panes, pane);
     }
     return bounded;

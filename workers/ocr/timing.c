@@ -22,7 +22,9 @@ static const struct ocr_pane *moving(const struct way *way, int pane, int x, int
 {
     struct ocr_box box = box_at(way, x, y);
 
-    return ocr_panes_move(way->panes, pane, &box) ? ocr_panes_get(way->panes, pane) : NULL;
+    return ocr_panes_move(way->panes, pane, &way->stretch->places, &box)
+               ? ocr_panes_get(way->panes, pane)
+               : NULL;
 }
 
 /* The pane that moves the line in the step to `frame`, before which it was at x, y; NULL: none. */

@@ -31,6 +31,7 @@ struct ocr_sighting {
 struct ocr_stretch {
     struct ocr_sighting first, last;
     int width, height; /* of the ink */
+    struct ocr_places places;
     bool
         pieced; /* what was seen at first may have been a part of it: something lay over the rest */
 };

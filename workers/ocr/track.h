@@ -37,6 +37,7 @@ struct ocr_track {
     struct ocr_box seen; /* the part of it that was visible */
     bool open;           /* a stretch of whole sightings runs */
     struct ocr_stretch stretch;
+    struct ocr_places places;
     int64_t last_frame; /* for eviction */
 };
 

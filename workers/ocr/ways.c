@@ -20,7 +20,8 @@ static bool moves(const struct walk *walk, size_t frame, int x, int y)
     struct ocr_box box = {x, y, walk->stretch->width, walk->stretch->height};
 
     return frame < walk->count && walk->timings[frame].shift_known &&
-           ocr_panes_move(walk->panes, ocr_panes_at(walk->panes, frame), &box);
+           ocr_panes_move(walk->panes, ocr_panes_at(walk->panes, frame), &walk->stretch->places,
+                          &box);
 }
 
 /* The shortest time between two source frames that moved. */
