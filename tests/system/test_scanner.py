@@ -65,7 +65,7 @@ def test_logs_and_files_have_their_time(scanning, folder, setting, what):
         os.utime(path, (time.time() - 31 * 86400,) * 2)
     scanning.run(**{setting: 0})
     assert old.exists()
-    assert f"1 {what}" in scanning.run(**{setting: 30})
+    assert f"1 expired {what}" in scanning.run(**{setting: 30})
     assert not old.exists() and new.exists() and other.exists()
 
 

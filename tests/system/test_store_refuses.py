@@ -247,7 +247,7 @@ def remount(path, how):
     subprocess.run(["mount", "-o", f"remount,bind,{how}", path], check=True)
 
 
-def test_what_a_killed_worker_left_of_a_probe_is_removed(workers):
+def test_what_a_killed_worker_left_of_a_probe_is_removed(jobs, workers):
     probes = workers.store / "probes"
     probes.mkdir(parents=True)
     for name in ("1", "2", "3"):
