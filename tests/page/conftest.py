@@ -26,6 +26,18 @@ def place(shared_cluster, program, tmp_path_factory):
     made.end()
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item):
+    """Shows beside a failure what the gateway logged and what the database was doing."""
+    report = (yield).get_result()
+    place = getattr(item, "funcargs", {}).get("place")
+    if report.failed and place:
+        report.sections.append(("the gateway's log", place.gateway.process.log_path.read_text()[-4000:]))
+        report.sections.append(("the database's connections", "\n".join(str(row) for row in place.queue.run(
+            "SELECT application_name, state, now() - state_change AS since, backend_xid, wait_event, left(query, 200) AS query"
+            " FROM pg_stat_activity WHERE datname = current_database()"))))
+
+
 @pytest.fixture(scope="session")
 def driver():
     with browser() as started:
