@@ -3,7 +3,6 @@
 #include "common/worker/child.h"
 #include "common/worker/sanitizer.h"
 #include "common/worker/spawn.h"
-#include "common/worker/variables.h"
 
 #include <signal.h>
 #include <sys/socket.h>

@@ -4,7 +4,6 @@
 #include "common/worker/sanitizer.h"
 #include "common/worker/spawn.h"
 #include "common/worker/stage.h"
-#include "common/worker/variables.h"
 
 #include <fcntl.h>
 #include <limits.h>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "common/broker/broker.h"
-#include "common/worker/groups.h"
+#include "common/worker/cgroup.h"
 #include "common/worker/worker.h"
 
 #include <poll.h>

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/base/base.h"
+#include "common/worker/worker.h"
 
 #include <sys/resource.h>
 
@@ -41,3 +42,15 @@ void cv_spawn_limit(struct cv_spawn *spawn, int resource, int64_t soft, int64_t 
 
 /* Starts the process; it is killed when this one dies. */
 CV_MUST_CHECK int cv_spawn(const struct cv_spawn *spawn, pid_t *ret_pid, struct cv_error *error);
+
+/* Decides which environment variables a process that the worker starts may see. */
+
+/* In addition to enum cv_stage_needs: the process accesses the store itself, as a broker does. */
+enum { CV_NEEDS_STORE_ACCESS = 1 << 16 };
+
+/* Whether a process with these needs may see "NAME=value". */
+bool cv_variables_admits(const char *entry, unsigned needs);
+
+/* Removes all other variables from this process' environment and overwrites their values, so that they
+ * are not found in its memory either. */
+void cv_variables_wipe(unsigned needs);

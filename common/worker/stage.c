@@ -5,7 +5,7 @@
 #include "common/worker/companion.h"
 #include "common/worker/context.h"
 #include "common/worker/sandbox.h"
-#include "common/worker/variables.h"
+#include "common/worker/spawn.h"
 
 #include <signal.h>
 #include <string.h>

@@ -2,17 +2,86 @@
  * thread uses it; the loop talks to the keeper only by the functions in keeper.h. */
 #pragma once
 
+#include "common/base/base.h"
 #include "common/probe/probe.h"
+#include "common/queue/queue.h"
+#include "common/store/store.h"
 #include "common/worker/brokers.h"
 #include "common/worker/child.h"
-#include "common/worker/disk.h"
 #include "common/worker/job_logs.h"
 #include "common/worker/keeper.h"
-#include "common/worker/kept.h"
 #include "common/worker/options.h"
-#include "common/worker/scratch_watch.h"
-#include "common/worker/verdict.h"
-#include "common/worker/watch.h"
+#include "common/worker/scratch.h"
+
+/* The outcome of a stage process: a result, or a failure, read from its output and exit status. */
+
+struct cv_verdict_result {
+    json_t *result;    /* an object; NULL for a failure */
+    json_t *artifacts; /* a checked list; NULL for a failure */
+    json_t *program; /* the stage's report about a program that it has run, unchecked; NULL: none */
+    struct cv_error failure;
+};
+
+void cv_verdict_deinit(struct cv_verdict_result *verdict);
+
+/* Reads the output and exit status of a child that is over; `grants` are the grants of its job
+ * (from cv_grants_make). Trusts nothing that cannot be checked: output that breaks the protocol is
+ * CV_ERROR_STAGE_PROTOCOL, and so is an artifact that no grant covers. Never fails itself. */
+void cv_verdict_read(const struct cv_child *child, const json_t *grants,
+                     struct cv_verdict_result *verdict);
+
+/* The supervisor's side of passing a connection from the job of one part of a video to the next: a socket pair, where one
+ * stage puts the connection in and the next stage takes it out (struct cv_meeting). */
+
+struct cv_kept {
+    char video_id[CV_UUID_SIZE]; /* "": no socket pair */
+    int ends[2];
+};
+
+/* Closes the socket pair and the connection in it. */
+void cv_kept_close(struct cv_kept *kept);
+
+/* Tells how full the scratch directory's disk is. */
+
+/* Warning, critical and emergency start at 85, 90 and 95 % full. In an emergency no job is claimed.
+ * report_disk() in SQL has the same limits. */
+enum cv_disk_level { CV_DISK_OK, CV_DISK_WARNING, CV_DISK_CRITICAL, CV_DISK_EMERGENCY };
+
+struct cv_disk {
+    int64_t total_bytes;
+    int64_t free_bytes; /* free for this user */
+    enum cv_disk_level level;
+};
+
+/* Tells whether a worker can work at all. A thread probes its store (cv_store_probe) and its
+ * installation (the stage's check) at the start, after a failed attempt that gives reason to doubt
+ * them, and repeatedly while one refuses. The supervisor's loop asks for probes and reads their
+ * results without waiting. Called by the loop's thread. */
+
+enum { CV_WATCH_TROUBLE_SIZE = 512 };
+
+struct cv_watch;
+
+struct cv_watch_params {
+    struct cv_store *store; /* ownership passes, even on failure; NULL: the stage has no store */
+    enum cv_store_access access;
+    int (*check)(struct cv_error *error); /* struct cv_stage's check; NULL: there is none */
+    int64_t again_ms;                     /* between two probes while one refuses */
+};
+
+struct cv_watch_news {
+    uint64_t answered; /* questions up to this number are answered */
+    int64_t
+        refused_at; /* when the last failed probe ended, monotonic; INT64_MIN: none has failed */
+    bool is_installation;                /* the installation refuses, not the store */
+    char trouble[CV_WATCH_TROUBLE_SIZE]; /* why the worker cannot work; "": it can */
+};
+
+/* Aborts a probe under way, and ends the thread. NULL is allowed. */
+void cv_watch_stop(struct cv_watch *watch);
+
+/* A descriptor, readable when there is news since the last cv_watch_drain. */
+int cv_watch_fd(const struct cv_watch *watch);
 
 enum {
     CV_STOPS_MAX = 3, /* stages in a row that report an unusable installation */

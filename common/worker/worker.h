@@ -29,7 +29,7 @@
  * read there, in /usr, /lib, a few files of /etc, TESSDATA_PREFIX and CORTANA_READ_PATHS; and start
  * threads, but no processes. It may open sockets only if it has a database or needs the network. It
  * reaches the store through a broker (common/broker/broker.h), which allows only its own job's objects,
- * and sees only the variables listed in variables.c. Its standard output is reserved for the result:
+ * and sees only the variables listed in spawn.c. Its standard output is reserved for the result:
  * what libraries print there goes to standard error.
  */
 #pragma once

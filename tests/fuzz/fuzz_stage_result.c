@@ -1,7 +1,7 @@
 /* What a stage process prints, read by its supervisor: any bytes and any exit status (the first byte). Every output
  * is a result with a checked list of artifacts, or a failure with a message. */
 #include "common/broker/broker.h"
-#include "common/worker/verdict.h"
+#include "common/worker/supervisor.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,5 @@
 /* Cgroups of stages, where this process may make some: as root, on a kernel with version 2. */
 #include "common/worker/cgroup.h"
-#include "common/worker/groups.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -3,7 +3,7 @@
 #include "common/worker/cgroup.h"
 #include "common/worker/child.h"
 #include "common/worker/scratch.h"
-#include "common/worker/verdict.h"
+#include "common/worker/supervisor.h"
 
 #include <dirent.h>
 #include <fcntl.h>
