@@ -2,23 +2,10 @@
  * browser send. */
 #pragma once
 
+#include "common/probe/probe.h"
+
 #include "gateway/exchange.h"
 #include "gateway/key_source.h"
-
-/* Fills exchange->principal: anon if there is no credential; only the digest if it is an API key.
- * Or refuses (401, 403, 400) in exchange->answer. Returns why a token was refused, for the metrics;
- * NULL: it was not. */
-const char *caller_identify(struct exchange *exchange, struct key_source *keys,
-                            bool is_plain_cookie_allowed);
-
-/* For an operation that signs in or out: the principal is anon, whatever cookie the browser still
- * has. Refuses (403) requests that come from a page of another site. Returns as caller_identify. */
-const char *caller_identify_newcomer(struct exchange *exchange);
-
-/* Takes the member "token" out of exchange->values, sets the principal from it, and makes the token
- * a cookie of the answer; or refuses (401, 403). Returns as caller_identify. */
-const char *caller_sign_in(struct exchange *exchange, struct key_source *keys,
-                           bool is_plain_cookie_allowed);
 
 /* Answers so that the browser deletes the cookie. */
 void caller_sign_out(struct exchange *exchange, bool is_plain_cookie_allowed);
@@ -27,3 +14,28 @@ void caller_sign_out(struct exchange *exchange, bool is_plain_cookie_allowed);
  * there is none. Adds the number of cookies with this name to *ret_count. */
 const char *caller_find_cookie(const char *cookies, const char *name, size_t *ret_length,
                                int *ret_count);
+
+/* Decides whether a request is admitted: by its address, its credential, the caller's role and the
+ * rate limits. */
+
+struct admission {
+    struct key_source *keys;
+    struct limits *limits;
+    struct cv_http_networks proxies; /* proxies whose headers about addresses are trusted */
+    enum forwarded_header forwarded; /* the header that they write */
+    bool is_plain_cookie_allowed; /* for plain HTTP on loopback: the cookie has no __Host- prefix */
+    struct cv_metrics *metrics;   /* may be NULL */
+};
+
+/* Determines the address, the caller and the state of their rate limit for an exchange whose
+ * operation is known; or refuses it (400, 401, 403, 429) in exchange->answer. An API key is looked
+ * up later, in the database. */
+void admission_check(const struct admission *admission, struct exchange *exchange);
+
+/* Continues after the lookup of the exchange's API key: `claims` as JSON, NULL if there is no such
+ * key. Returns whether the exchange is admitted; if not, it has its answer. */
+CV_MUST_CHECK bool admission_take_key(const struct admission *admission, struct exchange *exchange,
+                                      const char *claims);
+
+/* For the operation that signs in: the principal comes from the token in the body. */
+void admission_sign_in(const struct admission *admission, struct exchange *exchange);

@@ -5,8 +5,49 @@
  * (response.h). */
 #pragma once
 
+#include "common/base/base.h"
+
 #include "gateway/exchange.h"
-#include "gateway/grant.h"
+
+/* Grants let a player read a video's files without a token. A grant is part of the path of a URL,
+ * so that the relative URIs in playlists work unchanged:
+ *
+ * /media/{grant}/{key of the object}
+ *
+ * A grant is base64url of: version, scopes, end (seconds since 1970, five bytes), id, and the first
+ * 16 bytes of an HMAC-SHA256 of all that. It ends at a full hour, so that all requests within an
+ * hour get the same URL, which caches can use. */
+
+enum grant_scope {
+    GRANT_PLAYBACK =
+        1, /* of the video `id`: playlists, segments, poster, pictures of the seek bar */
+    GRANT_ORIGINAL = 2, /* of the video `id`: the original */
+    GRANT_CLIP = 4,     /* the clip `id` */
+};
+
+enum {
+    GRANT_SIZE = 53,           /* size of the text, NUL included */
+    GRANT_SECONDS = 6 * 3600,  /* least time that a grant is valid; at most an hour longer */
+    GRANT_SECRET_MIN = 32,     /* least bytes of a secret */
+    GRANT_BASE_SIZE = 64 + 16, /* "/media/{grant}/" */
+};
+
+struct grant {
+    unsigned scopes; /* enum grant_scope, or-ed */
+    char id[37];     /* UUID in lower case */
+    int64_t until_s; /* seconds since 1970 */
+};
+
+struct grant_keys;
+
+/* Reads `secrets`: one secret per line. The first one signs, all are accepted, so that a secret can
+ * be changed while grants of the old one are in use. NULL: a random secret for the life of the
+ * process. CV_ERROR_CONFIGURATION if there is none, if there are more than two, or if one is too
+ * short. */
+CV_MUST_CHECK int grant_keys_new(const char *secrets, struct grant_keys **ret_keys,
+                                 struct cv_error *error);
+void grant_keys_free(struct grant_keys *keys);
+CV_DEFINE_CLEANUP(struct grant_keys *, grant_keys_free)
 
 struct cv_store;
 

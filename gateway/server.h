@@ -7,11 +7,10 @@
  * KiB of it for the target; 1 MiB of body, at 1 KiB/s or more. */
 #pragma once
 
-#include "gateway/admission.h"
 #include "gateway/audit.h"
+#include "gateway/caller.h"
 #include "gateway/events.h"
 #include "gateway/pool.h"
-#include "gateway/store_pool.h"
 
 struct server;
 

@@ -4,6 +4,7 @@
 #include "common/base/base.h"
 
 #include <libavcodec/avcodec.h>
+#include <libavcodec/packet.h>
 #include <libavfilter/avfilter.h>
 #include <libavformat/avformat.h>
 #include <libavutil/dict.h>
@@ -34,3 +35,23 @@ CV_DEFINE_AV_FREE(AVDictionary, cv_av_dict_free, av_dict_free)
 CV_DEFINE_AV_FREE(AVFilterGraph, cv_av_graph_free, avfilter_graph_free)
 CV_DEFINE_AV_FREE(AVFilterInOut, cv_av_inout_free, avfilter_inout_free)
 CV_DEFINE_CLEANUP(struct SwsContext *, sws_freeContext)
+
+/* A queue of encoded packets. */
+
+struct cv_packet_queue {
+    AVPacket **packets;
+    size_t first, count, capacity;
+};
+
+void cv_packet_queue_deinit(struct cv_packet_queue *queue);
+CV_DEFINE_CLEANUP_ADDRESS(struct cv_packet_queue, cv_packet_queue_deinit)
+
+/* Appends the packet: moves its data and leaves it blank. */
+CV_MUST_CHECK int cv_packet_queue_push(struct cv_packet_queue *queue, AVPacket *packet,
+                                       struct cv_error *error);
+
+/* The first packet, borrowed; NULL if the queue is empty. */
+AVPacket *cv_packet_queue_peek(const struct cv_packet_queue *queue);
+
+/* Removes the first packet and returns it; NULL if the queue is empty. av_packet_free the result. */
+AVPacket *cv_packet_queue_pop(struct cv_packet_queue *queue);

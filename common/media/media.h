@@ -23,7 +23,6 @@
 #include "common/media/jpeg.h"
 #include "common/media/libav.h"
 #include "common/media/output.h"
-#include "common/media/packet_queue.h"
 #include "common/media/picture_ring.h"
 #include "common/media/picture_source.h"
 #include "common/media/scale.h"

@@ -4,7 +4,6 @@
 #include "common/media/file_muxer.h"
 #include "common/media/filters.h"
 #include "common/media/libav.h"
-#include "common/media/packet_queue.h"
 #include "common/media/scale.h"
 #include "common/media/sound_encoder.h"
 #include "common/media/video_encoder.h"

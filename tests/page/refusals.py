@@ -8,7 +8,7 @@ import re
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 API = json.loads((ROOT / "gateway" / "openapi.json").read_text())["components"]["schemas"]
 
-# Conditions whose message the gateway shows (gateway/answer.c), and one whose message the API's functions for triggers hand on.
+# Conditions whose message the gateway shows (gateway/exchange.c), and one whose message the API's functions for triggers hand on.
 SHOWN = {"invalid_parameter_value", "object_not_in_prerequisite_state", "program_limit_exceeded", "configuration_limit_exceeded"}
 HANDED_ON = {"job_triggers_before_write": "foreign_key_violation"}
 # Functions that raise what another has made, and those that make such texts.

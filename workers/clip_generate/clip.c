@@ -2,7 +2,6 @@
 
 #include "workers/clip_generate/cut/cut.h"
 #include "workers/clip_generate/reencode.h"
-#include "workers/clip_generate/still.h"
 
 #include <inttypes.h>
 

@@ -1,6 +1,64 @@
 #include "workers/clip_generate/reencode.h"
 
-#include "workers/clip_generate/picture.h"
+#include <libavutil/mathematics.h>
+
+/* ---- the shown part of a picture ------------------------------------------------------------- */
+
+enum { SIDE_MIN = 2 }; /* of anything that is encoded */
+
+/* The size of the shown part. CV_ERROR_INVALID_PAYLOAD when the box reaches over the picture's
+ * edge. */
+static int picture_size(const struct clip_box *box, const struct cv_media_info *info,
+                        int *ret_width, int *ret_height, struct cv_error *error)
+{
+    bool whole = box->width == 0;
+    if (!whole && (box->x + box->width > info->width || box->y + box->height > info->height)) {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
+                       "payload: \"crop\" reaches over the edge of a picture of %d×%d pixels",
+                       info->width, info->height);
+    }
+    *ret_width = whole ? info->width : box->width;
+    *ret_height = whole ? info->height : box->height;
+    return 0;
+}
+
+/* A reference to that part of a picture, or to all of it. If the picture's size has changed in
+ * mid-stream, the same part in proportion. av_frame_free the result. */
+static int picture_part(const struct clip_box *box, const struct cv_media_info *info,
+                        const AVFrame *picture, AVFrame **ret_part, struct cv_error *error)
+{
+    AVFrame *part = av_frame_clone(picture);
+    CV_TRY_MEMORY(part, error, "a picture");
+    if (box->width > 0) {
+        int right = info->width - box->x - box->width, below = info->height - box->y - box->height;
+        part->crop_left = (size_t)av_rescale(box->x, picture->width, info->width);
+        part->crop_right = (size_t)av_rescale(right, picture->width, info->width);
+        part->crop_top = (size_t)av_rescale(box->y, picture->height, info->height);
+        part->crop_bottom = (size_t)av_rescale(below, picture->height, info->height);
+        if (av_frame_apply_cropping(part, AV_FRAME_CROP_UNALIGNED) < 0) {
+            av_frame_free(&part);
+            return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
+                           "payload: \"crop\" does not fit a picture of %d×%d pixels",
+                           picture->width, picture->height);
+        }
+    }
+    *ret_part = part;
+    return 0;
+}
+
+/* The longest side that keeps a picture within `max_height` (0: no bound), and never above
+ * `max_side`. */
+static int picture_longest_side(int width, int height, int max_height, int max_side)
+{
+    int64_t side = width > height ? width : height;
+    if (max_height > 0 && height > max_height) {
+        side = side * max_height / height;
+    }
+    side = side < max_side ? side : max_side;
+    return side < SIDE_MIN ? SIDE_MIN : (int)side;
+}
+
+/* ---- encoding -------------------------------------------------------------------------------- */
 
 struct cut {
     struct cv_decoder *decoder;
@@ -186,4 +244,66 @@ int cut_by_encoding(struct cv_decoder *decoder, const struct cut_params *params,
     report.last_us = cut.last_us;
     *ret_report = report;
     return CUT_DONE;
+}
+
+/* ---- one moment as a picture ----------------------------------------------------------------- */
+
+enum {
+    QUALITY = 92,         /* text stays readable when it is enlarged */
+    SIDE_MAX_JPEG = 16384 /* pixels; the largest side that is decoded */
+};
+
+static int make_jpeg(const struct cv_decoder *decoder, const struct clip_request *request,
+                     const AVFrame *picture, void **ret_data, size_t *ret_size,
+                     struct cv_error *error)
+{
+    const struct cv_media_info *info = cv_decoder_info(decoder);
+    AVFrame *part = NULL;
+    int result = picture_part(&request->crop, info, picture, &part, error);
+    if (result == 0) {
+        int side =
+            picture_longest_side(part->width, part->height, request->max_height, SIDE_MAX_JPEG);
+        result = cv_picture_jpeg(part, QUALITY, side, ret_data, ret_size, error);
+    }
+    av_frame_free(&part);
+    return result;
+}
+
+int still_take(struct cv_decoder *decoder, int64_t moment_us, const struct clip_request *request,
+               void **ret_data, size_t *ret_size, struct still_report *ret_report,
+               struct cv_error *error)
+{
+    int width, height;
+    int result = picture_size(&request->crop, cv_decoder_info(decoder), &width, &height, error);
+    result = result ? result : cv_decoder_seek(decoder, moment_us, error);
+    if (result != 0) {
+        return result;
+    }
+    AVFrame *standing = NULL;
+    struct still_report report = {.source_end_us = INT64_MAX};
+    for (;;) {
+        struct cv_video_frame frame;
+        result = cv_decoder_next(decoder, &frame, error);
+        if (result != CV_DECODER_FRAME || (standing && frame.pts_us > moment_us)) {
+            break;
+        }
+        av_frame_free(&standing);
+        standing = av_frame_clone(frame.picture);
+        report.time_us = frame.pts_us;
+        report.source_end_us = frame.pts_us + frame.duration_us;
+        CV_TRY_MEMORY(standing, error, "a picture");
+    }
+    if (result == CV_DECODER_FRAME) {
+        report.source_end_us = INT64_MAX;
+    }
+    if (result >= 0 && !standing) {
+        result = cv_fail(error, CV_ERROR_DECODE, "no picture could be decoded");
+    } else if (result >= 0) {
+        result = make_jpeg(decoder, request, standing, ret_data, ret_size, error);
+    }
+    av_frame_free(&standing);
+    if (result == 0) {
+        *ret_report = report;
+    }
+    return result;
 }

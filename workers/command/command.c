@@ -3,7 +3,6 @@
 #include "common/base/base.h"
 #include "common/db/db.h"
 
-#include "workers/command/files.h"
 #include "workers/command/program.h"
 
 #include <jansson.h>
