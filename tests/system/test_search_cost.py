@@ -120,6 +120,22 @@ def test_no_part_of_a_search_runs_twice(large):
     assert calls == {"search_expand": 6, "search_near_words": 12}
 
 
+def test_words_that_few_lines_contain_are_looked_up_once(large):
+    run = large.queue.run
+    expected = [f"n{n}" for n in range(420, LINE_COUNT + 1, 420)]
+    run("SET track_functions = 'all'")
+    for query, calls in (('"tick1 tick7 tick60"', 1), ("tick60 tick7", 1), ("tick1 tick7", 4)):
+        run("SELECT pg_stat_reset()")
+        found = run("SELECT text FROM search_segments(%s, max_results => 20)", query)
+        run("SELECT pg_stat_force_next_flush()")
+        asked = run("SELECT calls FROM pg_stat_user_functions WHERE funcname = 'search_newest'")
+        assert (query, asked) == (query, [{"calls": calls}])
+        assert len(found) == 20
+        if calls == 1:
+            assert {row["text"].split()[-1] for row in found} <= set(expected)
+    run("RESET track_functions")
+
+
 def test_pages_do_not_grow_with_how_common_a_word_is(large):
     pages = {every: pages_read(large, f"tick{every}") for every in EVERY}
     assert max(pages.values()) < 2500, pages

@@ -1,0 +1,189 @@
+-- Searching in large libraries costs less: the index begins to read at the newest lines, and queries of several words
+-- that few lines contain ask it once for all ways of matching words instead of up to four times.
+
+CREATE OR REPLACE FUNCTION cortana.search_newest(p_base search_condition[], p_lookup text, p_filter text, p_limit int,
+                              p_span bigint)
+RETURNS tid[]
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp
+SET enable_seqscan = off
+SET jit = off AS
+$$
+DECLARE
+    newest bigint := (SELECT last_value FROM search_materialized_number_seq);
+    lookup text := (SELECT string_agg(c.lookup, ' AND ')
+                    FROM unnest(p_base || (p_lookup, p_filter)::search_condition) AS c);
+    filter text := coalesce((SELECT string_agg(c.filter, ' AND ')
+                             FROM unnest(p_base || (p_lookup, p_filter)::search_condition) AS c), 'true');
+    -- Lines that the lookup finds and the filter rejects must be read, too. This limit bounds the time. What is left
+    -- of it passes to the next step; if it is used up within a step, the first lines in the table are taken. Lines
+    -- of few videos may be anywhere in the table, so they are looked up in one step.
+    read_left int := p_limit * CASE WHEN p_span IS NULL THEN 50 ELSE 30 END;
+    small_span constant bigint := 1024;
+    span bigint := coalesce(p_span, newest);
+    is_guess boolean := p_span > small_span;
+    upto bigint := newest;      -- newer lines have been read
+    level int;
+    read_here tid[];
+    count_here int;
+    found tid[] := '{}';
+BEGIN
+    LOOP
+        -- If more than half of the remaining lines are needed, all are read; otherwise slices of a size so that at
+        -- most nine make up the span.
+        level := CASE WHEN 2 * span >= upto THEN NULL
+                      ELSE 9 + 3 * least(greatest(ceil(log(8, span / 4096.0)), 0), 5)::int END;
+        -- The slices are the first condition. GIN looks for the next line by the first condition and asks the others only
+        -- from there on. In another order it would read their lists from the oldest line on.
+        EXECUTE concat(
+            'SELECT (array_agg(place ORDER BY number DESC) FILTER (WHERE is_found))[:', p_limit, '], count(*)',
+            ' FROM (SELECT place, number, ', filter, ' AS is_found FROM (SELECT *, ctid AS place',
+            ' FROM search_materialized WHERE ',
+            concat_ws(' AND ', CASE WHEN level IS NOT NULL OR lookup IS NULL THEN
+                format('keys && %L', ARRAY(
+                    SELECT search_slice(n << coalesce(level, 24), coalesce(level, 24))
+                    FROM generate_series(greatest(upto - span, 0) >> coalesce(level, 24),
+                                         upto >> coalesce(level, 24)) AS n)) END,
+                lookup),
+            ' LIMIT ', CASE WHEN is_guess THEN 4 * p_limit ELSE read_left END, ') AS m) AS r')
+        INTO read_here, count_here;
+        IF is_guess AND count_here = 4 * p_limit THEN
+            -- more common than estimated: start again with a small span
+            is_guess := false;
+            span := small_span;
+            CONTINUE;
+        END IF;
+        is_guess := false;
+        found := ARRAY(SELECT unnest(found) UNION SELECT unnest(read_here));
+        read_left := read_left - count_here;
+        EXIT WHEN level IS NULL OR cardinality(found) >= p_limit OR read_left <= 0;
+        upto := (((upto - span) >> level) << level) - 1;
+        -- Widen the span in proportion to what is missing, plus a third; at most 64 times, because few lines say
+        -- little about all.
+        span := (newest - upto) * least(
+            1.33 * (p_limit - cardinality(found)) / greatest(cardinality(found), 0.25) + 0.1, 64);
+    END LOOP;
+    RETURN found;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION cortana.search_candidates(p_query text, p_video uuid, p_limit int, p_fuzzy boolean)
+RETURNS SETOF tid
+LANGUAGE plpgsql STABLE
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp
+SET jit = off AS
+$$
+DECLARE
+    terms search_terms := search_parse(p_query);
+    sees_all boolean := search_sees_all();
+    teams uuid[] := current_team_ids();
+    -- many enough to find the best lines of a common word, few enough to be ranked in milliseconds
+    enough int := greatest(200, p_limit);
+    owner_rule text := CASE WHEN sees_all THEN 'true' ELSE
+        format('(owner_id = %L OR team_id = ANY (%L))', auth.uid(), coalesce(teams, '{}')) END;
+    base search_condition[] := ARRAY(SELECT c FROM search_field_filters(terms) AS c);
+    -- Null for lines of few videos, which may be anywhere. Otherwise the newest lines are read first: a span in
+    -- which a common word occurs a few times, which shows how common it is; and a wider span for rarer matches, so
+    -- that fewer steps are needed.
+    span bigint := CASE WHEN p_video IS NULL THEN 1024 END;
+    wide_span bigint := CASE WHEN p_video IS NULL THEN 8192 END;
+    -- If the index cannot exclude words, a common word could make the search read all lines that are filtered.
+    guesses int := CASE WHEN terms.excluded IS NULL THEN enough ELSE p_limit END;
+    words text[] := search_word_list(terms.literal);
+    word_keys int[] := ARRAY(SELECT search_key('w' || w) FROM unnest(words) AS w);
+    has_every_word text := format('keys @> %L', coalesce(terms.pairs, word_keys));
+    is_complete boolean := false;
+    parts text[] := search_word_list(regexp_replace(terms.literal, '[^[:alnum:]]+', ' ', 'g'));
+    found tid[] := '{}';
+    alternative int[];
+    source record;
+BEGIN
+    IF NOT sees_all THEN
+        base := base || (format('keys && %L', ARRAY(
+                             SELECT search_key('o' || auth.uid()) WHERE auth.uid() IS NOT NULL
+                             UNION ALL SELECT search_key('t' || t) FROM unnest(teams) AS t)),
+                         owner_rule)::search_condition;
+    END IF;
+    IF p_video IS NOT NULL THEN
+        base := base || (format('keys @> %L', ARRAY[search_key('v' || p_video)]),
+                         format('video_id = %L', p_video))::search_condition;
+    END IF;
+    IF terms.sources IS NOT NULL THEN
+        source := search_source_condition(terms.sources, owner_rule);
+        base := base || (source.lookup, NULL)::search_condition;
+        IF source.is_narrow THEN
+            span := NULL;
+            wide_span := NULL;
+        END IF;
+    END IF;
+    IF p_fuzzy THEN
+        FOR alternative IN SELECT search_joined_keys(parts)
+        LOOP
+            found := found || search_newest(base, format('keys @> %L', alternative), NULL, guesses, wide_span);
+        END LOOP;
+        IF cardinality(found) < p_limit THEN
+            found := found || search_newest(
+                base, search_document_condition(search_expand(terms.folded), terms.excluded), NULL,
+                enough, wide_span);
+        END IF;
+        RETURN QUERY SELECT unnest(found);
+        RETURN;
+    END IF;
+    IF terms.words IS NULL AND terms.folded IS NULL THEN
+        -- The query has no word, but a tag or a video: take its lines.
+        found := search_newest(base, NULL, NULL, enough, span);
+        RETURN QUERY SELECT unnest(found);
+        RETURN;
+    END IF;
+    -- Every line that matches the words has the keys of all of them. If few lines have these keys, the lookups in the
+    -- next block would only find the same lines again. This is not so if the words of the document differ from those
+    -- of the keys, or if a filter without a key rejects lines, because then not all lines may have been read.
+    IF cardinality(words) > 1 AND numnode(terms.lookup) = 2 * cardinality(words) - 1
+        AND NOT EXISTS (SELECT FROM unnest(base) AS c WHERE c.lookup IS NULL) THEN
+        found := search_newest(base, has_every_word, NULL, enough, wide_span);
+        is_complete := cardinality(found) < enough;
+    END IF;
+    IF NOT is_complete THEN
+        found := '{}';
+        -- Lines that consist only of the query come first.
+        IF words IS NOT NULL THEN
+            found := search_newest(
+                base, format('keys @> %L', ARRAY[search_key('=' || array_to_string(words, ''))]), NULL,
+                64, wide_span);
+        END IF;
+        IF cardinality(words) > 1 AND phraseto_tsquery('simple', terms.literal)::text <> terms.words::text
+        THEN
+            found := found || search_newest(
+                base, format('keys @> %L AND ', search_pair_keys(words))
+                      || search_document_condition(terms.words, terms.excluded),
+                format('document @@ %L::tsquery', phraseto_tsquery('simple', terms.literal)),
+                enough, span);
+        END IF;
+        IF terms.words IS NOT NULL THEN
+            found := found || search_newest(
+                base, search_word_lookup(terms),
+                CASE WHEN terms.beginnings IS NOT NULL
+                     THEN format('document @@ %L::tsquery', terms.words) END,
+                enough, span);
+        END IF;
+    END IF;
+    IF terms.grams IS NOT NULL THEN
+        found := found || search_newest(
+            base, format('keys @> %L', ARRAY(SELECT search_key('g' || g) FROM unnest(terms.grams) AS g)),
+            format('folded LIKE ALL (%L)', ARRAY(
+                SELECT search_pattern(w) FROM string_to_table(terms.folded, ' ') AS w)),
+            enough, span);
+    END IF;
+    -- The rest (misread words and parts of words) ranks below what has been found.
+    IF cardinality(found) < p_limit AND words IS NOT NULL AND NOT is_complete THEN
+        found := found || search_newest(base, has_every_word, NULL, guesses, wide_span);
+    END IF;
+    IF cardinality(found) < (CASE WHEN terms.folded LIKE '% % %' THEN 1 ELSE p_limit END)
+        AND terms.grams IS NULL AND left(terms.folded, 24) ~ '[[:alnum:]]{3}' THEN
+        found := found || search_newest(
+            base, search_part_lookup(terms.folded), format('position(%L IN folded) > 0', terms.folded),
+            guesses, wide_span);
+    END IF;
+    RETURN QUERY SELECT unnest(found);
+END
+$$;
