@@ -182,8 +182,9 @@ const char *cli_unread_text(const struct cv_db_result *rows, int row,
     char model[CLI_LANGUAGE_NAME_MAX + 16], package[96], install[128] = "", videos[64] = "";
     const char *script = cv_db_text(rows, row, "script"), *video = cv_db_text(rows, row, "video");
     long long lines = cv_db_int(rows, row, "lines", 0);
+    bool is_language = script[0] >= 'a'; /* models of scripts have names with a capital */
 
-    (void)snprintf(model, sizeof(model), "script/%s", script);
+    (void)snprintf(model, sizeof(model), "%s%s", is_language ? "" : SCRIPT, script);
     if (!cli_model_is_installed(model)) {
         (void)snprintf(install, sizeof(install), "apt-get install %s, then ",
                        cli_model_package(model, package));
@@ -192,9 +193,10 @@ const char *cli_unread_text(const struct cv_db_result *rows, int row,
         (void)snprintf(videos, sizeof(videos), " of %s videos", cv_db_text(rows, row, "videos"));
     }
     (void)snprintf(text, CLI_UNREAD_TEXT_SIZE,
-                   "%lld line%s%s %s in %s, which no model has read: %scortana reindex "
+                   "%lld line%s%s %s in %s%s%s, which no model has read: %scortana reindex "
                    "--languages eng+%s %s",
-                   lines, lines == 1 ? "" : "s", videos, lines == 1 ? "is" : "are", script, install,
+                   lines, lines == 1 ? "" : "s", videos, lines == 1 ? "is" : "are",
+                   is_language ? "the language '" : "", script, is_language ? "'" : "", install,
                    model, video ? video : "VIDEO");
     return text;
 }

@@ -257,7 +257,7 @@ def test_nothing_found_says_which_scripts_no_model_has_read(screen, place):
     place.queue.run("INSERT INTO unread_lines (video_id, read_by, script, lines) VALUES (%s, 'ocr/0', 'Cyrillic', 8)", place.videos[3])
     try:
         screen.open("/?q=nowhereeither")
-        assert "lines in Cyrillic, which no model has read" in screen.see(".unread").text
+        assert "Lines in Cyrillic may be missing here, because no model has read them" in screen.see(".unread").text
     finally:
         place.queue.run("DELETE FROM unread_lines")
 

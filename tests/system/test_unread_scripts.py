@@ -23,6 +23,8 @@ RUSSIAN = ["Жители города вышли на площадь", "Ещё �
            "Южный ветер усилится к ночи", "Школьники пишут изложение", "Цены на жильё снова выросли",
            "Почему журналисты ждут ответа", "Объявлен конкурс чтецов", "Футбол: ничья в Нижнем",
            "Для жителей открыли музей", "Дождь пройдёт в понедельник", "Выставка цветов в июле"]
+SPANISH = ["El próximo sábado habrá un concierto", "Mañana no abre la panadería", "Después cenamos todos en la montaña",
+           "¿Cuándo llega el tren de Sevilla?", "La reunión será en el salón grande", "Nadie sabía dónde estaba el niño"]
 GREEK = ["Ψηφίστηκε ο νέος νόμος", "Καλημέρα σε όλους σας", "Ξεκινά η έκθεση βιβλίου", "Θάλασσα και ήλιος φέτος",
          "Δύο φίλοι στο λιμάνι", "Λύση για τη γέφυρα", "Πλήθος κόσμου στην πλατεία", "Φωτιά σε δάσος της Εύβοιας"]
 
@@ -82,6 +84,24 @@ def test_without_osd_nothing_is_named(ocr, tmp_path, monkeypatch):
     assert ocr.read([draw(ocr, RUSSIAN)], languages=["eng"])["unread"] == []
 
 
+def test_a_language_without_its_model_is_named(ocr, tmp_path, monkeypatch):
+    """Above English lines; the model's name alone says what it reads."""
+    key = draw(ocr, SPANISH + ENGLISH)
+    (unread,) = ocr.read([key], languages=["eng"])["unread"]
+    assert unread["script"] == "spa" and 4 <= unread["lines"] <= len(SPANISH), unread
+    folder = tmp_path / "tessdata"
+    (folder / "script").mkdir(parents=True)
+    for name in ("eng", "spa", "script/Latin"):
+        shutil.copy(MODELS / "eng.traineddata", folder / f"{name}.traineddata")
+    monkeypatch.setenv("TESSDATA_PREFIX", str(folder))
+    for model in ("spa", "script/Latin"):
+        assert ocr.read([key], languages=["eng", model])["unread"] == [], model
+
+
+def test_a_few_foreign_words_name_no_language(ocr):
+    assert ocr.read([draw(ocr, ENGLISH + SPANISH[:1])], languages=["eng"])["unread"] == []
+
+
 # ---- parts, and other models -----------------------------------------------------------------------
 
 
@@ -133,7 +153,7 @@ def test_parts_add_up_and_another_run_takes_their_place(pipeline, tmp_path):
 
 def film(folder, lines):
     picture_of(lines).save(folder / "page.png")
-    subprocess.run(["ffmpeg", "-nostdin", "-v", "error", "-loop", "1", "-i", folder / "page.png", "-t", "2", "-r", "10", "-vf",
+    subprocess.run(["ffmpeg", "-nostdin", "-y", "-v", "error", "-loop", "1", "-i", folder / "page.png", "-t", "2", "-r", "10", "-vf",
                     "pad=ceil(iw/2)*2:ceil(ih/2)*2", "-pix_fmt", "yuv420p", folder / "film.mp4"], check=True)
     return folder / "film.mp4"
 
@@ -160,6 +180,12 @@ def test_everybody_is_told_which_package_reads_it(program, data, tmp_path):  # n
     finally:
         running.terminate()
         finish(running)
+    path = film(tmp_path, SPANISH)
+    code, output, errors = finish(start(program, data, "run", path, "--languages", "eng", "--text-only", "--no-page"))
+    told = "in the language 'spa', which no model has read: apt-get install tesseract-ocr-spa, then cortana reindex --languages eng+spa "
+    assert code == 0 and told in output, output + errors
+    code, output, errors = finish(start(program, data, "delete", "last"))
+    assert code == 0, output + errors
     # With the video goes what is told of it.
     code, output, errors = finish(start(program, data, "delete", "last"))
     assert code == 0, output + errors

@@ -52,6 +52,17 @@ bool ocr_language_first_tells(const char *const *models, size_t count)
     return count > 1;
 }
 
+/* The model of a language of Latin letters; NULL: there is none. */
+static const char *find_model(const char *code)
+{
+    for (size_t i = 0; i < CV_COUNT(LATIN); i++) {
+        if (strcmp(LATIN[i].code, code) == 0) {
+            return LATIN[i].model;
+        }
+    }
+    return NULL;
+}
+
 /* The letters of a word; 0 of one that is a name, a tag, an address, or has digits in it. */
 static int letters_of(const char *word, size_t length)
 {
@@ -120,4 +131,32 @@ struct ocr_tongue ocr_language_of(const char *text, const char *const *models, s
         }
     }
     return tongue;
+}
+
+int ocr_language_collect(const char *text, struct cv_buffer *words)
+{
+    char taken[OCR_LINE_BYTES_MAX + 2];
+    int letters = strlen(text) < OCR_LINE_BYTES_MAX ? take_words(text, taken) : 0;
+
+    if (letters > 0) {
+        cv_buffer_text(words, taken);
+    }
+    return letters;
+}
+
+void ocr_languages_of(const struct cv_buffer *words, const char *ret_models[OCR_GUESSES])
+{
+    char parts[OCR_GUESSES][OCR_GUESS_SIZE] = {""};
+    size_t count = 0;
+
+    memset(ret_models, 0, OCR_GUESSES * sizeof(*ret_models));
+    if (words->length > 0) {
+        ocr_language_parts(words->data, words->length, parts);
+    }
+    for (size_t i = 0; i < OCR_GUESSES; i++) {
+        const char *model = find_model(parts[i]);
+        if (model) {
+            ret_models[count++] = model;
+        }
+    }
 }

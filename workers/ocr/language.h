@@ -4,6 +4,8 @@
 
 #include "common/base/base.h"
 
+#include "workers/ocr/language_detect.h"
+
 enum {
     OCR_TONGUE_LETTERS_MIN = 3,   /* fewer are of no language: "PM", "OK" */
     OCR_TONGUE_LETTERS_SURE = 12, /* two words or three: so much of one language is no accident */
@@ -22,3 +24,9 @@ struct ocr_tongue ocr_language_of(const char *text, const char *const *models, s
 /* Whether what the first of several models makes of a line is like enough to the line to tell its
  * language: all are known to be of Latin letters. */
 bool ocr_language_first_tells(const char *const *models, size_t count);
+
+/* Appends the words of a line that are of a language, each with a space behind it; returns their letters. */
+int ocr_language_collect(const char *text, struct cv_buffer *words);
+
+/* The models of the languages of Latin letters that the words of many lines are in; NULL where there are fewer. */
+void ocr_languages_of(const struct cv_buffer *words, const char *ret_models[OCR_GUESSES]);

@@ -134,10 +134,22 @@ static int new_engine(const struct ocr_payload *payload, struct ocr_engine **ret
     return ocr_engine_new(defaults.names, defaults.count, ret_engine, error);
 }
 
+/* Adds what no model read, and the models that read. */
+static int complete(const struct ocr_engine *engine, json_t *result, struct cv_error *error)
+{
+    const char *languages = ocr_engine_languages(engine);
+
+    CV_TRY(ocr_unread_languages(languages, json_object_get(result, "detections"),
+                                json_object_get(result, "unread"), error));
+    CV_TRY_MEMORY(json_object_set_new(result, "languages", json_string(languages)) == 0, error,
+                  "a result");
+    return 0;
+}
+
 int ocr_run(struct cv_stage_context *context, const json_t *given, json_t **ret_result,
             struct cv_error *error)
 {
-    cv_auto(json_decref) json_t *json = NULL;
+    cv_auto(json_decref) json_t *json = NULL, *found = NULL;
     cv_auto(ocr_payload_deinit) struct ocr_payload payload = {0};
     cv_auto(ocr_memory_free) struct ocr_memory *memory = NULL;
     cv_auto(ocr_engine_free) struct ocr_engine *engine = NULL;
@@ -153,13 +165,11 @@ int ocr_run(struct cv_stage_context *context, const json_t *given, json_t **ret_
     CV_TRY(open_memory(context, json, payload.video_id, &memory, error));
     ocr_engine_remember(engine, memory);
     int result = payload.line_keys
-                     ? ocr_read_again(context, &payload, engine, &banks, ret_result, error)
-                     : read_new(context, &payload, engine, &banks, ret_result, error);
+                     ? ocr_read_again(context, &payload, engine, &banks, &found, error)
+                     : read_new(context, &payload, engine, &banks, &found, error);
     end_memory(context, memory, result == 0);
-    if (result == 0 &&
-        json_object_set_new(*ret_result, "languages", json_string(ocr_engine_languages(engine)))) {
-        json_decref(cv_take(*ret_result));
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a result");
-    }
-    return result;
+    CV_TRY(result);
+    CV_TRY(complete(engine, found, error));
+    *ret_result = cv_take(found);
+    return 0;
 }

@@ -1,5 +1,6 @@
 #include "workers/ocr/unread.h"
 
+#include "workers/ocr/language.h"
 #include "workers/ocr/models.h"
 
 #include <string.h>
@@ -293,4 +294,52 @@ int ocr_unread_name_file(const char *languages, const char *path, json_t *unread
         }
     }
     return name_scripts(languages, unpacking, is_text, unread, error);
+}
+
+/* ---- languages of Latin letters -------------------------------------------------------------- */
+
+static bool reads_latin(const char *languages, const char *model)
+{
+    const struct script latin = {"Latin", model};
+
+    return is_read(&latin, languages);
+}
+
+/* The lines of text that are surely in the language of `model`. */
+static int count_lines(const json_t *detections, const char *model)
+{
+    int lines = 0;
+    size_t i;
+    const json_t *row;
+
+    json_array_foreach(detections, i, row)
+    {
+        struct ocr_tongue tongue =
+            ocr_language_of(json_string_value(json_object_get(row, "text")), &model, 1);
+        lines += tongue.model == 0 && tongue.letters >= OCR_TONGUE_LETTERS_SURE;
+    }
+    return lines;
+}
+
+int ocr_unread_languages(const char *languages, const json_t *detections, json_t *unread,
+                         struct cv_error *error)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer words = CV_BUFFER_INIT;
+    const char *models[OCR_GUESSES];
+    size_t i;
+    const json_t *row;
+
+    json_array_foreach(detections, i, row)
+    {
+        (void)ocr_language_collect(json_string_value(json_object_get(row, "text")), &words);
+    }
+    CV_TRY_MEMORY(!words.failed, error, "the words of a video");
+    ocr_languages_of(&words, models);
+    for (i = 0; i < OCR_GUESSES && models[i]; i++) {
+        int lines = reads_latin(languages, models[i]) ? 0 : count_lines(detections, models[i]);
+        if (lines >= LINES_LEAST) {
+            CV_TRY(add(unread, models[i], lines, error));
+        }
+    }
+    return 0;
 }

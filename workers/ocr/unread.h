@@ -22,3 +22,10 @@ CV_MUST_CHECK int ocr_unread_name(const char *languages, const struct cv_byte_so
 /* The same of the pack that ocr_pack_write has written to the file `path`; its rows say what is text. */
 CV_MUST_CHECK int ocr_unread_name_file(const char *languages, const char *path, json_t *unread,
                                        struct cv_error *error);
+
+/* Adds to `unread` the languages of Latin letters that no model has read, as {"script": "spa", "lines"} with the name of
+ * Tesseract's model: their lines are read, but with the letters of other languages (ë for é). A language is named
+ * where at least a fifth of the words of all lines is in it, and four lines of three words or so are. `detections` is
+ * the list of a result. */
+CV_MUST_CHECK int ocr_unread_languages(const char *languages, const json_t *detections,
+                                       json_t *unread, struct cv_error *error);
