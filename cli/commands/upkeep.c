@@ -5,6 +5,7 @@
 #include "cli/commands/gc.h"
 #include "cli/commands/verbs.h"
 
+#include <limits.h>
 #include <string.h>
 
 #define MIN_AGE_HOURS 24.0
@@ -268,4 +269,139 @@ int cli_embeddings_prune(struct cli_call *call, struct cv_error *error)
     long long removed = (long long)cv_db_int(rows, 0, "n", 0);
     return cli_tell(call, json_pack("{s:I}", "vectors_removed", (json_int_t)removed), error,
                     "%lld vectors removed", removed);
+}
+
+/* ---- config ---------------------------------------------------------------------------------- */
+
+/* cortana config: shows the settings in force, and their sources. */
+
+enum { NAME_COLUMN = 28 };
+
+int cli_load_settings(const struct cli_call *call, struct cv_error *error)
+{
+    return call->verb->local || cli_given(call, "data") ? 0 : cv_settings_load(error);
+}
+
+struct listing {
+    const struct cli_call *call;
+    bool all;
+    int found;
+};
+
+/* The visible part of a value: a database's address without its password; nothing of other secrets.
+ * free() it. */
+static char *show_value(const char *name, const char *value)
+{
+    bool is_url = strcmp(name, "DATABASE_URL") == 0;
+    char *shown = strdup(cv_setting_is_secret(name) && !is_url ? "(hidden)" : value);
+    if (shown) {
+        cv_redact(shown);
+    }
+    return shown;
+}
+
+static void tell_setting(void *opaque, const char *name)
+{
+    struct listing *listing = opaque;
+    const char *value = cv_env(name, NULL);
+    const char *source = value ? cv_setting_source(name) : "default";
+    if (!value && !listing->all) {
+        return;
+    }
+    cv_auto_free char *shown = value ? show_value(name, value) : NULL;
+    listing->found++;
+    if (listing->call->json) {
+        json_t *row = json_pack("{s:s, s:s?, s:s}", "name", name, "value", shown, "source", source);
+        cv_auto_free char *line = row ? json_dumps(row, JSON_COMPACT) : NULL;
+        json_decref(row);
+        (void)puts(line ? line : "{}");
+        return;
+    }
+    cli_put_column(stdout, name, NAME_COLUMN);
+    (void)putchar(' ');
+    cli_put(stdout, shown ? shown : "");
+    (void)fputs(shown ? "  (" : "(", stdout);
+    cli_put(stdout, source);
+    (void)puts(")");
+}
+
+int cli_config(struct cli_call *call, struct cv_error *error)
+{
+    struct listing listing = {.call = call, .all = cli_given(call, "all")};
+    CV_TRY(cli_load_settings(call, error));
+    cv_settings_each(tell_setting, &listing);
+    if (listing.found == 0) {
+        cli_note(call, "nothing is set: everything has its default");
+    }
+    return CLI_EXIT_OK;
+}
+
+/* ---- token ----------------------------------------------------------------------------------- */
+
+/* cortana token: a token for the HTTP API, signed with the secret that the gateway checks it with. */
+
+enum { TEAMS_MAX = 32, HOURS = 1 };
+
+int cli_token(struct cli_call *call, struct cv_error *error)
+{
+    const char *teams[TEAMS_MAX + 1] = {0};
+    const char *role = cli_value(call, "role") ? cli_value(call, "role") : "editor";
+    const char *data = cli_value(call, "data");
+    struct cli_token token = {.user = cli_value(call, "user"), .teams = teams, .role = role};
+    CV_TRY(cli_load_settings(call, error));
+    CV_TRY(cli_number(call, "hours", 1, CLI_HOURS_MAX, HOURS, &token.hours));
+    if (!token.user && strcmp(role, "service") != 0) {
+        return cli_usage(call, "--user says whose token it is; only --role service needs none");
+    }
+    if (token.user && !cv_is_uuid(token.user)) {
+        return cli_usage(call, "--user takes a UUID, not '%s'", token.user);
+    }
+    for (size_t i = 0; i < TEAMS_MAX && (teams[i] = cli_value_at(call, "team", i)); i++) {
+        if (!cv_is_uuid(teams[i])) {
+            return cli_usage(call, "--team takes a UUID, not '%s'", teams[i]);
+        }
+    }
+    bool is_local =
+        data || (!cv_env("CORTANA_JWT_SECRET", NULL) && !cv_env("CORTANA_JWT_SECRET_FILE", NULL));
+    if (!is_local) {
+        token.audience = cv_env("CORTANA_JWT_AUDIENCE", NULL);
+        token.issuer = cv_env("CORTANA_JWT_ISSUER", NULL);
+    }
+    cv_auto_free char *secret = NULL;
+    cv_auto_free char *text = NULL;
+    CV_TRY(cli_tokens_secret(data ? data : CLI_DEFAULT_DATA, is_local, &secret, error));
+    CV_TRY(cli_tokens_make(&token, secret, &text, error));
+    return cli_tell(call, json_pack("{s:s}", "token", text), error, "%s", text);
+}
+
+/* ---- programs of the services ---------------------------------------------------------------- */
+
+/* cortana setup and upgrade: run shell programs of the installation that do what an administrator
+ * would do by hand. They get the options unchanged, and the path of cortana. */
+
+int cli_service(struct cli_call *call, struct cv_error *error)
+{
+    char name[64];
+    char program[PATH_MAX];
+    char self[PATH_MAX];
+    char *argv[2 * CLI_GIVEN_MAX + 2] = {program};
+    size_t used = 1;
+    (void)snprintf(name, sizeof(name), "cortana-%s", call->verb->name);
+    int result = cv_find_program(name, program, sizeof(program), error);
+    result = result ? result : cv_find_program("cortana", self, sizeof(self), error);
+    for (size_t i = 0; result == 0 && i < call->given_count; i++) {
+        result = cv_format(&argv[used++], error, "--%s", call->given[i].name);
+        if (result == 0 && call->given[i].value[0]) {
+            result = cv_format(&argv[used++], error, "%s", call->given[i].value);
+        }
+    }
+    if (result == 0 && setenv("CORTANA", self, 1) == 0) {
+        (void)fflush(stdout);
+        (void)execv(program, argv);
+        result = cv_fail_errno(error, errno, "run %s", program);
+    }
+    for (size_t i = 1; i < used; i++) {
+        free(argv[i]);
+    }
+    return result;
 }

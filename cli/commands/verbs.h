@@ -6,8 +6,8 @@
 
 typedef int cli_action(struct cli_call *call, struct cv_error *error);
 
-/* run.c, clip.c, search.c, export.c, token.c, doctor.c, manual.c */
-cli_action cli_run, cli_clip, cli_search, cli_export, cli_token, cli_doctor, cli_completion;
+/* run.c, clip.c, search.c, export.c, doctor.c, manual.c */
+cli_action cli_run, cli_clip, cli_search, cli_export, cli_doctor, cli_completion;
 cli_action cli_manual;
 
 /* videos.c */
@@ -29,8 +29,6 @@ cli_action cli_schedules_list, cli_schedules_next, cli_schedules_fire, cli_sched
 cli_action cli_schedules_upkeep;
 cli_action cli_triggers_list, cli_triggers_show, cli_triggers_add, cli_triggers_pause;
 cli_action cli_triggers_resume, cli_triggers_remove, cli_triggers_emit;
-
-/* webhooks.c */
 cli_action cli_webhooks_list, cli_webhooks_add, cli_webhooks_test, cli_webhooks_rotate;
 cli_action cli_webhooks_disable, cli_webhooks_enable, cli_webhooks_remove;
 
@@ -41,13 +39,10 @@ cli_action cli_nodes_list, cli_nodes_add, cli_nodes_set, cli_nodes_remove, cli_n
 cli_action cli_nodes_watch;
 cli_action cli_rules_list, cli_rules_set;
 
-/* backup.c, service.c */
-cli_action cli_backup, cli_restore, cli_service;
-
-/* config.c */
-cli_action cli_config;
+/* backup.c */
+cli_action cli_backup, cli_restore;
 
 /* upkeep.c */
-cli_action cli_migrate, cli_bucket_init, cli_gc, cli_env;
+cli_action cli_migrate, cli_bucket_init, cli_gc, cli_env, cli_config, cli_token, cli_service;
 cli_action cli_embeddings_list, cli_embeddings_use, cli_embeddings_add;
 cli_action cli_embeddings_prune;

@@ -1,11 +1,14 @@
+#include "common/db/connection.h"
 
+#include "common/db/db.h"
+
+#include <ctype.h>
+#include <poll.h>
+#include <string.h>
 
 /* ---- the meaning of each SQLSTATE ------------------------------------------------------------ */
 
 /* What each SQLSTATE means for a job. */
-#include "common/db/db.h"
-
-#include <string.h>
 
 /* A prefix is a class (2 characters), several codes of a class (3) or one code (5); the longest match
  * decides. Codes: PostgreSQL manual, appendix A. */
@@ -53,11 +56,6 @@ enum cv_error_type cv_db_error_type(const char *sqlstate)
 }
 
 /* Connecting, waiting for the server, and notifications. */
-#include "common/db/connection.h"
-
-#include <ctype.h>
-#include <poll.h>
-#include <string.h>
 
 enum {
     CONNECT_TIMEOUT_MS = 10 * 1000,

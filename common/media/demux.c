@@ -446,9 +446,6 @@ int cv_input_seek(struct cv_input *input, int64_t time_us, struct cv_error *erro
 /* ---- a file that was cut off ----------------------------------------------------------------- */
 
 /* Tells whether a file was cut off, as by an interrupted download. */
-#include "common/media/demux.h"
-
-#include <string.h>
 
 enum {
     TOLERANCE_PARTS = 50

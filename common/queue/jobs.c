@@ -1,9 +1,10 @@
+#include "common/queue/calls.h"
 
+#include <string.h>
 
 /* ---- enqueuing ------------------------------------------------------------------------------- */
 
 /* Jobs and runs as a whole: enqueueing them, canceling and retrying them by hand. */
-#include "common/queue/calls.h"
 
 enum { PRIORITY_MOST = 10 };
 
@@ -97,9 +98,6 @@ int cv_queue_retry(struct cv_db *db, const char *job_id, struct cv_error *error)
 /* ---- claiming and settling ------------------------------------------------------------------- */
 
 /* A claimed job: claiming it, keeping its lease, reporting and ending its attempt. */
-#include "common/queue/calls.h"
-
-#include <string.h>
 
 enum {
     DOING_BYTES = 400,

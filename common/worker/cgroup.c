@@ -1,8 +1,12 @@
+#include "common/worker/cgroup.h"
+
 #include "common/worker/sanitizer.h"
 
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
+#include <math.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -13,12 +17,6 @@
  * tree for each controller, and some machines use both. The process's group is named in
  * /proc/self/cgroup; if that path is not mounted (a container that sees its group as the root), the
  * root is used. Limits of parent groups apply, too. */
-#include "common/worker/cgroup.h"
-
-#include <limits.h>
-#include <math.h>
-#include <sched.h>
-#include <string.h>
 
 enum {
     /* A supervisor uses 20 MiB and some results. Cached pages of the files that a stage reads do

@@ -2,7 +2,6 @@
  * of a list. Keys that come out of a list are keys by our rules, in order, behind where it began. */
 #include "common/store/s3/answer.h"
 #include "common/store/s3/list.h"
-#include "common/store/s3/xml.h"
 
 #include "tests/fuzz/fuzz.h"
 

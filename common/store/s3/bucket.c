@@ -1,11 +1,11 @@
 #include "common/store/s3/bucket.h"
 
+#include "common/store/s3/answer.h"
 #include "common/store/s3/list.h"
 #include "common/store/s3/parts.h"
 #include "common/store/s3/read.h"
 #include "common/store/s3/s3.h"
 #include "common/store/s3/write.h"
-#include "common/store/s3/xml.h"
 
 #include <openssl/evp.h>
 #include <string.h>

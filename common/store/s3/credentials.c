@@ -1,7 +1,7 @@
 #include "common/store/s3/credentials.h"
 
+#include "common/store/s3/answer.h"
 #include "common/store/s3/sign.h"
-#include "common/store/s3/xml.h"
 
 #include <ctype.h>
 #include <curl/curl.h>

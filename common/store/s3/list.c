@@ -1,7 +1,7 @@
 #include "common/store/s3/list.h"
 
+#include "common/store/s3/answer.h"
 #include "common/store/s3/bucket.h"
-#include "common/store/s3/xml.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "common/store/s3/parts.h"
 
+#include "common/store/s3/answer.h"
 #include "common/store/s3/write.h"
-#include "common/store/s3/xml.h"
 
 #include <string.h>
 

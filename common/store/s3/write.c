@@ -1,7 +1,6 @@
 #include "common/store/s3/write.h"
 
 #include "common/store/s3/answer.h"
-#include "common/store/s3/xml.h"
 
 #include <openssl/evp.h>
 #include <string.h>
