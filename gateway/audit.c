@@ -2,7 +2,6 @@
 
 #include "common/db/db.h"
 
-#include <pthread.h>
 #include <string.h>
 
 enum {
@@ -178,16 +177,15 @@ static void *run_thread(void *opaque)
 int audit_start(const struct audit_params *params, struct audit **ret_audit, struct cv_error *error)
 {
     struct audit *audit = calloc(1, sizeof(*audit));
-    if (!audit || pthread_mutex_init(&audit->mutex, NULL) != 0 ||
-        pthread_cond_init(&audit->arrived, NULL) != 0) {
+    if (!audit || cv_thread_locks(&audit->mutex, &audit->arrived, error)) {
         free(audit);
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the audit log");
     }
     audit->params = *params;
-    int failure = pthread_create(&audit->thread, NULL, run_thread, audit);
-    if (failure) {
+    int result = cv_thread_start(&audit->thread, run_thread, audit, error);
+    if (result) {
         audit_stop(audit);
-        return cv_fail_errno(error, failure, "cannot start the thread of the audit log");
+        return result;
     }
     audit->has_thread = true;
     *ret_audit = audit;

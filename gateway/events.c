@@ -4,9 +4,7 @@
 
 #include <inttypes.h>
 #include <poll.h>
-#include <pthread.h>
 #include <string.h>
-#include <sys/eventfd.h>
 
 enum {
     TICK_MS = 250,
@@ -164,12 +162,6 @@ static void free_stream(void *opaque)
     free(stream);
 }
 
-static void wake(struct events *events)
-{
-    uint64_t one = 1;
-    (void)!write(events->wake_fd, &one, sizeof(one));
-}
-
 static uint64_t hash_text(const char *text)
 {
     uint64_t hash = 14695981039346656037u; /* FNV-1a */
@@ -259,7 +251,7 @@ struct MHD_Response *events_respond(struct events *events, const struct exchange
     events->streams = stream;
     events->generation++;
     (void)pthread_mutex_unlock(&events->mutex);
-    wake(events);
+    cv_news_tell(events->wake_fd);
     return response;
 }
 
@@ -598,10 +590,9 @@ static void rest(struct events *events, bool is_anybody)
     struct pollfd fds[] = {
         {.fd = events->wake_fd, .events = POLLIN},
         {.fd = events->db && is_anybody ? cv_db_fd(events->db) : -1, .events = POLLIN}};
-    uint64_t count = 0;
     struct cv_error error;
     if (poll(fds, CV_COUNT(fds), pause) > 0 && fds[0].revents) {
-        (void)!read(events->wake_fd, &count, sizeof(count));
+        cv_news_drain(events->wake_fd);
         events->changed_at_ms = cv_monotonic_ms();
     }
     for (int result = 1; fds[1].revents && result == 1;) {
@@ -642,12 +633,13 @@ int events_start(const struct events_params *params, struct events **ret_events,
     struct events *events = calloc(1, sizeof(*events));
     CV_TRY_MEMORY(events, error, "live events");
     events->params = *params;
-    events->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int failure = events->wake_fd < 0 ? errno : pthread_mutex_init(&events->mutex, NULL);
-    failure = failure ? failure : pthread_create(&events->thread, NULL, run_tail, events);
-    if (failure) {
+    events->wake_fd = -1;
+    (void)pthread_mutex_init(&events->mutex, NULL);
+    int result = cv_news_open(&events->wake_fd, error);
+    result = result ? result : cv_thread_start(&events->thread, run_tail, events, error);
+    if (result) {
         events_stop(events);
-        return cv_fail_errno(error, failure, "cannot start the thread of live events");
+        return result;
     }
     events->is_running = true;
     *ret_events = events;
@@ -662,7 +654,7 @@ void events_quiesce(struct events *events)
         end_stream(stream, "retry: 100\n\n");
     }
     (void)pthread_mutex_unlock(&events->mutex);
-    wake(events);
+    cv_news_tell(events->wake_fd);
     if (events->is_running) {
         (void)pthread_join(events->thread, NULL);
         events->is_running = false;

@@ -153,24 +153,18 @@ int exchange_queue_start(struct exchange_queue *queue, int threads, void *(*run)
                          void *opaque, struct cv_error *error)
 {
     *queue = (struct exchange_queue){.last = &queue->first};
-    (void)pthread_mutex_init(&queue->mutex, NULL);
-    (void)pthread_cond_init(&queue->arrived, NULL);
-    sigset_t all, before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* the main thread handles all signals */
-    int failure = 0;
-    while (failure == 0 && queue->thread_count < threads &&
+    CV_TRY(cv_thread_locks(&queue->mutex, &queue->arrived, error));
+    int result = 0;
+    while (result == 0 && queue->thread_count < threads &&
            queue->thread_count < EXCHANGE_THREADS_MAX) {
-        failure = pthread_create(&queue->threads[queue->thread_count], NULL, run, opaque);
-        queue->thread_count += failure == 0;
+        result = cv_thread_start(&queue->threads[queue->thread_count], run, opaque, error);
+        queue->thread_count += result == 0;
     }
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failure) {
+    if (result) {
         exchange_queue_stop(queue);
         exchange_queue_deinit(queue);
-        return cv_fail_errno(error, failure, "cannot start a thread that answers requests");
     }
-    return 0;
+    return result;
 }
 
 struct exchange *exchange_queue_wait(struct exchange_queue *queue)

@@ -1,8 +1,6 @@
 #include "gateway/key_source.h"
 
-#include <pthread.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     EVERY_MS = 5 * 60 * 1000,   /* between two reads of the set */
@@ -105,8 +103,7 @@ static bool wait_for_turn(struct key_source *source, bool is_good)
         if (source->is_ending || due <= now) {
             break;
         }
-        struct timespec when = {.tv_sec = due / 1000, .tv_nsec = due % 1000 * 1000000};
-        (void)pthread_cond_timedwait(&source->changed, &source->mutex, &when);
+        cv_thread_wait(&source->changed, &source->mutex, due);
     }
     bool goes_on = !source->is_ending;
     source->read_at_ms = cv_monotonic_ms();
@@ -180,21 +177,12 @@ static int check_url(struct key_source *source, const char *allowed, struct cv_e
     return 0;
 }
 
-static bool make_condition(pthread_cond_t *condition)
-{
-    pthread_condattr_t attributes;
-    return pthread_condattr_init(&attributes) == 0 &&
-           pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
-           pthread_cond_init(condition, &attributes) == 0 &&
-           pthread_condattr_destroy(&attributes) == 0;
-}
-
 int key_source_open(const struct key_source_params *params, struct key_source **ret_source,
                     struct cv_error *error)
 {
     struct key_source *made = calloc(1, sizeof(*made));
     if (!made || pthread_rwlock_init(&made->lock, NULL) != 0 ||
-        pthread_mutex_init(&made->mutex, NULL) != 0 || !make_condition(&made->changed)) {
+        cv_thread_locks(&made->mutex, &made->changed, error)) {
         free(made);
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for keys");
     }
@@ -202,10 +190,7 @@ int key_source_open(const struct key_source_params *params, struct key_source **
     CV_TRY_MEMORY(keep_params(source, params), error, "keys");
     CV_TRY(source->url ? check_url(source, params->allowed, error) : 0);
     CV_TRY(token_keys_new(&source->tokens, &source->keys, error));
-    int failure = source->url ? pthread_create(&source->thread, NULL, run_thread, source) : 0;
-    if (failure) {
-        return cv_fail_errno(error, failure, "cannot start the thread that reads keys");
-    }
+    CV_TRY(source->url ? cv_thread_start(&source->thread, run_thread, source, error) : 0);
     source->has_thread = source->url != NULL;
     *ret_source = cv_take(source);
     return 0;

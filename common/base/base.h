@@ -18,6 +18,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -250,6 +251,25 @@ enum cv_cancel_level cv_cancel_level(const struct cv_cancel *cancel);
 /* A descriptor that becomes readable with the first request and stays readable; owned by `cancel`.
  */
 int cv_cancel_fd(const struct cv_cancel *cancel);
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+/* Initialises a lock and a condition that waits by the monotonic clock. */
+CV_MUST_CHECK int cv_thread_locks(pthread_mutex_t *mutex, pthread_cond_t *changed,
+                                  struct cv_error *error);
+
+/* Starts a thread with all signals blocked: the main thread handles them. */
+CV_MUST_CHECK int cv_thread_start(pthread_t *ret_thread, void *(*run)(void *), void *opaque,
+                                  struct cv_error *error);
+
+/* Waits, with the mutex held, until the condition is signalled or cv_monotonic_ms() is `until_ms`. */
+void cv_thread_wait(pthread_cond_t *changed, pthread_mutex_t *mutex, int64_t until_ms);
+
+/* A descriptor that becomes readable when there is news for a loop that polls, until it is drained;
+ * close() it. Any thread may tell. */
+CV_MUST_CHECK int cv_news_open(int *ret_fd, struct cv_error *error);
+void cv_news_tell(int fd);
+void cv_news_drain(int fd);
 
 /* ---- another process ------------------------------------------------------------------------- */
 

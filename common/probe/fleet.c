@@ -1,9 +1,6 @@
 #include "common/db/db.h"
 #include "common/probe/probe_internal.h"
 
-#include <pthread.h>
-#include <time.h>
-
 enum {
     CONNECT_MS = 5000,
     STATEMENT_MS = 10 * 1000,
@@ -174,8 +171,7 @@ static void *watch(void *argument)
         read_fleet(fleet);
         (void)pthread_mutex_lock(&fleet->mutex);
         while (!fleet->is_stopping && cv_monotonic_ms() < next) {
-            struct timespec when = {.tv_sec = next / 1000, .tv_nsec = (next % 1000) * 1000000};
-            (void)pthread_cond_timedwait(&fleet->changed, &fleet->mutex, &when);
+            cv_thread_wait(&fleet->changed, &fleet->mutex, next);
         }
     }
     (void)pthread_mutex_unlock(&fleet->mutex);
@@ -200,20 +196,10 @@ static void fleet_free(struct cv_fleet *fleet)
 }
 CV_DEFINE_CLEANUP(struct cv_fleet *, fleet_free)
 
-static bool init_locks(struct cv_fleet *fleet)
-{
-    pthread_condattr_t attributes;
-    return pthread_mutex_init(&fleet->mutex, NULL) == 0 &&
-           pthread_condattr_init(&attributes) == 0 &&
-           pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
-           pthread_cond_init(&fleet->changed, &attributes) == 0 &&
-           pthread_condattr_destroy(&attributes) == 0;
-}
-
 int cv_fleet_start(struct cv_probe *probe, struct cv_fleet **ret_fleet, struct cv_error *error)
 {
     struct cv_fleet *made = calloc(1, sizeof(*made));
-    if (!made || !init_locks(made)) {
+    if (!made || cv_thread_locks(&made->mutex, &made->changed, error)) {
         free(made);
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the fleet's metrics");
     }
@@ -225,10 +211,7 @@ int cv_fleet_start(struct cv_probe *probe, struct cv_fleet **ret_fleet, struct c
     if (result < 0) {
         return result;
     }
-    int error_number = pthread_create(&fleet->thread, NULL, watch, fleet);
-    if (error_number != 0) {
-        return cv_fail_errno(error, error_number, "no thread for the fleet's metrics");
-    }
+    CV_TRY(cv_thread_start(&fleet->thread, watch, fleet, error));
     fleet->has_thread = true;
     *ret_fleet = cv_take(fleet);
     return 0;

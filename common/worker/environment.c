@@ -3,10 +3,8 @@
 #include "common/worker/claim.h"
 #include "common/worker/metrics.h"
 #include "common/worker/slots.h"
-#include "common/worker/thread.h"
 
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
@@ -76,12 +74,6 @@ CV_DEFINE_CLEANUP(struct cv_watch *, watch_free)
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-static void wait_until(struct cv_watch *watch, int64_t at)
-{
-    struct timespec when = {.tv_sec = at / 1000, .tv_nsec = at % 1000 * 1000000};
-    (void)pthread_cond_timedwait(&watch->changed, &watch->mutex, &when);
-}
-
 /* Waits until there is a question, or until it is time for another probe of a store or installation
  * that refuses. False: stop. */
 static bool wait_for_reason(struct cv_watch *watch, int64_t again_at)
@@ -90,7 +82,7 @@ static bool wait_for_reason(struct cv_watch *watch, int64_t again_at)
         if (!watch->news.trouble[0]) {
             (void)pthread_cond_wait(&watch->changed, &watch->mutex);
         } else if (cv_monotonic_ms() < again_at) {
-            wait_until(watch, again_at);
+            cv_thread_wait(&watch->changed, &watch->mutex, again_at);
         } else {
             break;
         }
@@ -125,9 +117,7 @@ static void tell(struct cv_watch *watch, uint64_t asked, const struct cv_watch_n
     if (!found->trouble[0]) {
         watch->news.refused_at = refused_before;
     }
-    uint64_t one = 1;
-    ssize_t written = write(watch->news_fd, &one, sizeof(one));
-    (void)written; /* if the pipe is full, it is readable already */
+    cv_news_tell(watch->news_fd);
 }
 
 /* The time of the next probe. The pause varies by a quarter, so that not all workers probe at the
@@ -174,10 +164,8 @@ static int cv_watch_start(const struct cv_watch_params *params, struct cv_watch 
     watch->again_ms = params->again_ms;
     watch->asked = 1;
     watch->news.refused_at = INT64_MIN;
-    watch->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (watch->news_fd < 0) {
-        return cv_fail_errno(error, errno, "eventfd");
-    }
+    watch->news_fd = -1;
+    CV_TRY(cv_news_open(&watch->news_fd, error));
     CV_TRY(cv_cancel_new(&watch->cancel, error));
     if (watch->store) {
         cv_store_set_cancel(watch->store, watch->cancel);
@@ -223,13 +211,6 @@ static struct cv_watch_news cv_watch_look(struct cv_watch *watch)
 int cv_watch_fd(const struct cv_watch *watch)
 {
     return watch->news_fd;
-}
-
-static void cv_watch_drain(struct cv_watch *watch)
-{
-    uint64_t count;
-    ssize_t got = read(watch->news_fd, &count, sizeof(count));
-    (void)got;
 }
 
 /* ---- from the loop --------------------------------------------------------------------------- */
@@ -315,7 +296,7 @@ static void tell_change(struct cv_supervisor *supervisor, const struct cv_watch_
 
 static void look_at_watch(struct cv_supervisor *supervisor)
 {
-    cv_watch_drain(supervisor->watch);
+    cv_news_drain(supervisor->watch->news_fd);
     struct cv_watch_news news = cv_watch_look(supervisor->watch);
     bool was_in_doubt = supervisor->is_in_doubt, refuses = news.trouble[0];
     supervisor->is_in_doubt = refuses || news.answered == 0;

@@ -1,7 +1,6 @@
 #include "common/worker/job_logs.h"
 
 #include "common/store/store.h"
-#include "common/worker/thread.h"
 
 #include <string.h>
 
@@ -118,12 +117,11 @@ void cv_job_logs_stop(struct cv_job_logs *logs)
         return;
     }
     int64_t end = cv_monotonic_ms() + LAST_WRITES_MS;
-    const struct timespec when = {.tv_sec = end / 1000, .tv_nsec = end % 1000 * 1000000};
     (void)pthread_mutex_lock(&logs->mutex);
     logs->is_stopping = true;
     (void)pthread_cond_broadcast(&logs->changed);
     while (!(logs->is_idle && logs->count == 0) && cv_monotonic_ms() < end) {
-        (void)pthread_cond_timedwait(&logs->changed, &logs->mutex, &when);
+        cv_thread_wait(&logs->changed, &logs->mutex, end);
     }
     (void)pthread_mutex_unlock(&logs->mutex);
     cv_cancel_request(logs->cancel, CV_CANCEL_ABORT);

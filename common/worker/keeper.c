@@ -1,11 +1,6 @@
 #include "common/worker/keeper.h"
 
-#include "common/worker/thread.h"
-
-#include <signal.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <time.h>
 
 enum {
     /* Progress is written this often while it changes … */
@@ -53,13 +48,6 @@ struct cv_keeper {
     int news_fd;
     struct cv_db *db; /* used by the thread only */
 };
-
-static void tell(struct cv_keeper *keeper)
-{
-    uint64_t one = 1;
-    ssize_t written = write(keeper->news_fd, &one, sizeof(one));
-    (void)written;
-}
 
 /* Stores the error for the loop, which logs it: the log's context belongs to the loop's thread. */
 static void keep_trouble(struct cv_keeper *keeper, const struct cv_error *error)
@@ -126,7 +114,7 @@ static void learn(struct cv_keeper *keeper, struct held *held, bool renewed, int
         held->renew_at = asked_at + keeper->params.heartbeat_ms;
     }
     if (held->lost || held->cancel) {
-        tell(keeper);
+        cv_news_tell(keeper->news_fd);
     }
 }
 
@@ -197,7 +185,7 @@ static void serve_all(struct cv_keeper *keeper)
     }
     if (outcome == CV_QUEUE_DRAIN && !keeper->told_to_drain) {
         keeper->told_to_drain = true;
-        tell(keeper);
+        cv_news_tell(keeper->news_fd);
     }
 }
 
@@ -205,8 +193,7 @@ static void serve_all(struct cv_keeper *keeper)
 
 static void sleep_until(struct cv_keeper *keeper, int64_t at)
 {
-    struct timespec when = {.tv_sec = at / 1000, .tv_nsec = (at % 1000) * 1000000};
-    (void)pthread_cond_timedwait(&keeper->changed, &keeper->mutex, &when);
+    cv_thread_wait(&keeper->changed, &keeper->mutex, at);
 }
 
 static int64_t next_due(const struct cv_keeper *keeper)
@@ -228,7 +215,7 @@ static void set_can_keep(struct cv_keeper *keeper, bool can_keep)
 {
     if (keeper->can_keep != can_keep) {
         keeper->can_keep = can_keep;
-        tell(keeper);
+        cv_news_tell(keeper->news_fd);
     }
 }
 
@@ -301,14 +288,15 @@ int cv_keeper_start(const struct cv_keeper_params *params, struct cv_keeper **re
     CV_TRY_MEMORY(keeper, error, "the lease keeper");
     keeper->params = *params;
     keeper->row_is_due = true;
-    keeper->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    keeper->news_fd = -1;
     keeper->held = calloc((size_t)params->slots, sizeof(*keeper->held));
     int r = cv_thread_locks(&keeper->mutex, &keeper->changed, error);
     r = r < 0 ? r : cv_cancel_new(&keeper->cancel, error);
+    r = r < 0 ? r : cv_news_open(&keeper->news_fd, error);
     if (r < 0) {
         return r;
     }
-    CV_TRY_MEMORY(keeper->held && keeper->news_fd >= 0, error, "the lease keeper");
+    CV_TRY_MEMORY(keeper->held, error, "the lease keeper");
     r = cv_thread_start(&keeper->thread, keep, keeper, error);
     if (r == 0) {
         *ret_keeper = cv_take(keeper);
@@ -440,9 +428,7 @@ int cv_keeper_fd(const struct cv_keeper *keeper)
 
 void cv_keeper_drain(struct cv_keeper *keeper)
 {
-    uint64_t count;
-    ssize_t got = read(keeper->news_fd, &count, sizeof(count));
-    (void)got;
+    cv_news_drain(keeper->news_fd);
 }
 
 void cv_keeper_trouble(struct cv_keeper *keeper, char text[CV_TROUBLE_SIZE])

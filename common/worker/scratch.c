@@ -1,11 +1,8 @@
 #include "common/worker/scratch.h"
 
-#include "common/worker/thread.h"
-
 #include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 
@@ -447,13 +444,6 @@ CV_DEFINE_CLEANUP(struct cv_scratch_watch *, watch_free)
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-static void tell_loop(struct cv_scratch_watch *watch)
-{
-    uint64_t one = 1;
-    ssize_t written = write(watch->news_fd, &one, sizeof(one));
-    (void)written; /* if the pipe is full, it is readable already */
-}
-
 static void measure(struct cv_scratch_watch *watch, int slot)
 {
     (void)pthread_mutex_lock(&watch->mutex);
@@ -468,7 +458,7 @@ static void measure(struct cv_scratch_watch *watch, int slot)
     if (now->number == item.number) {
         now->is_over = true;
         now->seen = item.seen;
-        tell_loop(watch);
+        cv_news_tell(watch->news_fd);
     }
     (void)pthread_mutex_unlock(&watch->mutex);
 }
@@ -492,10 +482,8 @@ static bool go_on(void *opaque)
 
 static void wait_for_work(struct cv_scratch_watch *watch)
 {
-    int64_t at = cv_monotonic_ms() + MEASURE_MS;
-    const struct timespec when = {.tv_sec = at / 1000, .tv_nsec = at % 1000 * 1000000};
     if (watch->busy > 0) {
-        (void)pthread_cond_timedwait(&watch->changed, &watch->mutex, &when);
+        cv_thread_wait(&watch->changed, &watch->mutex, cv_monotonic_ms() + MEASURE_MS);
     } else {
         (void)pthread_cond_wait(&watch->changed, &watch->mutex);
     }
@@ -518,7 +506,7 @@ static void *run(void *opaque)
         (void)pthread_mutex_lock(&watch->mutex);
         if (is_removing) {
             watch->removed = discarded;
-            tell_loop(watch);
+            cv_news_tell(watch->news_fd);
         }
         if (!watch->is_stopping && watch->discarded == watch->removed) {
             wait_for_work(watch);
@@ -542,10 +530,8 @@ int cv_scratch_watch_start(const struct cv_scratch *scratch, int slots,
     cv_auto(watch_free) struct cv_scratch_watch *own = watch;
     watch->scratch = scratch;
     watch->slots = slots;
-    watch->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (watch->news_fd < 0) {
-        return cv_fail_errno(error, errno, "eventfd");
-    }
+    watch->news_fd = -1;
+    CV_TRY(cv_news_open(&watch->news_fd, error));
     CV_TRY(cv_thread_start(&watch->thread, run, watch, error));
     *ret_watch = cv_take(own);
     return 0;
@@ -628,7 +614,5 @@ int cv_scratch_watch_fd(const struct cv_scratch_watch *watch)
 
 void cv_scratch_watch_drain(struct cv_scratch_watch *watch)
 {
-    uint64_t count;
-    ssize_t got = read(watch->news_fd, &count, sizeof(count));
-    (void)got;
+    cv_news_drain(watch->news_fd);
 }

@@ -8,7 +8,6 @@
 #include "common/queue/queue.h"
 
 #include <poll.h>
-#include <pthread.h>
 
 #define SCHEDULER_JOB_TYPE "scheduler" /* in its row of the list of workers */
 
@@ -227,10 +226,7 @@ static int run_both(struct scheduler_part *fire, struct scheduler_part *keep,
 {
     struct keeper keeper = {.part = keep};
     pthread_t thread;
-    int failure = pthread_create(&thread, NULL, run_keeper, &keeper);
-    if (failure != 0) {
-        return cv_fail_errno(error, failure, "cannot start a thread");
-    }
+    CV_TRY(cv_thread_start(&thread, run_keeper, &keeper, error));
     int result = scheduler_run(fire, error);
     cv_cancel_request(fire->daemon->cancel, CV_CANCEL_ABORT);
     (void)pthread_join(thread, NULL);

@@ -2,10 +2,16 @@
 
 #include "common/store/s3/attempt.h"
 
-#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/random.h>
+
+enum {
+    PAUSE_MS = 50,       /* the first pause is up to three times this */
+    PAUSE_SLOW_MS = 400, /* pause for an overloaded server */
+    PAUSE_MAX_MS = 10 * 1000,
+    IDLE_POLL_MS = 60 * 1000 /* a wakeup ends the wait at once */
+};
 
 enum { CANCEL_POLL_MS = 100 }; /* how soon a wait notices an abort */
 
@@ -58,27 +64,13 @@ void cv_s3_client_set_cancel(struct cv_s3_client *client, struct cv_cancel *canc
 
 /* ---- from the caller's side ------------------------------------------------------------------ */
 
-/* Starts the thread with all signals blocked: none must interrupt a transfer, and a broken pipe is
- * an error here, not a signal. */
-static int start_thread(struct cv_s3_client *client, struct cv_error *error)
-{
-    sigset_t all, before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error_number = pthread_create(&client->thread, NULL, run_loop, client);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error_number) {
-        return cv_fail_errno(error, error_number, "start the object store's thread");
-    }
-    client->has_thread = true;
-    return 0;
-}
-
 int cv_s3_start(struct cv_s3_client *client, struct cv_s3_request *request, struct cv_error *error)
 {
     CV_TRY_MEMORY(!request->query.failed && !request->headers.failed, error, "a request");
     if (!client->has_thread) {
-        CV_TRY(start_thread(client, error));
+        /* No signal must interrupt a transfer, and a broken pipe is an error here. */
+        CV_TRY(cv_thread_start(&client->thread, run_loop, client, error));
+        client->has_thread = true;
     }
     request->done = false;
     request->canceled = false;
@@ -104,13 +96,8 @@ static bool wait_for(struct cv_s3_client *client, const struct cv_s3_request *re
     pthread_mutex_lock(&client->lock);
     client->awaited = request;
     while (!request->done && cv_cancel_level(cancel) < CV_CANCEL_ABORT) {
-        struct timespec until;
-        (void)clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += CANCEL_POLL_MS * 1000000L;
-        until.tv_sec += until.tv_nsec / 1000000000L;
-        until.tv_nsec %= 1000000000L;
-        (void)(cancel ? pthread_cond_timedwait(&client->changed, &client->lock, &until)
-                      : pthread_cond_wait(&client->changed, &client->lock));
+        int64_t pause_ms = cancel ? CANCEL_POLL_MS : IDLE_POLL_MS;
+        cv_thread_wait(&client->changed, &client->lock, cv_monotonic_ms() + pause_ms);
     }
     bool done = request->done;
     pthread_mutex_unlock(&client->lock);
@@ -211,14 +198,12 @@ int cv_s3_client_open(struct cv_s3_config *config, struct cv_s3_client **ret_cli
 {
     struct cv_s3_client *client = calloc(1, sizeof(*client));
     CV_TRY_MEMORY(client, error, "a store");
+    if (cv_thread_locks(&client->lock, &client->changed, error)) {
+        free(client);
+        return -1;
+    }
     client->config = *config;
     *config = (struct cv_s3_config){0};
-    pthread_condattr_t attributes;
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&client->changed, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
-    (void)pthread_mutex_init(&client->lock, NULL);
     if (getrandom(&client->seed, sizeof(client->seed), 0) != (ssize_t)sizeof(client->seed)) {
         client->seed = (unsigned)cv_wall_ms();
     }
@@ -262,12 +247,6 @@ void cv_s3_client_close(struct cv_s3_client *client)
     free(client);
 }
 
-enum {
-    PAUSE_MS = 50,       /* the first pause is up to three times this */
-    PAUSE_SLOW_MS = 400, /* pause for an overloaded server */
-    PAUSE_MAX_MS = 10 * 1000,
-    IDLE_POLL_MS = 60 * 1000 /* a wakeup ends the wait at once */
-};
 /* ---- lists of requests ----------------------------------------------------------------------- */
 
 static void append(struct cv_s3_request **list, struct cv_s3_request *request)

@@ -3,7 +3,6 @@
 #include "common/media/media.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -398,8 +397,7 @@ int cv_rendition_new(const struct cv_rendition_params *params, struct cv_renditi
     rendition->params = *params;
     (void)snprintf(rendition->name, sizeof(rendition->name), "%dx%d", params->size.width,
                    params->size.height);
-    (void)pthread_mutex_init(&rendition->lock, NULL);
-    (void)pthread_cond_init(&rendition->changed, NULL);
+    CV_TRY(cv_thread_locks(&rendition->lock, &rendition->changed, error));
     bool is_large = (int64_t)params->source_width * params->source_height > LARGE;
     rendition->capacity = is_large ? WAITING_LARGE : WAITING_MAX;
     rendition->packet = av_packet_alloc();
@@ -415,10 +413,7 @@ int cv_rendition_new(const struct cv_rendition_params *params, struct cv_renditi
     if (!params->own_thread) {
         return 0;
     }
-    int failed = pthread_create(&rendition->thread, NULL, run, rendition);
-    if (failed != 0) {
-        return cv_fail_errno(error, failed, "cannot start a thread for a rendition");
-    }
+    CV_TRY(cv_thread_start(&rendition->thread, run, rendition, error));
     rendition->is_running = true;
     return 0;
 }
