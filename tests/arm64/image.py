@@ -8,7 +8,6 @@ While it runs, this machine's kernel knows how programs for arm64 are run. Under
 it has no user namespaces, no Landlock and no filter of system calls for the programs that it runs. Needs root. Prints a line a step, and
 last "N passed, M failed"."""
 
-import argparse
 import contextlib
 import json
 import os
@@ -25,7 +24,7 @@ for folder in ("system", "containers"):
     sys.path.insert(0, str(HERE.parent / folder))
 
 from conftest import Cluster  # noqa: E402
-from images import OLD, REPOSITORY, make_programs_of, say  # noqa: E402
+from images import OLD, REPOSITORY, make_programs_of, run_steps, say  # noqa: E402
 from pods import log_of, podman  # noqa: E402
 
 MACHINE = "arm64"
@@ -82,7 +81,11 @@ class Place:
         self.containers.append(name)
         podman("run", "--detach", "--name", name, *self.options(), IMAGE, *command.split())
 
-    def end(self):
+    def logs(self):
+        for name in self.containers:
+            print(f"--- {name}\n{log_of(name)[-1500:]}")
+
+    def remove(self):
         for name in self.containers:
             podman("rm", "--force", "--time", 0, "--volumes", name, check=False)
         self.cluster.remove()
@@ -128,30 +131,6 @@ def video_to_hit(place):
     say(f"  upload to hit: {time.monotonic() - began:.0f} s")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--image", action="store_true", help="take the image that is there")
-    options = parser.parse_args()
-    passed, failed = 0, 0
-    with kernel_knows():
-        if not options.image:
-            make_programs_of(MACHINE)
-        place = Place()
-        try:
-            for step in (is_for_arm64, makes_the_schema, video_to_hit):
-                say(step.__name__)
-                step(place)
-                passed += 1
-        except Exception as problem:  # noqa: BLE001: what comes after a failed step means nothing
-            failed += 1
-            say(f"FAILED: {problem!r}")
-            for name in place.containers:
-                print(f"--- {name}\n{log_of(name)[-1500:]}")
-        finally:
-            place.end()
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    with kernel_knows():
+        sys.exit(run_steps(Place, (is_for_arm64, makes_the_schema, video_to_hit), __doc__, lambda: make_programs_of(MACHINE)))

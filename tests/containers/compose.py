@@ -7,7 +7,6 @@ usage: tests/containers/compose.py [--image]
 Without --image all images are built. Needs root. Prints a line a step, and last "N passed, M failed".
 """
 
-import argparse
 import http.client
 import json
 import os
@@ -27,7 +26,7 @@ sys.path.insert(0, str(HERE.parent / "system"))
 sys.path.insert(0, str(HERE))
 
 from conftest import find_program  # noqa: E402
-from images import OLD, REPOSITORY, make_beside, make_programs, say  # noqa: E402
+from images import make_beside, make_programs, run_steps, say  # noqa: E402
 from pods import log_of, podman  # noqa: E402
 from store_client import StoreClient  # noqa: E402
 
@@ -42,6 +41,7 @@ def free_port():
 
 class Server:
     def __init__(self):
+        make_beside()
         self.name = f"cv{uuid.uuid4().hex[:8]}"
         self.port, self.s3_port = free_port(), free_port()
         self.owner = str(uuid.uuid4())
@@ -161,29 +161,5 @@ def stop_and_start(server):
 STEPS = [up, upload_to_clip, keep_house, stop_and_start]
 
 
-def run_steps(make, steps, about):
-    """Each on a server that make() makes; the exit status."""
-    parser = argparse.ArgumentParser(description=about.split("\n")[0])
-    parser.add_argument("--image", action="store_true", help="take the images that are there")
-    if not parser.parse_args().image:
-        make_programs()
-    make_beside()
-    assert podman("images", "--quiet", f"{REPOSITORY}:{OLD}")
-    server, passed, failed = make(), 0, 0
-    try:
-        for step in steps:
-            say(step.__name__)
-            step(server)
-            passed += 1
-    except Exception as problem:  # noqa: BLE001: what comes after a failed step means nothing
-        failed += 1
-        say(f"FAILED: {problem!r}")
-        server.logs()
-    finally:
-        server.remove()
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(run_steps(Server, STEPS, __doc__))
+    sys.exit(run_steps(Server, STEPS, __doc__, make_programs))

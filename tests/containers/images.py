@@ -1,5 +1,6 @@
 """The images that tests run: cortana-vision's own, and a database and a store of Debian's packages."""
 
+import argparse
 import os
 import pathlib
 import subprocess
@@ -66,3 +67,26 @@ def make_beside():
     make_base()
     for target, image in BESIDE.items():
         build(image, context=ROOT / "install/containers", options=[f"--target={target}"])
+
+
+def run_steps(make, steps, about, build):
+    """Builds the images, unless --image is given, and takes each step on what make() makes, which has logs() and
+    remove(). Returns the exit status."""
+    parser = argparse.ArgumentParser(description=about.split("\n")[0])
+    parser.add_argument("--image", action="store_true", help="take the images that are there")
+    if not parser.parse_args().image:
+        build()
+    system, passed, failed = make(), 0, 0
+    try:
+        for step in steps:
+            say(step.__name__)
+            step(system)
+            passed += 1
+    except Exception as problem:  # noqa: BLE001: what comes after a failed step means nothing
+        failed += 1
+        say(f"FAILED: {problem!r}")
+        system.logs()
+    finally:
+        system.remove()
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0

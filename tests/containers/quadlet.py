@@ -19,8 +19,8 @@ import sys
 import tempfile
 
 import yaml
-from compose import HERE, ROOT, STEPS, Server, run_steps
-from images import say
+from compose import HERE, ROOT, STEPS, Server
+from images import make_programs, run_steps, say
 from pods import podman
 
 sys.path.insert(0, str(HERE.parent / "machine"))
@@ -187,4 +187,4 @@ def machine_restarts(server):
 
 if __name__ == "__main__":
     make_system()
-    sys.exit(run_steps(Services, [same_as_compose, *STEPS, machine_restarts], __doc__))
+    sys.exit(run_steps(Services, [same_as_compose, *STEPS, machine_restarts], __doc__, make_programs))

@@ -2,14 +2,13 @@
 """The whole system out of its image and its manifests: an upload is found, read and cut, while pods are killed,
 told to go, and replaced by those of a newer version; afterwards rows and objects are those of a quiet run.
 
-usage: tests/containers/run.py [--image NAME:TAG] [--keep]
+usage: tests/containers/run.py [--image]
 
 Without --image the image is built (and, where there is none, its base, from Debian's packages). Needs root.
 PostgreSQL and an S3 server (Ceph's) run beside the pods, where the manifests look for them. Prints a line a
 step, and last "N passed, M failed".
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -29,7 +28,7 @@ sys.path.insert(0, str(HERE))
 import psycopg2  # noqa: E402
 import yaml  # noqa: E402
 from conftest import Cluster, find_program  # noqa: E402
-from images import NEW, OLD, REPOSITORY, make_programs, say  # noqa: E402
+from images import NEW, OLD, REPOSITORY, make_programs, run_steps, say  # noqa: E402
 from manifests import of_kind  # noqa: E402
 from pods import Node, Scaler, podman  # noqa: E402
 from remains import objects, rows  # noqa: E402
@@ -172,7 +171,11 @@ class System:
         self.wait(lambda: self.query("SELECT 1 FROM jobs WHERE id = %s AND status = 'done'", job), "the clip")
         return path
 
-    def end(self):
+    def logs(self):
+        for pod in self.node.started if self.node else []:
+            print(f"--- {pod.name}\n{pod.log()[-1500:]}")
+
+    def remove(self):
         if self.store:
             self.store.process.kill()
         if self.node:
@@ -190,6 +193,10 @@ class System:
 AT_WORK = "SELECT job_type::text, round(progress::numeric, 2)::float8 FROM jobs WHERE status = 'processing'"
 
 # ---- the steps ---------------------------------------------------------------------------------------
+
+
+def start(system):
+    system.start()
 
 
 def check_image(_):
@@ -325,34 +332,10 @@ def scale_to_nothing(system):
     assert not unknown, unknown
 
 
-STEPS = [check_image, make_bucket, install, quiet_run, disturbed_run, compare, scale_to_nothing]
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--image", action="store_true", help="take the image that is there")
-    options = parser.parse_args()
-    if os.geteuid() != 0:
-        sys.exit("containers of their own network need root")
-    if not options.image:
-        make_programs()
-    system, passed, failed = System(), 0, 0
-    try:
-        system.start()
-        for step in STEPS:
-            say(step.__name__)
-            step(system)
-            passed += 1
-    except Exception as problem:  # noqa: BLE001: what comes after a failed step means nothing
-        failed += 1
-        say(f"FAILED: {problem!r}")
-        for pod in system.node.started if system.node else []:
-            print(f"--- {pod.name}\n{pod.log()[-1500:]}")
-    finally:
-        system.end()
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+STEPS = [start, check_image, make_bucket, install, quiet_run, disturbed_run, compare, scale_to_nothing]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if os.geteuid() != 0:
+        sys.exit("containers of their own network need root")
+    sys.exit(run_steps(System, STEPS, __doc__, make_programs))
