@@ -1,18 +1,19 @@
 """The page in a browser, as the tests speak of it: waits for what is to be seen, never for time."""
 
 import contextlib
-import os
+import pathlib
 import re
-import shutil
-import tempfile
+import sys
 
 import pytest
-from selenium import webdriver
 from selenium.common.exceptions import StaleElementReferenceException, TimeoutException
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "fixtures/make"))
+
+from rendered_screens import browser as chromium  # noqa: E402
 
 WIDE, NARROW = (1366, 768), (360, 740)  # windows
 DESK, PHONE = (WIDE, "light"), (NARROW, "dark")
@@ -51,23 +52,8 @@ WORDS = {
 GO = "history.pushState({}, '', arguments[0]); dispatchEvent(new PopStateEvent('popstate'));"  # to another screen
 
 
-@contextlib.contextmanager
 def browser():
-    """Chromium without a window, and without anything of an earlier one."""
-    profile = tempfile.mkdtemp(prefix="cv-chromium-")
-    options = webdriver.ChromeOptions()
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
-                     "--disable-dev-shm-usage", "--mute-audio", "--lang=en", "--no-first-run",
-                     "--autoplay-policy=no-user-gesture-required", f"--user-data-dir={profile}"):
-        options.add_argument(argument)
-    options.binary_location = shutil.which("chromium")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    started = webdriver.Chrome(service=Service(shutil.which("chromedriver"), log_path=os.devnull), options=options)
-    try:
-        yield started
-    finally:
-        started.quit()
-        shutil.rmtree(profile, ignore_errors=True)
+    return chromium("--mute-audio", "--lang=en", "--autoplay-policy=no-user-gesture-required", log="ALL")
 
 
 class Screen:
