@@ -251,7 +251,7 @@ struct MHD_Response *events_respond(struct events *events, const struct exchange
     events->streams = stream;
     events->generation++;
     (void)pthread_mutex_unlock(&events->mutex);
-    cv_news_tell(events->wake_fd);
+    cv_wakeup_signal(events->wake_fd);
     return response;
 }
 
@@ -592,7 +592,7 @@ static void rest(struct events *events, bool is_anybody)
         {.fd = events->db && is_anybody ? cv_db_fd(events->db) : -1, .events = POLLIN}};
     struct cv_error error;
     if (poll(fds, CV_COUNT(fds), pause) > 0 && fds[0].revents) {
-        cv_news_drain(events->wake_fd);
+        cv_wakeup_clear(events->wake_fd);
         events->changed_at_ms = cv_monotonic_ms();
     }
     for (int result = 1; fds[1].revents && result == 1;) {
@@ -635,7 +635,7 @@ int events_start(const struct events_params *params, struct events **ret_events,
     events->params = *params;
     events->wake_fd = -1;
     (void)pthread_mutex_init(&events->mutex, NULL);
-    int result = cv_news_open(&events->wake_fd, error);
+    int result = cv_wakeup_open(&events->wake_fd, error);
     result = result ? result : cv_thread_start(&events->thread, run_tail, events, error);
     if (result) {
         events_stop(events);
@@ -654,7 +654,7 @@ void events_quiesce(struct events *events)
         end_stream(stream, "retry: 100\n\n");
     }
     (void)pthread_mutex_unlock(&events->mutex);
-    cv_news_tell(events->wake_fd);
+    cv_wakeup_signal(events->wake_fd);
     if (events->is_running) {
         (void)pthread_join(events->thread, NULL);
         events->is_running = false;

@@ -265,11 +265,11 @@ CV_MUST_CHECK int cv_thread_start(pthread_t *ret_thread, void *(*run)(void *), v
 /* Waits, with the mutex held, until the condition is signalled or cv_monotonic_ms() is `until_ms`. */
 void cv_thread_wait(pthread_cond_t *changed, pthread_mutex_t *mutex, int64_t until_ms);
 
-/* A descriptor that becomes readable when there is news for a loop that polls, until it is drained;
- * close() it. Any thread may tell. */
-CV_MUST_CHECK int cv_news_open(int *ret_fd, struct cv_error *error);
-void cv_news_tell(int fd);
-void cv_news_drain(int fd);
+/* A descriptor that wakes a loop that polls: it is readable from a signal until it is cleared; close()
+ * it. Any thread may signal. */
+CV_MUST_CHECK int cv_wakeup_open(int *ret_fd, struct cv_error *error);
+void cv_wakeup_signal(int fd);
+void cv_wakeup_clear(int fd);
 
 /* ---- another process ------------------------------------------------------------------------- */
 

@@ -33,9 +33,9 @@ void cv_thread_wait(pthread_cond_t *changed, pthread_mutex_t *mutex, int64_t unt
     (void)pthread_cond_timedwait(changed, mutex, &when);
 }
 
-/* ---- news for a loop that polls -------------------------------------------------------------- */
+/* ---- waking a loop that polls -------------------------------------------------------------- */
 
-int cv_news_open(int *ret_fd, struct cv_error *error)
+int cv_wakeup_open(int *ret_fd, struct cv_error *error)
 {
     int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (fd < 0) {
@@ -45,7 +45,7 @@ int cv_news_open(int *ret_fd, struct cv_error *error)
     return 0;
 }
 
-void cv_news_tell(int fd)
+void cv_wakeup_signal(int fd)
 {
     uint64_t one = 1;
     ssize_t written = write(fd, &one, sizeof(one));
@@ -53,7 +53,7 @@ void cv_news_tell(int fd)
         written; /* fails only when the counter is full; then the descriptor is readable already */
 }
 
-void cv_news_drain(int fd)
+void cv_wakeup_clear(int fd)
 {
     uint64_t count;
     ssize_t got = read(fd, &count, sizeof(count));

@@ -117,7 +117,7 @@ static void tell(struct cv_watch *watch, uint64_t asked, const struct cv_watch_n
     if (!found->trouble[0]) {
         watch->news.refused_at = refused_before;
     }
-    cv_news_tell(watch->news_fd);
+    cv_wakeup_signal(watch->news_fd);
 }
 
 /* The time of the next probe. The pause varies by a quarter, so that not all workers probe at the
@@ -165,7 +165,7 @@ static int cv_watch_start(const struct cv_watch_params *params, struct cv_watch 
     watch->asked = 1;
     watch->news.refused_at = INT64_MIN;
     watch->news_fd = -1;
-    CV_TRY(cv_news_open(&watch->news_fd, error));
+    CV_TRY(cv_wakeup_open(&watch->news_fd, error));
     CV_TRY(cv_cancel_new(&watch->cancel, error));
     if (watch->store) {
         cv_store_set_cancel(watch->store, watch->cancel);
@@ -296,7 +296,7 @@ static void tell_change(struct cv_supervisor *supervisor, const struct cv_watch_
 
 static void look_at_watch(struct cv_supervisor *supervisor)
 {
-    cv_news_drain(supervisor->watch->news_fd);
+    cv_wakeup_clear(supervisor->watch->news_fd);
     struct cv_watch_news news = cv_watch_look(supervisor->watch);
     bool was_in_doubt = supervisor->is_in_doubt, refuses = news.trouble[0];
     supervisor->is_in_doubt = refuses || news.answered == 0;

@@ -114,7 +114,7 @@ static void learn(struct cv_keeper *keeper, struct held *held, bool renewed, int
         held->renew_at = asked_at + keeper->params.heartbeat_ms;
     }
     if (held->lost || held->cancel) {
-        cv_news_tell(keeper->news_fd);
+        cv_wakeup_signal(keeper->news_fd);
     }
 }
 
@@ -185,7 +185,7 @@ static void serve_all(struct cv_keeper *keeper)
     }
     if (outcome == CV_QUEUE_DRAIN && !keeper->told_to_drain) {
         keeper->told_to_drain = true;
-        cv_news_tell(keeper->news_fd);
+        cv_wakeup_signal(keeper->news_fd);
     }
 }
 
@@ -215,7 +215,7 @@ static void set_can_keep(struct cv_keeper *keeper, bool can_keep)
 {
     if (keeper->can_keep != can_keep) {
         keeper->can_keep = can_keep;
-        cv_news_tell(keeper->news_fd);
+        cv_wakeup_signal(keeper->news_fd);
     }
 }
 
@@ -292,7 +292,7 @@ int cv_keeper_start(const struct cv_keeper_params *params, struct cv_keeper **re
     keeper->held = calloc((size_t)params->slots, sizeof(*keeper->held));
     int r = cv_thread_locks(&keeper->mutex, &keeper->changed, error);
     r = r < 0 ? r : cv_cancel_new(&keeper->cancel, error);
-    r = r < 0 ? r : cv_news_open(&keeper->news_fd, error);
+    r = r < 0 ? r : cv_wakeup_open(&keeper->news_fd, error);
     if (r < 0) {
         return r;
     }
@@ -428,7 +428,7 @@ int cv_keeper_fd(const struct cv_keeper *keeper)
 
 void cv_keeper_drain(struct cv_keeper *keeper)
 {
-    cv_news_drain(keeper->news_fd);
+    cv_wakeup_clear(keeper->news_fd);
 }
 
 void cv_keeper_trouble(struct cv_keeper *keeper, char text[CV_TROUBLE_SIZE])

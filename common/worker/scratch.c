@@ -458,7 +458,7 @@ static void measure(struct cv_scratch_watch *watch, int slot)
     if (now->number == item.number) {
         now->is_over = true;
         now->seen = item.seen;
-        cv_news_tell(watch->news_fd);
+        cv_wakeup_signal(watch->news_fd);
     }
     (void)pthread_mutex_unlock(&watch->mutex);
 }
@@ -506,7 +506,7 @@ static void *run(void *opaque)
         (void)pthread_mutex_lock(&watch->mutex);
         if (is_removing) {
             watch->removed = discarded;
-            cv_news_tell(watch->news_fd);
+            cv_wakeup_signal(watch->news_fd);
         }
         if (!watch->is_stopping && watch->discarded == watch->removed) {
             wait_for_work(watch);
@@ -531,7 +531,7 @@ int cv_scratch_watch_start(const struct cv_scratch *scratch, int slots,
     watch->scratch = scratch;
     watch->slots = slots;
     watch->news_fd = -1;
-    CV_TRY(cv_news_open(&watch->news_fd, error));
+    CV_TRY(cv_wakeup_open(&watch->news_fd, error));
     CV_TRY(cv_thread_start(&watch->thread, run, watch, error));
     *ret_watch = cv_take(own);
     return 0;
@@ -614,5 +614,5 @@ int cv_scratch_watch_fd(const struct cv_scratch_watch *watch)
 
 void cv_scratch_watch_drain(struct cv_scratch_watch *watch)
 {
-    cv_news_drain(watch->news_fd);
+    cv_wakeup_clear(watch->news_fd);
 }
