@@ -84,9 +84,7 @@ static const char *note_key(struct exchange *exchange, const char *key)
         exchange_refuse(exchange, 503, "busy", "Try again", "out of memory");
         return NULL;
     }
-    for (size_t i = 0; i < KEY_DIGEST_SIZE / 2; i++) {
-        (void)snprintf(principal->key_digest + 2 * i, 3, "%02x", digest[i]);
-    }
+    cv_hex(digest, KEY_DIGEST_SIZE / 2, principal->key_digest);
     return NULL;
 }
 

@@ -280,21 +280,13 @@ static void check_path(struct check *check, const char *path, size_t length)
     }
 }
 
-static int hex_digit(char digit)
-{
-    return digit >= '0' && digit <= '9'   ? digit - '0'
-           : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10
-           : digit >= 'A' && digit <= 'F' ? digit - 'A' + 10
-                                          : -1;
-}
-
 /* Decodes a name or a value of a query into `text`, which has room for `length` and a NUL. */
 static bool decode(const char *encoded, size_t length, char *text)
 {
     for (size_t i = 0; i < length; i++) {
         if (encoded[i] == '%') {
-            int high = i + 2 < length ? hex_digit(encoded[i + 1]) : -1;
-            int low = high >= 0 ? hex_digit(encoded[i + 2]) : -1;
+            int high = i + 2 < length ? cv_hex_digit(encoded[i + 1]) : -1;
+            int low = high >= 0 ? cv_hex_digit(encoded[i + 2]) : -1;
             if (low < 0 || high * 16 + low == 0) {
                 return false;
             }
@@ -353,33 +345,10 @@ static void check_query(struct check *check, const char *query)
     }
 }
 
-/* Whether JSON text is nested no deeper than allowed, because the parser recurses. */
-static bool is_shallow(const char *text, size_t length)
-{
-    int depth = 0;
-    bool in_string = false;
-    for (size_t i = 0; i < length; i++) {
-        char letter = text[i];
-        if (in_string) {
-            i += letter == '\\';
-            in_string = letter != '"';
-        } else if (letter == '"') {
-            in_string = true;
-        } else if (letter == '{' || letter == '[') {
-            if (++depth > BODY_DEPTH_MAX) {
-                return false;
-            }
-        } else if (letter == '}' || letter == ']') {
-            depth--;
-        }
-    }
-    return true;
-}
-
 static void check_body(struct check *check, const char *text, size_t length)
 {
     json_error_t failure;
-    if (!is_shallow(text, length)) {
+    if (!cv_json_is_shallow(text, length, BODY_DEPTH_MAX)) {
         add_fault(check, "body", "nests too deeply");
         return;
     }

@@ -256,30 +256,12 @@ static void parts_deinit(struct parts *parts)
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct parts, parts_deinit)
 
-static bool is_shallow(const unsigned char *text, size_t length)
-{
-    int depth = 0;
-    bool in_string = false;
-    for (size_t i = 0; i < length; i++) {
-        if (in_string) {
-            in_string = text[i] != '"';
-            i += text[i] == '\\';
-        } else {
-            in_string = text[i] == '"';
-            depth += (text[i] == '{' || text[i] == '[') - (text[i] == '}' || text[i] == ']');
-            if (depth > DEPTH_MAX) {
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
 static json_t *parse(const char *text, size_t length, size_t most)
 {
     unsigned char bytes[TOKEN_MAX_BYTES];
     size_t decoded = 0;
-    if (!decode(text, length, bytes, &decoded) || decoded > most || !is_shallow(bytes, decoded)) {
+    if (!decode(text, length, bytes, &decoded) || decoded > most ||
+        !cv_json_is_shallow((char *)bytes, decoded, DEPTH_MAX)) {
         return NULL;
     }
     cv_auto(json_decref) json_t *value =

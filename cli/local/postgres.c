@@ -238,9 +238,7 @@ static int make_password(const struct cli_postgres *postgres, enum cli_role role
     if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes)) {
         return cv_fail_errno(error, errno, "make a password");
     }
-    for (size_t i = 0; i < sizeof(bytes); i++) {
-        (void)snprintf(text + 2 * i, 3, "%02x", bytes[i]);
-    }
+    cv_hex(bytes, sizeof(bytes), text);
     password_path(postgres, role, path);
     (void)snprintf(fresh, sizeof(fresh), "%s.new", path);
     (void)unlink(fresh);
@@ -514,11 +512,7 @@ int cli_postgres_url(const struct cli_postgres *postgres, enum cli_role role, ch
     const char *const parameters[][2] = {{"host", postgres->socket}, {"passfile", passwords}};
     for (size_t i = 0; i < CV_COUNT(parameters); i++) {
         cv_buffer_printf(&url, "&%s=", parameters[i][0]);
-        for (const char *c = parameters[i][1]; *c; c++) {
-            bool plain = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
-                         (*c >= '0' && *c <= '9') || strchr("-._~/", *c);
-            cv_buffer_printf(&url, plain ? "%c" : "%%%02X", (unsigned char)*c);
-        }
+        cv_percent_encode(&url, parameters[i][1], true);
     }
     return cv_buffer_take(&url, ret_url, error);
 }

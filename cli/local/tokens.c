@@ -52,9 +52,7 @@ static int make_secret(char *text, struct cv_error *error)
     if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes)) {
         return cv_fail_errno(error, errno, "make a secret");
     }
-    for (size_t i = 0; i < sizeof(bytes); i++) {
-        (void)snprintf(text + 2 * i, 3, "%02x", bytes[i]);
-    }
+    cv_hex(bytes, sizeof(bytes), text);
     return 0;
 }
 

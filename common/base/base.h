@@ -393,6 +393,21 @@ CV_MUST_CHECK bool cv_parse_double(const char *text, double low, double high, do
 /* Whether `text` is a UUID in the usual 8-4-4-4-12 form, in lower or upper case. */
 bool cv_is_uuid(const char *text);
 
+/* ---- encodings ------------------------------------------------------------------------------- */
+
+/* Writes bytes as hexadecimal digits in lower case: 2 * count characters and a NUL. */
+void cv_hex(const void *bytes, size_t count, char *text);
+
+/* The value of a hexadecimal digit; -1 for any other character. */
+int cv_hex_digit(char digit);
+
+/* Appends text percent-encoded: letters, digits and "-._~" stay (RFC 3986), and '/' if `keep_slash`. */
+void cv_percent_encode(struct cv_buffer *buffer, const char *text, bool keep_slash);
+
+/* Whether JSON text nests lists and objects at most `depth_max` deep. To be checked before a
+ * stranger's text is parsed, because the parser recurses. */
+bool cv_json_is_shallow(const char *text, size_t length, int depth_max);
+
 /* ---- configuration --------------------------------------------------------------------------- */
 
 /* The variable's value, or `fallback` when it is unset or empty. Borrowed from the environment. */

@@ -146,3 +146,59 @@ json_t *cv_json_text(const char *text)
     }
     return json_string(ascii);
 }
+
+/* ---- encodings ------------------------------------------------------------------------------- */
+
+void cv_hex(const void *bytes, size_t count, char *text)
+{
+    static const char digits[] = "0123456789abcdef";
+    const unsigned char *from = bytes;
+    for (size_t i = 0; i < count; i++) {
+        text[i * 2] = digits[from[i] >> 4];
+        text[i * 2 + 1] = digits[from[i] & 15];
+    }
+    text[count * 2] = '\0';
+}
+
+int cv_hex_digit(char digit)
+{
+    return isdigit((unsigned char)digit)    ? digit - '0'
+           : isxdigit((unsigned char)digit) ? (digit | 32) - 'a' + 10
+                                            : -1;
+}
+
+void cv_percent_encode(struct cv_buffer *buffer, const char *text, bool keep_slash)
+{
+    static const char unreserved[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+    while (*text) {
+        size_t plain = strspn(text, unreserved);
+        cv_buffer_append(buffer, text, plain);
+        text += plain;
+        if (*text == '/' && keep_slash) {
+            cv_buffer_text(buffer, "/");
+            text++;
+        } else if (*text) {
+            cv_buffer_printf(buffer, "%%%02X", (unsigned char)*text++);
+        }
+    }
+}
+
+bool cv_json_is_shallow(const char *text, size_t length, int depth_max)
+{
+    int depth = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < length; i++) {
+        if (in_string) {
+            in_string = text[i] != '"';
+            i += text[i] == '\\';
+        } else {
+            in_string = text[i] == '"';
+            depth += (text[i] == '{' || text[i] == '[') - (text[i] == '}' || text[i] == ']');
+            if (depth > depth_max) {
+                return false;
+            }
+        }
+    }
+    return true;
+}

@@ -54,9 +54,7 @@ static int checksum(const char *sql, char ret_hex[SHA256_HEX_SIZE], struct cv_er
     if (!EVP_Digest(sql, strlen(sql), digest, &length, EVP_sha256(), NULL)) {
         return cv_fail(error, CV_ERROR_INTERNAL, "libcrypto cannot compute a SHA-256");
     }
-    for (unsigned int i = 0; i < length; i++) {
-        (void)snprintf(ret_hex + (size_t)2 * i, 3, "%02x", digest[i]);
-    }
+    cv_hex(digest, length, ret_hex);
     return 0;
 }
 

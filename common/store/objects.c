@@ -218,9 +218,7 @@ int cv_sha256_text(struct cv_sha256 *sha256, char text[CV_STORE_SHA256_SIZE],
     if (EVP_DigestFinal_ex((EVP_MD_CTX *)sha256, bytes, &length) != 1) {
         return cv_fail(error, CV_ERROR_INTERNAL, "cannot compute SHA-256");
     }
-    for (unsigned i = 0; i < length; i++) {
-        (void)snprintf(text + (size_t)i * 2, 3, "%02x", bytes[i]);
-    }
+    cv_hex(bytes, length, text);
     return 0;
 }
 

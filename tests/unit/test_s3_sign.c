@@ -304,7 +304,7 @@ static void test_encoding(void **state)
         for (int keep = 0; keep < 2; keep++) {
             cv_auto(cv_buffer_deinit) struct cv_buffer buffer = CV_BUFFER_INIT;
             cv_buffer_text(&buffer, "");
-            cv_s3_encode(&buffer, cases[i].text, keep);
+            cv_percent_encode(&buffer, cases[i].text, keep);
             assert_string_equal(buffer.data, keep ? cases[i].with_slash : cases[i].without);
         }
     }

@@ -199,11 +199,7 @@ static int presign(struct cv_store *store, const char *key, const char *method, 
     cv_buffer_text(&url, "file://");
     const char *const parts[] = {of_store(store)->path, "/", key};
     for (size_t i = 0; i < CV_COUNT(parts); i++) {
-        for (const char *c = parts[i]; *c; c++) {
-            bool plain = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
-                         (*c >= '0' && *c <= '9') || strchr("-._~/", *c);
-            cv_buffer_printf(&url, plain ? "%c" : "%%%02X", (unsigned char)*c);
-        }
+        cv_percent_encode(&url, parts[i], true);
     }
     return cv_buffer_take(&url, ret_url, error);
 }

@@ -521,20 +521,13 @@ static void decode_base64(char *text, size_t length)
     text[got >= (int)padding ? (size_t)got - padding : 0] = '\0';
 }
 
-static int hex_digit(char c)
-{
-    return isdigit((unsigned char)c)    ? c - '0'
-           : isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10
-                                        : -1;
-}
-
 static void decode_quoted(char *text, size_t length)
 {
     size_t to = 0;
     for (size_t at = 0; at < length; at++) {
         bool is_code = text[at] == '=' && at + 2 < length;
-        int high = is_code ? hex_digit(text[at + 1]) : -1;
-        int low = is_code ? hex_digit(text[at + 2]) : -1;
+        int high = is_code ? cv_hex_digit(text[at + 1]) : -1;
+        int low = is_code ? cv_hex_digit(text[at + 2]) : -1;
         if (high >= 0 && low >= 0) {
             text[to++] = (char)(high << 4 | low);
             at += 2;

@@ -202,7 +202,7 @@ static int make_url(const struct cv_s3_config *config, const struct cv_s3_reques
     CV_TRY(cv_s3_query_text(&request->query, &query, error));
     cv_auto(cv_buffer_deinit) struct cv_buffer url = CV_BUFFER_INIT;
     cv_buffer_printf(&url, "%s://%s", config->scheme, config->host);
-    cv_s3_encode(&url, path, true);
+    cv_percent_encode(&url, path, true);
     cv_buffer_printf(&url, "%s%s", query[0] ? "?" : "", query);
     return cv_buffer_take(&url, ret_url, error);
 }

@@ -38,8 +38,8 @@ static int name_source(const struct copying *copying, struct cv_s3_request *requ
     const struct cv_s3_config *config = cv_s3_client_config(copying->store->client);
     cv_auto(cv_buffer_deinit) struct cv_buffer source = CV_BUFFER_INIT;
     cv_buffer_printf(&source, "/%s/", config->bucket);
-    cv_s3_encode(&source, config->prefix, true);
-    cv_s3_encode(&source, copying->from, true);
+    cv_percent_encode(&source, config->prefix, true);
+    cv_percent_encode(&source, copying->from, true);
     CV_TRY_MEMORY(!source.failed, error, "a request");
     cv_s3_pairs_add(&request->headers, "x-amz-copy-source", source.data);
     cv_s3_pairs_format(&request->headers, "x-amz-copy-source-if-match", "\"%s\"",
@@ -325,6 +325,23 @@ static int check_deletion(struct cv_s3_request *request, struct cv_error *error)
                    deletion.first_key, deletion.first_code);
 }
 
+/* Sets an XML document as the body of a request. It is borrowed. Some servers require Content-MD5
+ * for documents, also where the payload's hash is signed. */
+static int set_document(struct cv_s3_request *request, const struct cv_s3_client *client,
+                        const char *document, struct cv_error *error)
+{
+    const struct cv_store_input input = {.data = document, .size = strlen(document), .fd = -1};
+    char md5[CV_S3_MD5_SIZE];
+    char base64[25];
+    CV_TRY(cv_s3_request_body(request, client, &input, 0, input.size, md5, error));
+    if (!cv_s3_client_config(client)->tls) {
+        cv_s3_md5_base64(md5, base64);
+        cv_s3_pairs_add(&request->headers, "content-md5", base64);
+    }
+    cv_s3_pairs_add(&request->headers, "content-type", "application/xml");
+    return 0;
+}
+
 static int delete_many(struct cv_store *store, const char *const *keys, size_t count,
                        struct cv_error *error)
 {
@@ -342,17 +359,8 @@ static int delete_many(struct cv_store *store, const char *const *keys, size_t c
     CV_TRY_MEMORY(!body.failed, error, "a deletion");
     cv_auto(cv_s3_request_deinit) struct cv_s3_request request;
     CV_TRY(cv_s3_request_init(&request, client, "POST", NULL, error));
-    const struct cv_store_input input = {.data = body.data, .size = body.length, .fd = -1};
-    char md5[CV_S3_MD5_SIZE];
-    CV_TRY(cv_s3_request_body(&request, client, &input, 0, body.length, NULL, error));
-    CV_TRY(cv_s3_digest(&input, 0, body.length, NULL, md5, error));
-    if (cv_s3_client_config(client)->tls == false) { /* some servers require it here */
-        char base64[25];
-        cv_s3_md5_base64(md5, base64);
-        cv_s3_pairs_add(&request.headers, "content-md5", base64);
-    }
+    CV_TRY(set_document(&request, client, body.data, error));
     cv_s3_pairs_add(&request.query, "delete", "");
-    cv_s3_pairs_add(&request.headers, "content-type", "application/xml");
     request.check = check_deletion;
     return cv_s3_perform(client, &request, error);
 }
@@ -395,7 +403,7 @@ int cv_s3_url(struct cv_store *store, const struct cv_s3_url_params *params, cha
     CV_TRY(cv_s3_presign(&signing, &message, params->seconds, &query, error));
     cv_auto(cv_buffer_deinit) struct cv_buffer url = CV_BUFFER_INIT;
     cv_buffer_printf(&url, "%s://%s", config->public_scheme, config->public_host);
-    cv_s3_encode(&url, path, true);
+    cv_percent_encode(&url, path, true);
     cv_buffer_printf(&url, "?%s", query);
     return cv_buffer_take(&url, ret_url, error);
 }
@@ -418,18 +426,7 @@ static int bucket_request(struct cv_store *store, const char *method, const char
     struct cv_s3_client *client = cv_s3_of(store)->client;
     cv_auto(cv_s3_request_deinit) struct cv_s3_request request;
     CV_TRY(cv_s3_request_init(&request, client, method, NULL, error));
-    if (body) {
-        const struct cv_store_input input = {.data = body, .size = strlen(body), .fd = -1};
-        char md5[CV_S3_MD5_SIZE];
-        char base64[25];
-        CV_TRY(cv_s3_request_body(&request, client, &input, 0, input.size, NULL, error));
-        CV_TRY(cv_s3_digest(&input, 0, input.size, NULL, md5, error));
-        if (!cv_s3_client_config(client)->tls) {
-            cv_s3_md5_base64(md5, base64);
-            cv_s3_pairs_add(&request.headers, "content-md5", base64);
-        }
-        cv_s3_pairs_add(&request.headers, "content-type", "application/xml");
-    }
+    CV_TRY(body ? set_document(&request, client, body, error) : 0);
     if (subresource[0]) {
         cv_s3_pairs_add(&request.query, subresource, "");
     }

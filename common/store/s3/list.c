@@ -61,20 +61,13 @@ struct page {
     struct cv_buffer last_key; /* last key, decoded, including the store's prefix */
 };
 
-static int hex_digit(char c)
-{
-    return isdigit((unsigned char)c)    ? c - '0'
-           : isxdigit((unsigned char)c) ? (c | 32) - 'a' + 10
-                                        : -1;
-}
-
 /* Decodes encoding-type=url as servers write it: '+' is a blank. */
 static void decode(char *text)
 {
     char *to = text;
     for (const char *c = text; *c; c++) {
-        int high = *c == '%' ? hex_digit(c[1]) : -1;
-        int low = high >= 0 ? hex_digit(c[2]) : -1;
+        int high = *c == '%' ? cv_hex_digit(c[1]) : -1;
+        int low = high >= 0 ? cv_hex_digit(c[2]) : -1;
         if (low >= 0) {
             *to++ = (char)(high << 4 | low);
             c += 2;

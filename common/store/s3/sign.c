@@ -51,23 +51,6 @@ void cv_s3_pairs_format(struct cv_s3_pairs *pairs, const char *name, const char 
 
 /* ---- canonical forms ------------------------------------------------------------------------- */
 
-void cv_s3_encode(struct cv_buffer *buffer, const char *text, bool keep_slash)
-{
-    static const char unreserved[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
-    while (*text) {
-        size_t plain = strspn(text, unreserved);
-        cv_buffer_append(buffer, text, plain);
-        text += plain;
-        if (*text == '/' && keep_slash) {
-            cv_buffer_text(buffer, "/");
-            text++;
-        } else if (*text) {
-            cv_buffer_printf(buffer, "%%%02X", (unsigned char)*text++);
-        }
-    }
-}
-
 /* Compares by name, then by value. Comparing "name=value" would be wrong, because '=' may be
  * greater than characters of a longer name. */
 static int compare_pairs(const void *left, const void *right)
@@ -98,8 +81,8 @@ int cv_s3_query_text(const struct cv_s3_pairs *query, char **ret_text, struct cv
         cv_auto(cv_buffer_deinit) struct cv_buffer value = CV_BUFFER_INIT;
         cv_buffer_text(&name, "");
         cv_buffer_text(&value, "");
-        cv_s3_encode(&name, query->items[i].name, false);
-        cv_s3_encode(&value, query->items[i].value, false);
+        cv_percent_encode(&name, query->items[i].name, false);
+        cv_percent_encode(&value, query->items[i].value, false);
         if (name.failed || value.failed) {
             return no_memory(error);
         }
@@ -165,16 +148,6 @@ static int canonical_headers(const struct cv_s3_pairs *headers, struct cv_buffer
 
 /* ---- digests --------------------------------------------------------------------------------- */
 
-void cv_s3_hex(const unsigned char *bytes, size_t count, char *hex)
-{
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < count; i++) {
-        hex[i * 2] = digits[bytes[i] >> 4];
-        hex[i * 2 + 1] = digits[bytes[i] & 15];
-    }
-    hex[count * 2] = '\0';
-}
-
 /* Calculates the SHA-256 of memory as lower-case hex. */
 static int sha256_hex(const void *data, size_t size, char hex[CV_S3_HASH_SIZE],
                       struct cv_error *error)
@@ -183,7 +156,7 @@ static int sha256_hex(const void *data, size_t size, char hex[CV_S3_HASH_SIZE],
     if (EVP_Digest(data, size, digest, NULL, EVP_sha256(), NULL) != 1) {
         return cv_fail(error, CV_ERROR_INTERNAL, "cannot compute SHA-256");
     }
-    cv_s3_hex(digest, DIGEST_BYTES, hex);
+    cv_hex(digest, DIGEST_BYTES, hex);
     return 0;
 }
 
@@ -227,7 +200,7 @@ static int canonical_request(const struct cv_s3_message *message, const char *qu
 {
     cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
     cv_buffer_printf(&text, "%s\n", message->method);
-    cv_s3_encode(&text, message->path, true);
+    cv_percent_encode(&text, message->path, true);
     cv_buffer_printf(&text, "\n%s\n%s\n%s\n%s", query, lines, names, message->payload_hash);
     return text.failed ? no_memory(error) : sha256_hex(text.data, text.length, hash, error);
 }
@@ -250,7 +223,7 @@ static int signature(const struct cv_s3_signing *signing, const struct scope *sc
     if (!good) {
         return cv_fail(error, CV_ERROR_INTERNAL, "cannot compute HMAC-SHA-256");
     }
-    cv_s3_hex(key, sizeof(key), hex);
+    cv_hex(key, sizeof(key), hex);
     return 0;
 }
 

@@ -48,10 +48,6 @@ struct cv_s3_message {
     const char *payload_hash;          /* lower-case hex, or CV_S3_UNSIGNED */
 };
 
-/* Percent-encodes everything except RFC 3986's unreserved characters, and except '/' if
- * `keep_slash`. */
-void cv_s3_encode(struct cv_buffer *buffer, const char *text, bool keep_slash);
-
 /* Writes "name=value&…" in canonical order; this text is signed and sent. */
 CV_MUST_CHECK int cv_s3_query_text(const struct cv_s3_pairs *query, char **ret_text,
                                    struct cv_error *error);
@@ -69,6 +65,3 @@ CV_MUST_CHECK int cv_s3_sign(const struct cv_s3_signing *signing,
 CV_MUST_CHECK int cv_s3_presign(const struct cv_s3_signing *signing,
                                 const struct cv_s3_message *message, int64_t seconds,
                                 char **ret_query, struct cv_error *error);
-
-/* Writes bytes as lower-case hex with a NUL: 2 * count + 1 bytes. */
-void cv_s3_hex(const unsigned char *bytes, size_t count, char *hex);

@@ -74,7 +74,7 @@ int cv_s3_digest(const struct cv_store_input *input, int64_t offset, size_t size
             return cv_fail(error, CV_ERROR_INTERNAL, "cannot compute a digest");
         }
         if (targets[i]) {
-            cv_s3_hex(bytes, count, targets[i]);
+            cv_hex(bytes, count, targets[i]);
         }
     }
     return 0;
