@@ -86,6 +86,8 @@ static const struct {
     {"CORTANA_READ_PATHS", false},
     {"CORTANA_SHARED_DECODE", false},
     {"CORTANA_SHARED_DECODE_WAIT_MS", false},
+    {"CORTANA_HARDWARE_DECODE", false},
+    {"LIBVA_DRIVER_NAME", false},
     {"CORTANA_EMOJI_BANK", false},
     {"CORTANA_LANGUAGES", false},
     {"EMBED_URL", false},

@@ -4,6 +4,7 @@
 #include "common/media/demux.h"
 #include "common/media/filters.h"
 #include "common/media/libav.h"
+#include "common/media/picture_codec.h"
 #include "common/media/picture_ring.h"
 
 #include <libavutil/pixdesc.h>
@@ -11,7 +12,6 @@
 
 enum {
     THREADS_MAX = 16,                /* more frames in flight cost memory and gain no speed */
-    THREADS_AREA_MAX = 16 << 20,     /* pixels in flight: eight pictures of 1080p, two of 4K */
     NOMINAL_INTERVAL_US = 40 * 1000, /* if the source does not say: 25 frames per second */
     SHORTEST_CLAIM_US = 2 * 1000,    /* a shorter duration is a container's tick */
     SEEK_PREROLL_US = 500 * 1000,    /* sound decoders need the packet before */
@@ -24,7 +24,7 @@ enum {
 /* Returns each frame one call later, when the next frame's time gives its duration. */
 struct cv_decoder {
     struct cv_input *input;
-    AVCodecContext *video;
+    struct cv_picture_codec *video;
     AVCodecContext *audio[CV_MEDIA_TRACKS_MAX]; /* by track; NULL: not wanted */
     bool audio_ended[CV_MEDIA_TRACKS_MAX];
     struct cv_deinterlacer *deinterlacer; /* NULL before the first interlaced frame */
@@ -47,41 +47,6 @@ struct cv_decoder {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* Frame threading keeps one more picture in memory for every thread. Large pictures have enough
- * slices for several threads to share one picture. */
-static void share_out_threads(AVCodecContext *context, int threads)
-{
-    int64_t area = (int64_t)context->width * context->height;
-    context->thread_count = threads;
-    if (area * threads > THREADS_AREA_MAX) {
-        int64_t pictures = area > 0 ? THREADS_AREA_MAX / area : 1;
-        context->thread_type = pictures > 1 ? FF_THREAD_FRAME : FF_THREAD_SLICE;
-        context->thread_count = pictures > 1 ? (int)pictures : threads;
-    }
-}
-
-static int open_codec(const AVStream *stream, int threads, AVCodecContext **ret_codec,
-                      struct cv_error *error)
-{
-    const AVCodec *codec = avcodec_find_decoder(stream->codecpar->codec_id);
-    cv_auto(cv_av_codec_free) AVCodecContext *context = avcodec_alloc_context3(codec);
-    if (!context || avcodec_parameters_to_context(context, stream->codecpar) < 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a decoder");
-    }
-    context->pkt_timebase = stream->time_base;
-    share_out_threads(context, threads);
-    context->max_pixels = CV_MEDIA_AREA_MAX;
-    context->flags |= AV_CODEC_FLAG_UNALIGNED; /* otherwise left edges are cropped in large steps */
-    int result = avcodec_open2(context, codec, NULL);
-    if (result < 0) {
-        enum cv_error_type type =
-            result == AVERROR_INVALIDDATA ? CV_ERROR_DECODE : CV_ERROR_UNSUPPORTED_MEDIA;
-        return cv_fail_av(error, result, type, "cannot open the decoder %s", codec->name);
-    }
-    *ret_codec = cv_take(context);
-    return 0;
-}
-
 /* Removes tracks from the list for which no decoder can be opened. */
 static void open_tracks(struct cv_decoder *decoder, int wanted)
 {
@@ -90,7 +55,7 @@ static void open_tracks(struct cv_decoder *decoder, int wanted)
     int found = info->track_count, kept = 0;
     for (int i = 0; i < found && kept < wanted; i++) {
         struct cv_error ignored;
-        if (open_codec(input->tracks[i], 1, &decoder->audio[kept], &ignored) != 0) {
+        if (cv_codec_open(input->tracks[i], 1, NULL, &decoder->audio[kept], &ignored) != 0) {
             if (i == 0) {
                 break; /* info describes the sound of the best track */
             }
@@ -112,10 +77,8 @@ static int open_codecs(struct cv_decoder *decoder, const struct cv_decoder_param
     struct cv_input *input = decoder->input;
     int threads = params->threads < 1 ? 1 : params->threads;
     threads = threads > THREADS_MAX ? THREADS_MAX : threads;
-    int result = open_codec(input->video, threads, &decoder->video, error);
-    if (result != 0) {
-        return result;
-    }
+    const char *device = params->sound_alone ? NULL : params->device;
+    CV_TRY(cv_picture_codec_open(input->video, threads, device, &decoder->video, error));
     if (params->sound_alone) {
         input->video->discard = AVDISCARD_ALL;
         input->timeline.sound_alone = true;
@@ -183,7 +146,7 @@ void cv_decoder_close(struct cv_decoder *decoder)
     if (decoder) {
         cv_deinterlacer_free(decoder->deinterlacer);
         cv_upright_free(decoder->upright);
-        avcodec_free_context(&decoder->video);
+        cv_picture_codec_close(decoder->video);
         for (int i = 0; i < CV_MEDIA_TRACKS_MAX; i++) {
             avcodec_free_context(&decoder->audio[i]);
         }
@@ -397,13 +360,6 @@ static int take_frame(struct cv_decoder *decoder, struct cv_video_frame *ret_fra
     return hold_frame(decoder, pts_us, duration_us, ret_frame, error);
 }
 
-static bool is_damaged(const AVFrame *frame)
-{
-    return (frame->flags & AV_FRAME_FLAG_CORRUPT) != 0 ||
-           (frame->decode_error_flags &
-            (FF_DECODE_ERROR_INVALID_BITSTREAM | FF_DECODE_ERROR_CONCEALMENT_ACTIVE)) != 0;
-}
-
 static int receive_video(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
                          struct cv_error *error)
 {
@@ -419,11 +375,14 @@ static int receive_video(struct cv_decoder *decoder, struct cv_video_frame *ret_
             break;
         }
         av_frame_unref(decoder->raw);
-        int result = avcodec_receive_frame(decoder->video, decoder->raw);
-        if (result == AVERROR(EAGAIN)) {
+        int result = cv_picture_codec_receive(decoder->video, decoder->raw, error);
+        if (result < 0) {
+            return result;
+        }
+        if (result == CV_PICTURE_NEEDS_PACKET) {
             return NEEDS_PACKET;
         }
-        if (result == AVERROR_EOF) {
+        if (result == CV_PICTURE_END) {
             decoder->video_ended = true;
             result = decoder->deinterlacer
                          ? cv_deinterlacer_send(decoder->deinterlacer, NULL, error)
@@ -433,11 +392,7 @@ static int receive_video(struct cv_decoder *decoder, struct cv_video_frame *ret_
             }
             continue;
         }
-        if (result == AVERROR(ENOMEM)) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a %s picture",
-                           decoder->input->info.video_codec);
-        }
-        if (result < 0 || is_damaged(decoder->raw)) {
+        if (result == CV_PICTURE_DAMAGED) {
             decoder->damaged++;
             continue;
         }
@@ -506,11 +461,10 @@ static int send_packet(struct cv_decoder *decoder, struct cv_error *error)
     }
     if (result == CV_INPUT_END) {
         decoder->input_ended = true;
-        (void)avcodec_send_packet(decoder->video, NULL);
         for (int i = 0; i < CV_MEDIA_TRACKS_MAX && decoder->audio[i]; i++) {
             (void)avcodec_send_packet(decoder->audio[i], NULL);
         }
-        return 0;
+        return cv_picture_codec_send(decoder->video, NULL, error);
     }
     bool is_video = decoder->packet->stream_index == decoder->input->video->index;
     if (is_video && decoder->sound_alone) {
@@ -529,17 +483,18 @@ static int send_packet(struct cv_decoder *decoder, struct cv_error *error)
             return result;
         }
     }
+    if (is_video) {
+        result = cv_picture_codec_send(decoder->video, decoder->packet, error);
+        decoder->damaged += result == CV_PICTURE_DAMAGED;
+        return result < 0 ? result : 0;
+    }
     const AVStream *stream = decoder->input->format->streams[decoder->packet->stream_index];
-    int track = is_video ? -1 : cv_input_track(decoder->input, stream);
-    AVCodecContext *codec = is_video ? decoder->video : track < 0 ? NULL : decoder->audio[track];
+    int track = cv_input_track(decoder->input, stream);
+    AVCodecContext *codec = track < 0 ? NULL : decoder->audio[track];
     result = codec ? avcodec_send_packet(codec, decoder->packet) : 0;
-    if (result == AVERROR(ENOMEM)) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a decoder");
-    }
-    if (result < 0 && is_video) {
-        decoder->damaged++;
-    }
-    return 0;
+    return result == AVERROR(ENOMEM)
+               ? cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a decoder")
+               : 0;
 }
 
 static int advance(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
@@ -610,7 +565,7 @@ int cv_decoder_next(struct cv_decoder *decoder, struct cv_video_frame *ret_frame
 
 static void forget(struct cv_decoder *decoder)
 {
-    avcodec_flush_buffers(decoder->video);
+    cv_picture_codec_flush(decoder->video);
     cv_deinterlacer_free(decoder->deinterlacer);
     decoder->deinterlacer = NULL;
     for (int i = 0; i < CV_MEDIA_TRACKS_MAX && decoder->audio[i]; i++) {

@@ -19,6 +19,7 @@
 #include "common/media/demux.h"
 #include "common/media/file_muxer.h"
 #include "common/media/h264.h"
+#include "common/media/hardware.h"
 #include "common/media/info.h"
 #include "common/media/jpeg.h"
 #include "common/media/libav.h"

@@ -12,6 +12,7 @@ struct cv_stage_context {
     const char *scratch;
     struct cv_peer peer; /* the connection to the companion; none if its memory is NULL */
     int threads;
+    char device[CV_DEVICE_SIZE]; /* "": none */
     json_t *program; /* {pid, exit_code, output} of a program that the stage has run; NULL: none */
     json_t *artifacts; /* list of {kind, key, size, content_type, checksum} */
     int progress_fd;

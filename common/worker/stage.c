@@ -95,7 +95,7 @@ static int plan_network(struct cv_stage_context *context, const json_t *payload,
 static int enter_sandbox(struct cv_stage_context *context, const json_t *payload,
                          struct cv_error *error)
 {
-    struct cv_sandbox sandbox = {.scratch = context->scratch};
+    struct cv_sandbox sandbox = {.scratch = context->scratch, .device = context->device};
     unsigned layers = 0;
     char text[CV_SANDBOX_TEXT_SIZE];
     int r = plan_network(context, payload, &sandbox, error);
@@ -130,6 +130,30 @@ static int meet_companion(struct cv_stage_context *context, const json_t *payloa
     return cv_companion_meet(&meeting, &context->peer, error);
 }
 
+/* The number of this attempt at the job, from 1; 0 without a job. */
+static int64_t job_attempt(void)
+{
+    int64_t attempt = 0;
+    struct cv_error error;
+    return cv_env_int("CORTANA_JOB_ATTEMPT", 0, 0, INT32_MAX, &attempt, &error) < 0 ? 0 : attempt;
+}
+
+/* A device that fails, crashes or hangs in the middle of a video ends the attempt. So only the first
+ * one uses it. */
+static int choose_device(struct cv_stage_context *context, struct cv_error *error)
+{
+    if (!(context->stage->needs & CV_STAGE_DECODES)) {
+        return 0;
+    }
+    CV_TRY(cv_env_device(context->device, error));
+    if (context->device[0] && job_attempt() > 1) {
+        cv_log(CV_LOG_INFO, "the CPU decodes, not %s: only the first attempt at a job uses it",
+               context->device);
+        context->device[0] = '\0';
+    }
+    return 0;
+}
+
 /* Does everything that the sandbox would forbid. */
 static int prepare(struct cv_stage_context *context, const json_t *payload,
                    const struct cv_stage_start *start, struct cv_error *error)
@@ -139,6 +163,7 @@ static int prepare(struct cv_stage_context *context, const json_t *payload,
         return r;
     }
     r = catch_stop_signals(context->cancel, error);
+    r = r < 0 ? r : choose_device(context, error);
     if (r == 0 && (context->stage->needs & CV_STAGE_NEEDS_STORE)) {
         r = cv_broker_store_open(start->broker_fd, start->cancel_fd, &context->store, error);
         if (r == 0) {
@@ -271,11 +296,6 @@ static int divert_stdout(struct cv_error *error)
 /* The supervisor's variables CORTANA_JOB_… name the job that the log lines belong to. */
 static void set_log_context(void)
 {
-    int64_t attempt = 0;
-    struct cv_error error;
-    if (cv_env_int("CORTANA_JOB_ATTEMPT", 0, 0, INT32_MAX, &attempt, &error) < 0) {
-        attempt = 0;
-    }
     struct cv_log_context context = {
         .worker_id = cv_env("CORTANA_JOB_WORKER", NULL),
         .job_type = cv_env("CORTANA_JOB_TYPE", NULL),
@@ -283,7 +303,7 @@ static void set_log_context(void)
         .status = cv_env("CORTANA_JOB_ID", NULL) ? "processing" : NULL,
         .video_id = cv_env("CORTANA_JOB_VIDEO", NULL),
         .tenant_id = cv_env("CORTANA_JOB_TENANT", NULL),
-        .attempt = (int)attempt,
+        .attempt = (int)job_attempt(),
     };
     cv_log_set_context(&context);
 }

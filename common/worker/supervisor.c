@@ -269,6 +269,8 @@ static int read_settings(struct cv_supervisor *supervisor, struct cv_error *erro
     if (!supervisor->stage->companion || !cv_env("CORTANA_SHARED_DECODE", "")[0]) {
         supervisor->companion_ms = 0;
     }
+    char device[CV_DEVICE_SIZE];
+    r = r < 0 || !(supervisor->stage->needs & CV_STAGE_DECODES) ? r : cv_env_device(device, error);
     if (r == 0 && supervisor->heartbeat_ms >= supervisor->lease_ms) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
                        "CORTANA_HEARTBEAT_MS must be less than CORTANA_LEASE_MS");

@@ -290,6 +290,27 @@ static int tioclinux(void)
 {
     return type_into_terminal(TIOCLINUX);
 }
+
+/* A file answers no request: ENOTTY says that the request reached the kernel's file. */
+static int request(unsigned long number)
+{
+    char path[4096], data[64] = {0};
+    cv_auto_fd int fd = open(in_scratch(path, "own"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    return fd < 0 ? errno : ioctl(fd, number, data) == 0 || errno == ENOTTY ? 0 : errno;
+}
+static int request_drm(void)
+{
+    return request(_IOWR('d', 0, char[64]));
+}
+static int request_nvidia(void)
+{
+    return request(_IOWR('F', 0xd2, char[64]));
+}
+static int request_nvidia_memory(void)
+{
+    return request(75);
+}
+
 static int kill_parent(void)
 {
     return outcome(kill(getppid(), 0));
@@ -590,6 +611,9 @@ static const struct attack attacks[] = {
     {"TIOCSTI", tiocsti},
     {"TIOCSTI in 64 bits", tiocsti_64},
     {"TIOCLINUX", tioclinux},
+    {"request to a DRM driver", request_drm},
+    {"request to NVIDIA's driver", request_nvidia},
+    {"request to NVIDIA's unified memory", request_nvidia_memory},
     {"kill the parent", kill_parent},
     {"kill all", kill_all},
     {"tgkill the parent", tgkill_parent},

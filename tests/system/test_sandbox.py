@@ -135,11 +135,22 @@ def test_the_attacks_are_real(make_stage):
     found = got_through(make_stage().run(CORTANA_SANDBOX="off"))
     assert {"chmod", "truncate", "prlimit of the parent", "execve", "fork", "memfd_create", "shmget",
             "connect to a port", "connect by TCP Fast Open", "bind a port", "listen",
-            "connect to a Unix socket", "write into the store", "list /etc",
+            "connect to a Unix socket", "write into the store", "list /etc", "request to a DRM driver",
+            "request to NVIDIA's driver", "request to NVIDIA's unified memory",
             "command line of the parent", "F_SETOWN", "shared memory without a file", "memory that grows down",
             "memory of /dev/zero", "hand a descriptor over", "write to what may be read"} <= found
     assert not {name for name in found if name.startswith("broker")}
     assert not {"variables of the worker", "secret in memory"} & found
+
+
+@pytest.mark.parametrize("device, requests", [
+    ("vaapi:/dev/null", {"request to a DRM driver"}),
+    ("cuda", {"request to NVIDIA's driver", "request to NVIDIA's unified memory"}),
+])
+def test_a_device_that_decodes_opens_its_driver_alone(make_stage, device, requests):
+    done = make_stage().run(CORTANA_HARDWARE_DECODE=device)
+    assert got_through(done) - KNOWN == requests
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 @pytest.mark.parametrize("user", [None, NOBODY] if IS_ROOT else [None])
