@@ -140,19 +140,9 @@ static int grant_write(const struct grant_keys *keys, const struct grant *grant,
 
 static bool decode(const char *text, size_t length, unsigned char data[GRANT_BYTES])
 {
-    static const char letters[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    char plain[GRANT_SIZE] = "";
-    if (length != GRANT_LETTERS) {
-        return false;
-    }
-    for (size_t i = 0; i < GRANT_LETTERS; i++) {
-        if (!text[i] || !strchr(letters, text[i])) {
-            return false;
-        }
-        plain[i] = text[i] == '-' ? '+' : text[i] == '_' ? '/' : text[i];
-    }
-    return EVP_DecodeBlock(data, (const unsigned char *)plain, GRANT_LETTERS) == GRANT_BYTES;
+    size_t bytes = 0;
+    return length == GRANT_LETTERS && cv_base64url_decode(text, length, data, &bytes) &&
+           bytes == GRANT_BYTES;
 }
 
 /* Whether `text` (`length` bytes) is a grant of one of these keys that has not ended at `now_s`. */

@@ -53,41 +53,6 @@ static void release_jws(cjose_jws_t *jws)
 }
 CV_DEFINE_CLEANUP(cjose_jws_t *, release_jws)
 
-/* ---- base64url -------------------------------------------------------------------------------- */
-
-static int digit_value(char digit)
-{
-    return digit >= 'A' && digit <= 'Z'   ? digit - 'A'
-           : digit >= 'a' && digit <= 'z' ? digit - 'a' + 26
-           : digit >= '0' && digit <= '9' ? digit - '0' + 52
-           : digit == '-'                 ? 62
-           : digit == '_'                 ? 63
-                                          : -1;
-}
-
-/* Decodes base64url without padding; false for anything but the one canonical form. `bytes` has room for
- * length * 3 / 4. */
-static bool decode(const char *text, size_t length, unsigned char *bytes, size_t *ret_length)
-{
-    uint32_t bits = 0;
-    int count = 0;
-    size_t made = 0;
-    for (size_t i = 0; i < length; i++) {
-        int value = digit_value(text[i]);
-        if (value < 0) {
-            return false;
-        }
-        bits = (bits << 6 | (uint32_t)value) & 0xffff;
-        count += 6;
-        if (count >= 8) {
-            count -= 8;
-            bytes[made++] = (unsigned char)(bits >> count);
-        }
-    }
-    *ret_length = made;
-    return count < 6 && (bits & ((1u << count) - 1)) == 0;
-}
-
 /* ---- keys -------------------------------------------------------------------------------------- */
 
 void token_keys_free(struct token_keys *keys)
@@ -157,7 +122,7 @@ static size_t modulus_bytes(const json_t *key)
     const char *text = member(key, "n");
     size_t length = strlen(text);
     cv_auto_free unsigned char *bytes = malloc(length + 1);
-    if (!bytes || !decode(text, length, bytes, &length)) {
+    if (!bytes || !cv_base64url_decode(text, length, bytes, &length)) {
         return 0;
     }
     size_t zeros = 0;
@@ -260,7 +225,7 @@ static json_t *parse(const char *text, size_t length, size_t most)
 {
     unsigned char bytes[TOKEN_MAX_BYTES];
     size_t decoded = 0;
-    if (!decode(text, length, bytes, &decoded) || decoded > most ||
+    if (!cv_base64url_decode(text, length, bytes, &decoded) || decoded > most ||
         !cv_json_is_shallow((char *)bytes, decoded, DEPTH_MAX)) {
         return NULL;
     }
@@ -280,7 +245,7 @@ static bool split(const char *token, struct parts *parts)
     parts->header = parse(token, (size_t)(first - token), HEADER_MAX_BYTES);
     parts->claims = parse(first + 1, (size_t)(second - first - 1), TOKEN_MAX_BYTES);
     return parts->header && parts->claims &&
-           decode(second + 1, strlen(second + 1), signature, &parts->signature_bytes);
+           cv_base64url_decode(second + 1, strlen(second + 1), signature, &parts->signature_bytes);
 }
 
 /* ---- signature --------------------------------------------------------------------------------- */

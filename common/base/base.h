@@ -1,5 +1,6 @@
-/* The foundation of all other folders: errors, locals that clean themselves up, cancellation, logs,
- * configuration, text buffers, JSON, time, and the byte source that lets media read from any store.
+/* The foundation of all other folders: errors, locals that clean themselves up, cancellation,
+ * threads, logs, configuration, text buffers, JSON, time, encodings, and the byte source that lets
+ * media read from any store.
  *
  * Conventions of the whole tree
  *
@@ -403,6 +404,11 @@ int cv_hex_digit(char digit);
 
 /* Appends text percent-encoded: letters, digits and "-._~" stay (RFC 3986), and '/' if `keep_slash`. */
 void cv_percent_encode(struct cv_buffer *buffer, const char *text, bool keep_slash);
+
+/* Decodes base64url without padding; false for anything but the one canonical form. `bytes` has room
+ * for length * 3 / 4. */
+CV_MUST_CHECK bool cv_base64url_decode(const char *text, size_t length, unsigned char *bytes,
+                                       size_t *ret_length);
 
 /* Whether JSON text nests lists and objects at most `depth_max` deep. To be checked before a
  * stranger's text is parsed, because the parser recurses. */

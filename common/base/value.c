@@ -219,6 +219,37 @@ void cv_percent_encode(struct cv_buffer *buffer, const char *text, bool keep_sla
     }
 }
 
+static int base64url_digit(char digit)
+{
+    return digit >= 'A' && digit <= 'Z'   ? digit - 'A'
+           : digit >= 'a' && digit <= 'z' ? digit - 'a' + 26
+           : digit >= '0' && digit <= '9' ? digit - '0' + 52
+           : digit == '-'                 ? 62
+           : digit == '_'                 ? 63
+                                          : -1;
+}
+
+bool cv_base64url_decode(const char *text, size_t length, unsigned char *bytes, size_t *ret_length)
+{
+    uint32_t bits = 0;
+    int count = 0;
+    size_t made = 0;
+    for (size_t i = 0; i < length; i++) {
+        int value = base64url_digit(text[i]);
+        if (value < 0) {
+            return false;
+        }
+        bits = (bits << 6 | (uint32_t)value) & 0xffff;
+        count += 6;
+        if (count >= 8) {
+            count -= 8;
+            bytes[made++] = (unsigned char)(bits >> count);
+        }
+    }
+    *ret_length = made;
+    return count < 6 && (bits & ((1u << count) - 1)) == 0;
+}
+
 bool cv_json_is_shallow(const char *text, size_t length, int depth_max)
 {
     int depth = 0;
