@@ -15,21 +15,11 @@ enum { ID_LETTERS_MIN = 4 }; /* fewer letters fit too many jobs */
 static int find_job(struct cli_call *call, const char *name, char id[CV_UUID_SIZE],
                     struct cv_error *error)
 {
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     if (strlen(name) < ID_LETTERS_MIN) {
         return cli_usage(call, "'%s': name a job by its id or the first %d letters of it or more",
                          name, ID_LETTERS_MIN);
     }
-    CV_TRY(cv_db_run(call->session.db, &rows, error,
-                     "SELECT id FROM jobs WHERE starts_with(id::text, lower($1)) LIMIT 2", name));
-    if (cv_db_rows(rows) != 1) {
-        return cv_fail(error, CV_ERROR_NOT_FOUND,
-                       cv_db_rows(rows) == 0 ? "there is no job '%s'"
-                                             : "several jobs begin with '%s': give more of the id",
-                       name);
-    }
-    (void)snprintf(id, CV_UUID_SIZE, "%s", cv_db_text(rows, 0, "id"));
-    return 0;
+    return cli_find_id(call, "job", name, id, error);
 }
 
 /* 0 if the job type exists; otherwise CLI_EXIT_USAGE after printing the existing ones. */

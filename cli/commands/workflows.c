@@ -26,27 +26,10 @@ int cli_runs_list(struct cli_call *call, struct cv_error *error)
                     " ORDER BY status <> 'running', created_at DESC LIMIT 50");
 }
 
-/* Finds a run by its id or the beginning of one. */
-static int find_run(struct cli_call *call, const char *name, char id[CV_UUID_SIZE],
-                    struct cv_error *error)
-{
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(cv_db_run(call->session.db, &rows, error,
-                     "SELECT id FROM runs WHERE starts_with(id::text, lower($1)) LIMIT 2", name));
-    if (cv_db_rows(rows) != 1) {
-        return cv_fail(error, CV_ERROR_NOT_FOUND,
-                       cv_db_rows(rows) == 0 ? "there is no run '%s'"
-                                             : "several runs begin with '%s': give more of the id",
-                       name);
-    }
-    (void)snprintf(id, CV_UUID_SIZE, "%s", cv_db_text(rows, 0, "id"));
-    return 0;
-}
-
 static int open_run(struct cli_call *call, char id[CV_UUID_SIZE], struct cv_error *error)
 {
     CV_TRY(cli_open(call, error));
-    return find_run(call, call->arguments[0], id, error);
+    return cli_find_id(call, "run", call->arguments[0], id, error);
 }
 
 int cli_runs_show(struct cli_call *call, struct cv_error *error)
