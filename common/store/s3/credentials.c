@@ -381,11 +381,6 @@ void cv_s3_credentials_deinit(struct cv_s3_credentials *credentials)
     *credentials = (struct cv_s3_credentials){0};
 }
 
-static int copy_text(const char *text, char **ret_copy, struct cv_error *error)
-{
-    return text && text[0] ? cv_format(ret_copy, error, "%s", text) : 0;
-}
-
 /* ---- variables ------------------------------------------------------------------------------- */
 
 static int read_environment(struct cv_s3_credentials *credentials, bool *ret_is_of_files,
@@ -439,7 +434,7 @@ static int take_line(struct cv_s3_credentials *credentials, char *line, struct c
                     : strcmp(name, "aws_secret_access_key") == 0 ? &credentials->secret_key
                     : strcmp(name, "aws_session_token") == 0     ? &credentials->session_token
                                                                  : NULL;
-    return target && !*target ? copy_text(value, target, error) : 0;
+    return target && !*target ? take_text(target, value, error) : 0;
 }
 
 /* Reads the shared file. Leaves `credentials` empty if the file or the profile is missing. */
@@ -470,8 +465,8 @@ static int read_shared_file(const char *path, const char *profile,
 static int name_shared_file(struct cv_s3_identity *identity, struct cv_error *error)
 {
     const char *file = cv_env("AWS_SHARED_CREDENTIALS_FILE", NULL);
-    CV_TRY(copy_text(cv_env("AWS_PROFILE", "default"), &identity->profile, error));
-    return file ? copy_text(file, &identity->shared_file, error)
+    CV_TRY(take_text(&identity->profile, cv_env("AWS_PROFILE", "default"), error));
+    return file ? take_text(&identity->shared_file, file, error)
                 : cv_format(&identity->shared_file, error, "%s/.aws/credentials",
                             cv_env("HOME", ""));
 }
@@ -536,9 +531,9 @@ void cv_s3_identity_close(struct cv_s3_identity *identity)
 static int copy(const struct cv_s3_credentials *from, struct cv_s3_credentials *to,
                 struct cv_error *error)
 {
-    CV_TRY(copy_text(from->access_key, &to->access_key, error));
-    CV_TRY(copy_text(from->secret_key, &to->secret_key, error));
-    CV_TRY(copy_text(from->session_token, &to->session_token, error));
+    CV_TRY(take_text(&to->access_key, from->access_key, error));
+    CV_TRY(take_text(&to->secret_key, from->secret_key, error));
+    CV_TRY(take_text(&to->session_token, from->session_token, error));
     to->expires_ms = from->expires_ms;
     return 0;
 }
