@@ -267,7 +267,7 @@ CV_MUST_CHECK int cv_thread_start(pthread_t *ret_thread, void *(*run)(void *), v
 void cv_thread_wait(pthread_cond_t *changed, pthread_mutex_t *mutex, int64_t until_ms);
 
 /* A descriptor that wakes a loop that polls: it is readable from a signal until it is cleared; close()
- * it. Any thread may signal. */
+ * it. Any thread, and a signal handler, may signal. */
 CV_MUST_CHECK int cv_wakeup_open(int *ret_fd, struct cv_error *error);
 void cv_wakeup_signal(int fd);
 void cv_wakeup_clear(int fd);

@@ -1,6 +1,7 @@
 #include "common/base/base.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <time.h>
 
@@ -48,9 +49,11 @@ int cv_wakeup_open(int *ret_fd, struct cv_error *error)
 void cv_wakeup_signal(int fd)
 {
     uint64_t one = 1;
+    int saved_errno = errno;
+    /* Fails only when the counter is full; then the descriptor is readable already. */
     ssize_t written = write(fd, &one, sizeof(one));
-    (void)
-        written; /* fails only when the counter is full; then the descriptor is readable already */
+    (void)written;
+    errno = saved_errno;
 }
 
 void cv_wakeup_clear(int fd)
@@ -58,4 +61,52 @@ void cv_wakeup_clear(int fd)
     uint64_t count;
     ssize_t got = read(fd, &count, sizeof(count));
     (void)got;
+}
+
+/* ---- cancellation ---------------------------------------------------------------------------- */
+
+struct cv_cancel {
+    atomic_int level;
+    int fd;
+};
+
+int cv_cancel_new(struct cv_cancel **ret_cancel, struct cv_error *error)
+{
+    struct cv_cancel *cancel = calloc(1, sizeof(*cancel));
+    CV_TRY_MEMORY(cancel, error, "a cancellation");
+    int result = cv_wakeup_open(&cancel->fd, error);
+    if (result) {
+        free(cancel);
+        return result;
+    }
+    *ret_cancel = cancel;
+    return 0;
+}
+
+void cv_cancel_free(struct cv_cancel *cancel)
+{
+    if (cancel) {
+        close(cancel->fd);
+        free(cancel);
+    }
+}
+
+void cv_cancel_request(struct cv_cancel *cancel, enum cv_cancel_level level)
+{
+    int current = atomic_load(&cancel->level);
+    while (current < (int)level) {
+        if (atomic_compare_exchange_weak(&cancel->level, &current, (int)level)) {
+            cv_wakeup_signal(cancel->fd);
+        }
+    }
+}
+
+enum cv_cancel_level cv_cancel_level(const struct cv_cancel *cancel)
+{
+    return cancel ? (enum cv_cancel_level)atomic_load(&cancel->level) : CV_CANCEL_NONE;
+}
+
+int cv_cancel_fd(const struct cv_cancel *cancel)
+{
+    return cancel->fd;
 }
