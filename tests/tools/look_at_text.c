@@ -131,7 +131,7 @@ static void look_at_line(const struct look *look, const struct ocr_line *line)
     ocr_crop_deinit(&crop);
 }
 
-static void draw_components(const struct look *look)
+static void draw_components(struct look *look)
 {
     struct ocr_components components = {0};
     struct cv_error error = {0};

@@ -129,7 +129,7 @@ static inline void add_noise(struct ocr_frame *frame, int reach, unsigned seed)
     compute_luma(frame);
 }
 
-static inline struct ocr_lines find_lines(const struct ocr_frame *frame)
+static inline struct ocr_lines find_lines(struct ocr_frame *frame)
 {
     struct ocr_lines lines = {0};
     struct cv_error error;

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -200,6 +201,62 @@ static void test_text_on_a_card_with_a_button_is_found(void **state)
     expect_box(&lines.items[0].box, &question, 2);
     expect_box(&lines.items[1].box, &note, 2);
     expect_box(&lines.items[2].box, &button, 2);
+}
+
+/* Draws text whose letters touch a rule on the baseline, and expects the line that is found without the rule. */
+static void expect_rule_removed(const char *text, int tall, struct colour paper, struct colour ink)
+{
+    cv_auto(ocr_frame_deinit) struct ocr_frame plain = new_frame(600, 120, paper);
+    cv_auto(ocr_frame_deinit) struct ocr_frame ruled = new_frame(600, 120, paper);
+    struct ocr_box box = draw_text(&plain, text, 40, 40, tall, ink);
+    cv_auto(ocr_frame_deinit) struct ocr_frame scratch = new_frame(600, 120, paper);
+    struct ocr_box letters = draw_text(&scratch, "half", 40, 40, tall, ink);
+    int baseline = ocr_bottom(&letters);
+    draw_text(&ruled, text, 40, 40, tall, ink);
+    fill_box(&ruled, (struct ocr_box){box.x, baseline, box.width, ocr_max(tall / 12, 1)}, ink);
+    add_noise(&plain, 4, 7);
+    add_noise(&ruled, 4, 7);
+    cv_auto(ocr_lines_deinit) struct ocr_lines wanted = find_lines(&plain);
+    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&ruled);
+    assert_int_equal(wanted.count, 1);
+    assert_int_equal(lines.count, 1);
+    assert_in_range(lines.items[0].glyphs, wanted.items[0].glyphs - 2, wanted.items[0].glyphs + 2);
+    expect_box(&lines.items[0].box, &box, 2);
+}
+
+static void test_rules_under_text_are_removed(void **state)
+{
+    (void)state;
+    for (int tall = 9; tall <= 27; tall += 3) {
+        expect_rule_removed("the slate harbour", tall, white, blue);
+        expect_rule_removed("narrow gauge railway", tall, night, white);
+        expect_rule_removed("Museum of Quarrying", tall, white, black);
+    }
+}
+
+/* Bars and feet of letters, struck letters, a field, a filled cell: nothing is painted over. */
+static void test_what_is_no_rule_stays(void **state)
+{
+    (void)state;
+    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(900, 420, white);
+    cv_auto(ocr_frame_deinit) struct ocr_frame before = {0};
+    struct cv_error error;
+    for (int tall = 8; tall <= 32; tall += 8) {
+        draw_text(&frame, "EZL TEE BED e-e-e = __ TTTT", 20, tall * 4, tall, black);
+    }
+    struct ocr_box struck = draw_text(&frame, "three times", 600, 30, 14, black);
+    fill_box(&frame, (struct ocr_box){struck.x, 38, struck.width, 1}, black);
+    fill_box(&frame, (struct ocr_box){600, 80, 140, 22}, grey);
+    fill_box(&frame, (struct ocr_box){601, 81, 138, 20}, white);
+    draw_text(&frame, "harbour", 610, 86, 11, black);
+    fill_box(&frame, (struct ocr_box){600, 130, 140, 20}, blue);
+    draw_text(&frame, "Article", 610, 135, 11, white);
+    fill_box(&frame, (struct ocr_box){600, 220, 260, 2}, grey);
+    assert_int_equal(ocr_frame_init(&before, frame.width, frame.height, &error), 0);
+    size_t bytes = OCR_PLANES * (size_t)frame.width * (size_t)frame.height;
+    memcpy(before.plane[0], frame.plane[0], bytes);
+    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    assert_memory_equal(frame.plane[0], before.plane[0], bytes);
 }
 
 /* A codec leaves specks in the blocks of letters, above some and below others. */
@@ -573,6 +630,8 @@ int main(void)
         cmocka_unit_test(test_a_label_under_a_bar_is_a_line),
         cmocka_unit_test(test_labels_of_a_chart_are_lines),
         cmocka_unit_test(test_text_on_a_card_with_a_button_is_found),
+        cmocka_unit_test(test_rules_under_text_are_removed),
+        cmocka_unit_test(test_what_is_no_rule_stays),
         cmocka_unit_test(test_specks_do_not_make_a_line_higher),
         cmocka_unit_test(test_an_emoji_does_not_join_columns),
         cmocka_unit_test(test_pictures_beside_text_stay_out_of_the_line),

@@ -17,7 +17,7 @@ static const char *const page[LINES] = {
     "walked until sunset",    "shared a quiet",       "dinner with friends",  "tickets cost less",
 };
 
-static struct ocr_crop crop_of(const struct ocr_frame *frame)
+static struct ocr_crop crop_of(struct ocr_frame *frame)
 {
     cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(frame);
     struct ocr_crop crop = {0};

@@ -1,18 +1,9 @@
 #include "workers/ocr/lines.h"
+#include "workers/ocr/sides.h"
 
 #include <string.h>
 
-/* Which side of an edge a pixel is on: the levels within REACH pixels of it are split at their middle
- * (J. Bernsen, "Dynamic thresholding of grey-level images", 1986). So a letter keeps its size whatever
- * the ground is, two rows stay apart where one row of paper is between them, and what is on a button or
- * a mark is found like what is on the page. Where nothing differs there are no sides. */
-enum side { SIDE_NONE, SIDE_DARK, SIDE_LIGHT };
-
 enum {
-    REACH = 2,            /* pixels; a letter of 7 pixels has gaps of one */
-    EDGE_MIN = 20,        /* levels within REACH that are an edge; noise on plain paper has less */
-    COLOUR_MIN = 60,      /* levels of a colour alone: codecs leave more noise there than in luma */
-    COLOUR_TIMES = 2,     /* as many times the levels of luma: then a colour tells more */
     SIZE_LEAST = 2,       /* pixels that a component has at least, in width or height */
     LABELS_MAX = 1 << 21, /* of a frame */
     HOLLOW = 8,           /* the share of its box that a frame fills at most is one in so many */
@@ -59,86 +50,14 @@ struct label {
 struct labelling {
     struct label *labels;
     int count;
-    const uint8_t *sides; /* of all pixels */
-    int width, height;
+    const struct ocr_frame *frame;
+    const struct ocr_sides *sides;
 };
 
 void ocr_components_deinit(struct ocr_components *components)
 {
     free(components->items);
     *components = (struct ocr_components){0};
-}
-
-static inline uint8_t least(uint8_t a, uint8_t b)
-{
-    return a < b ? a : b;
-}
-
-static inline uint8_t most(uint8_t a, uint8_t b)
-{
-    return a > b ? a : b;
-}
-
-/* The extremes of the column of 2 · REACH + 1 pixels at each pixel of row y. `low` and `high` have
- * REACH pixels more at each end, which repeat the last ones. */
-static void columns_of(const struct ocr_frame *frame, enum ocr_plane plane, int y, uint8_t *low,
-                       uint8_t *high)
-{
-    size_t width = (size_t)frame->width;
-    const uint8_t *rows[2 * REACH + 1];
-
-    for (int i = 0; i <= 2 * REACH; i++) {
-        int row = ocr_min(ocr_max(y + i - REACH, 0), frame->height - 1);
-        rows[i] = frame->plane[plane] + (size_t)row * width;
-    }
-    uint8_t *to_low = low + REACH, *to_high = high + REACH;
-    for (size_t x = 0; x < width; x++) {
-        uint8_t a = least(least(rows[0][x], rows[1][x]), least(rows[3][x], rows[4][x]));
-        uint8_t b = most(most(rows[0][x], rows[1][x]), most(rows[3][x], rows[4][x]));
-        to_low[x] = least(a, rows[2][x]);
-        to_high[x] = most(b, rows[2][x]);
-    }
-    for (size_t i = 0; i < REACH; i++) {
-        low[i] = to_low[0];
-        high[i] = to_high[0];
-        to_low[width + i] = to_low[width - 1];
-        to_high[width + i] = to_high[width - 1];
-    }
-}
-
-/* The sides of a row of pixels, and the levels between the extremes around each of them. Where `is_colour`,
- * only pixels change for which this colour tells far more than what was there. */
-static void sides_of(const uint8_t *levels, const uint8_t *low, const uint8_t *high, int width,
-                     bool is_colour, uint8_t *sides, uint8_t *ranges)
-{
-    for (int x = 0; x < width; x++) {
-        uint8_t a = least(least(low[x], low[x + 1]), least(low[x + 3], low[x + 4]));
-        uint8_t b = most(most(high[x], high[x + 1]), most(high[x + 3], high[x + 4]));
-        a = least(a, low[x + 2]);
-        b = most(b, high[x + 2]);
-        uint8_t range = (uint8_t)(b - a), above = (uint8_t)(levels[x] - a);
-        uint8_t below = (uint8_t)(b - levels[x]);
-        uint8_t side = above > below ? SIDE_LIGHT : SIDE_DARK;
-        side = range >= EDGE_MIN ? side : SIDE_NONE;
-        bool is_taken =
-            !is_colour || range / COLOUR_TIMES > most(ranges[x], COLOUR_MIN / COLOUR_TIMES);
-        sides[x] = is_taken ? side : sides[x];
-        ranges[x] = is_taken ? range : ranges[x];
-    }
-}
-
-/* By luma, which videos keep sharp, or by the colour that tells far more: yellow on white, red on green. */
-static void sides_of_row(const struct ocr_frame *frame, int y, uint8_t *scratch, uint8_t *sides,
-                         uint8_t *ranges)
-{
-    static const enum ocr_plane planes[] = {OCR_LUMA, OCR_BLUE, OCR_RED};
-    uint8_t *low = scratch, *high = scratch + frame->width + 2 * REACH;
-    size_t row = (size_t)y * (size_t)frame->width;
-
-    for (size_t i = 0; i < CV_COUNT(planes); i++) {
-        columns_of(frame, planes[i], y, low, high);
-        sides_of(frame->plane[planes[i]] + row, low, high, frame->width, i > 0, sides, ranges);
-    }
 }
 
 static int find_root(struct labelling *all, int label)
@@ -229,7 +148,7 @@ static void find_runs(const uint8_t *sides, int width, struct run_row *row)
                 continue;
             }
         }
-        if (sides[x] == SIDE_NONE) {
+        if (sides[x] == OCR_SIDE_NONE) {
             x++;
             continue;
         }
@@ -293,10 +212,10 @@ static void label_runs(struct labelling *all, struct run_row *row, const struct 
 
 static uint8_t side_at(const struct labelling *all, int x, int y)
 {
-    if (x < 0 || y < 0 || x >= all->width || y >= all->height) {
-        return SIDE_NONE;
+    if (x < 0 || y < 0 || x >= all->sides->width || y >= all->sides->height) {
+        return OCR_SIDE_NONE;
     }
-    return all->sides[(size_t)y * (size_t)all->width + (size_t)x];
+    return all->sides->side[(size_t)y * (size_t)all->sides->width + (size_t)x];
 }
 
 /* Whether the other side surrounds a component: then the component is ink. The paper near
@@ -304,21 +223,21 @@ static uint8_t side_at(const struct labelling *all, int x, int y)
  * counts as surrounded. */
 static bool is_ink(const struct labelling *all, const struct label *label)
 {
-    uint8_t other = label->side == SIDE_DARK ? SIDE_LIGHT : SIDE_DARK;
-    int contacts =
-        (label->top == 0 || side_at(all, label->top_x, label->top - 1) == other) +
-        (label->bottom == all->height - 1 ||
-         side_at(all, label->bottom_x, label->bottom + 1) == other) +
-        (label->left == 0 || side_at(all, label->left - 1, label->left_y) == other) +
-        (label->right == all->width - 1 || side_at(all, label->right + 1, label->right_y) == other);
+    uint8_t other = label->side == OCR_SIDE_DARK ? OCR_SIDE_LIGHT : OCR_SIDE_DARK;
+    int contacts = (label->top == 0 || side_at(all, label->top_x, label->top - 1) == other) +
+                   (label->bottom == all->sides->height - 1 ||
+                    side_at(all, label->bottom_x, label->bottom + 1) == other) +
+                   (label->left == 0 || side_at(all, label->left - 1, label->left_y) == other) +
+                   (label->right == all->sides->width - 1 ||
+                    side_at(all, label->right + 1, label->right_y) == other);
 
     return contacts >= CONTACTS_MIN;
 }
 
-/* Pixels of a thin rectangle: REACH pixels on each of its four sides. */
+/* Pixels of a thin rectangle: OCR_REACH pixels on each of its four sides. */
 static int rim_of(int width, int height)
 {
-    return 2 * REACH * (width + height);
+    return 2 * OCR_REACH * (width + height);
 }
 
 bool ocr_is_rim(int width, int height, int pixels)
@@ -349,6 +268,12 @@ static bool is_bar(const struct labelling *all, const struct label *label)
         }
     }
     return true;
+}
+
+static struct ocr_box box_of(const struct label *label)
+{
+    return (struct ocr_box){label->left, label->top, label->right - label->left + 1,
+                            label->bottom - label->top + 1};
 }
 
 static bool is_candidate(const struct labelling *all, const struct label *label)
@@ -402,12 +327,6 @@ struct cluster {
     bool is_taken;                /* one component stands for all of them */
 };
 
-static struct ocr_box box_of(const struct label *label)
-{
-    return (struct ocr_box){label->left, label->top, label->right - label->left + 1,
-                            label->bottom - label->top + 1};
-}
-
 /* The clusters, at the index of their first label. */
 static void find_clusters(struct labelling *all, struct cluster *clusters)
 {
@@ -432,8 +351,8 @@ static void find_clusters(struct labelling *all, struct cluster *clusters)
 /* Whether a component is too large a part of its cluster for the dot or the accent of a letter. */
 static bool is_large_piece(const struct ocr_component *item, const struct cluster *cluster)
 {
-    int width = cluster->right - cluster->left + 1 - 2 * REACH;
-    int height = cluster->bottom - cluster->top + 1 - 2 * REACH;
+    int width = cluster->right - cluster->left + 1 - 2 * OCR_REACH;
+    int height = cluster->bottom - cluster->top + 1 - 2 * OCR_REACH;
 
     return item->box.height * 100 >= height * DOT_HEIGHT &&
            item->box.width * item->box.height * 100 >= width * height * DOT_AREA;
@@ -466,7 +385,8 @@ static bool has_colour(const struct ocr_frame *frame, const struct ocr_box *box)
             size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
             uint8_t red = frame->plane[OCR_RED][at], green = frame->plane[OCR_GREEN][at];
             uint8_t blue = frame->plane[OCR_BLUE][at];
-            coloured += most(most(red, green), blue) - least(least(red, green), blue) >= COLOURED;
+            coloured +=
+                ocr_max(ocr_max(red, green), blue) - ocr_min(ocr_min(red, green), blue) >= COLOURED;
         }
     }
     return coloured * COLOURED_SHARE >= box->width * box->height;
@@ -476,9 +396,9 @@ static bool has_colour(const struct ocr_frame *frame, const struct ocr_box *box)
  * are. */
 static bool is_picture(const struct ocr_frame *frame, const struct cluster *cluster)
 {
-    struct ocr_box box = {cluster->left + REACH, cluster->top + REACH,
-                          cluster->right - cluster->left + 1 - 2 * REACH,
-                          cluster->bottom - cluster->top + 1 - 2 * REACH};
+    struct ocr_box box = {cluster->left + OCR_REACH, cluster->top + OCR_REACH,
+                          cluster->right - cluster->left + 1 - 2 * OCR_REACH,
+                          cluster->bottom - cluster->top + 1 - 2 * OCR_REACH};
     int many = ocr_max((box.width + box.height / 2) / ocr_max(box.height, 1), 1);
 
     return box.height >= PICTURE_MIN && box.height <= PICTURE_MAX &&
@@ -503,9 +423,9 @@ static void unite_pictures(const struct ocr_frame *frame, struct ocr_components 
         if (!is_picture(frame, cluster)) {
             components->items[kept++] = item;
         } else {
-            item.box = (struct ocr_box){cluster->left + REACH, cluster->top + REACH,
-                                        cluster->right - cluster->left + 1 - 2 * REACH,
-                                        cluster->bottom - cluster->top + 1 - 2 * REACH};
+            item.box = (struct ocr_box){cluster->left + OCR_REACH, cluster->top + OCR_REACH,
+                                        cluster->right - cluster->left + 1 - 2 * OCR_REACH,
+                                        cluster->bottom - cluster->top + 1 - 2 * OCR_REACH};
             item.is_picture = item.has_parts = true;
             item.is_inner = false;
             item.peak = UINT8_MAX;
@@ -542,7 +462,7 @@ static int make_items(struct labelling *all, struct ocr_components *ret_componen
             .pixels = label->pixels,
             .peak = label->peak,
             .cluster = find_cluster(all, i),
-            .is_light = label->side == SIDE_LIGHT,
+            .is_light = label->side == OCR_SIDE_LIGHT,
             .is_inner = outer >= 0 && all->labels[outer].pixels > 0,
         };
     }
@@ -551,8 +471,8 @@ static int make_items(struct labelling *all, struct ocr_components *ret_componen
     return 0;
 }
 
-static int collect(const struct ocr_frame *frame, struct labelling *all,
-                   struct ocr_components *ret_components, struct cv_error *error)
+static int collect(struct labelling *all, struct ocr_components *ret_components,
+                   struct cv_error *error)
 {
     cv_auto_free struct cluster *clusters = calloc((size_t)all->count + 1, sizeof(*clusters));
 
@@ -560,7 +480,7 @@ static int collect(const struct ocr_frame *frame, struct labelling *all,
     find_clusters(all, clusters);
     CV_TRY(make_items(all, ret_components, error));
     count_pieces(ret_components->items, ret_components->count, clusters);
-    unite_pictures(frame, ret_components, clusters);
+    unite_pictures(all->frame, ret_components, clusters);
     ocr_components_sort(ret_components);
     return 0;
 }
@@ -596,28 +516,27 @@ static int remove_parts(const struct ocr_frame *frame, struct ocr_components *co
     return 0;
 }
 
-int ocr_components_find(const struct ocr_frame *frame, struct ocr_components *ret_components,
+int ocr_components_find(struct ocr_frame *frame, struct ocr_components *ret_components,
                         struct cv_error *error)
 {
-    size_t width = (size_t)frame->width, height = (size_t)frame->height;
-    cv_auto_free uint8_t *sides = malloc(width * height + 8);
-    cv_auto_free uint8_t *rows = malloc(3 * (width + 2 * REACH));
+    size_t width = (size_t)frame->width;
+    cv_auto(ocr_sides_deinit) struct ocr_sides sides = {0};
     cv_auto_free struct run *runs = malloc(2 * (width + 1) * sizeof(*runs));
-    struct labelling all = {.sides = sides, .width = frame->width, .height = frame->height};
 
-    CV_TRY_MEMORY(sides && rows && runs, error, "finding text lines");
-    uint8_t *ranges = rows + 2 * (width + 2 * REACH);
+    CV_TRY_MEMORY(runs, error, "finding text lines");
+    CV_TRY(ocr_sides_find(frame, &sides, error));
+    CV_TRY(ocr_rules_remove(frame, &sides, error));
+    struct labelling all = {.frame = frame, .sides = &sides};
     struct run_row above = {runs, 0}, here = {runs + width + 1, 0};
     for (int y = 0; y < frame->height; y++) {
-        uint8_t *row = sides + (size_t)y * width;
-        sides_of_row(frame, y, rows, row, ranges);
-        find_runs(row, frame->width, &here);
-        label_runs(&all, &here, &above, ranges, y);
+        size_t row = (size_t)y * width;
+        find_runs(sides.side + row, frame->width, &here);
+        label_runs(&all, &here, &above, sides.range + row, y);
         struct run_row swap = above;
         above = here;
         here = swap;
     }
-    int result = collect(frame, &all, ret_components, error);
+    int result = collect(&all, ret_components, error);
     if (result == 0) {
         ocr_grounds_remove(ret_components);
         result = remove_parts(frame, ret_components, error);

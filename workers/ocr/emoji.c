@@ -209,6 +209,32 @@ static void spare_letters(struct cluster *clusters, size_t count, int letter)
     }
 }
 
+/* Whether `next` is a letter of the same word as `letter`, which is one: small coloured letters bleed into their
+ * background and look like pictures, but not all letters of a word do. */
+static bool continues_word(const struct cluster *letter, const struct cluster *next, int height)
+{
+    int gap = ocr_max(next->box.x - ocr_right(&letter->box), letter->box.x - ocr_right(&next->box));
+    bool is_same = !letter->emoji && gap <= height && next->box.height * 4 <= height * 7;
+
+    for (int c = 0; c < 3; c++) {
+        double away = next->mean[c] - letter->mean[c];
+        is_same = is_same && away < SAME_COLOUR && away > -SAME_COLOUR;
+    }
+    return is_same;
+}
+
+static void spare_words(struct cluster *clusters, size_t count, int height)
+{
+    for (size_t i = 1; i < count; i++) {
+        clusters[i].emoji =
+            clusters[i].emoji && !continues_word(&clusters[i - 1], &clusters[i], height);
+    }
+    for (size_t i = count; i-- > 1;) {
+        clusters[i - 1].emoji =
+            clusters[i - 1].emoji && !continues_word(&clusters[i], &clusters[i - 1], height);
+    }
+}
+
 /* Whether a cluster stands out among the others of its line by its colours. */
 static bool is_odd(const struct cluster *clusters, size_t count, size_t i)
 {
@@ -262,6 +288,7 @@ size_t ocr_emoji_spots(const struct ocr_frame *frame, const struct ocr_ink *ink,
                             (letters_tall && is_lone_shape(clusters, count, i, letters_tall));
     }
     spare_letters(clusters, count, letter ? letter : line->tall);
+    spare_words(clusters, count, letter ? letter : line->tall);
     for (size_t i = 0; i < count && found < limit; i++) {
         if (clusters[i].emoji || is_odd(clusters, count, i) || is_bulky(&clusters[i], letter)) {
             int left = i ? ocr_right(&clusters[i - 1].box) : 0;

@@ -241,8 +241,7 @@ static int remove_specks(struct ocr_components *components, struct cv_error *err
     return 0;
 }
 
-int ocr_lines_find(const struct ocr_frame *frame, struct ocr_lines *ret_lines,
-                   struct cv_error *error)
+int ocr_lines_find(struct ocr_frame *frame, struct ocr_lines *ret_lines, struct cv_error *error)
 {
     cv_auto(ocr_components_deinit) struct ocr_components components = {0};
     cv_auto(ocr_lines_deinit) struct ocr_lines lines = {0};

@@ -55,7 +55,7 @@ void ocr_lines_deinit(struct ocr_lines *lines);
 CV_DEFINE_CLEANUP_ADDRESS(struct ocr_lines, ocr_lines_deinit)
 
 /* Ink of a frame, dark and light, of a possible size only, ordered by left edge, then top. */
-CV_MUST_CHECK int ocr_components_find(const struct ocr_frame *frame,
+CV_MUST_CHECK int ocr_components_find(struct ocr_frame *frame,
                                       struct ocr_components *ret_components,
                                       struct cv_error *error);
 
@@ -80,5 +80,5 @@ CV_MUST_CHECK int ocr_lines_group(const struct ocr_components *components,
                                   struct ocr_lines *ret_lines, struct cv_error *error);
 
 /* Both steps, for dark and light ink, and for faint ink once more. */
-CV_MUST_CHECK int ocr_lines_find(const struct ocr_frame *frame, struct ocr_lines *ret_lines,
+CV_MUST_CHECK int ocr_lines_find(struct ocr_frame *frame, struct ocr_lines *ret_lines,
                                  struct cv_error *error);
