@@ -496,8 +496,8 @@ static void *run(void *opaque)
     cv_scratch_sweep(watch->scratch, &pace);
     (void)pthread_mutex_lock(&watch->mutex);
     while (!watch->is_stopping) {
-        unsigned long discarded = watch->discarded;
-        bool is_removing = discarded != watch->removed;
+        unsigned long done = watch->discarded;
+        bool is_removing = done != watch->removed;
         (void)pthread_mutex_unlock(&watch->mutex);
         if (is_removing) {
             cv_scratch_remove_discarded(watch->scratch, &pace);
@@ -505,7 +505,7 @@ static void *run(void *opaque)
         (void)go_on(watch);
         (void)pthread_mutex_lock(&watch->mutex);
         if (is_removing) {
-            watch->removed = discarded;
+            watch->removed = done;
             cv_wakeup_signal(watch->news_fd);
         }
         if (!watch->is_stopping && watch->discarded == watch->removed) {
