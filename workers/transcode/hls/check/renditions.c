@@ -164,7 +164,7 @@ enum {
     READ_BUFFER = 32 * 1024,
     NAL_SPS = 7,
     MUX_OFFSET = 126000, /* ticks; time stamps of MPEG-TS are 1.4 s later than the presentation's */
-    BRAND_FROM = 8, /* offset in a file type box: the brand, its version, other brands */
+    BRAND_FROM = 8,      /* offset in a file type box: the brand, its version, other brands */
 };
 
 /* One or two memory areas, read as if they were one. */
