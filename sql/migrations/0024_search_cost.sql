@@ -20,6 +20,9 @@ DECLARE
     -- of few videos may be anywhere in the table, so they are looked up in one step.
     read_left int := p_limit * CASE WHEN p_span IS NULL THEN 50 ELSE 30 END;
     small_span constant bigint := 1024;
+    -- Reading so many lines costs a fiftieth of reading all of 5,000,000, and what they do not contain is so rare that
+    -- reading all costs little.
+    many constant bigint := 131072;
     span bigint := coalesce(p_span, newest);
     is_guess boolean := p_span > small_span;
     upto bigint := newest;      -- newer lines have been read
@@ -59,9 +62,11 @@ BEGIN
         EXIT WHEN level IS NULL OR cardinality(found) >= p_limit OR read_left <= 0;
         upto := (((upto - span) >> level) << level) - 1;
         -- Widen the span in proportion to what is missing, plus a third; at most 64 times, because few lines say
-        -- little about all.
-        span := (newest - upto) * least(
-            1.33 * (p_limit - cardinality(found)) / greatest(cardinality(found), 0.25) + 0.1, 64);
+        -- little about all. What the newest lines do not contain is looked up in many more, and then in all.
+        span := CASE WHEN found <> '{}' THEN
+                    (newest - upto) * least(1.33 * (p_limit - cardinality(found)) / cardinality(found) + 0.1, 64)
+                WHEN newest - upto < many THEN many
+                ELSE newest END;
     END LOOP;
     RETURN found;
 END
