@@ -262,6 +262,21 @@ static bool is_another_text(const struct ocr_track *known, const struct ocr_trac
            ocr_digits_differ(known->reading.text, fresh->reading.text);
 }
 
+/* Whether what stood at a place in the frame before was a line that stands elsewhere now. The names before the messages
+ * of a chat are equal, and one jumps away from where the next one begins. */
+static bool has_moved_away(const struct ocr_session *session, const struct ocr_track *fresh,
+                           const struct ocr_box *place)
+{
+    bool has = false;
+
+    for (size_t i = 0; i < session->tracks.count && !has; i++) {
+        const struct ocr_track *track = session->tracks.items[i];
+        has = track->matched && track != fresh && lies_in(&track->was, place) &&
+              lies_in(place, &track->was) && !lies_in(&track->box, &fresh->box);
+    }
+    return has;
+}
+
 /* Looks for the picture of a line that was just read in the frame before. */
 static int find_forerunner(const struct ocr_session *session, const struct ocr_track *fresh,
                            struct forerunner *ret_forerunner, struct cv_error *error)
@@ -283,7 +298,9 @@ static int find_forerunner(const struct ocr_session *session, const struct ocr_t
         }
         place.x = fresh->box.x - ways[i].dx;
         place.y = fresh->box.y - ways[i].dy;
-        CV_TRY(ocr_match_likeness(&fresh->crop, before, place.x, place.y, &likeness, error));
+        CV_TRY(has_moved_away(session, fresh, &place)
+                   ? 0
+                   : ocr_match_likeness(&fresh->crop, before, place.x, place.y, &likeness, error));
     }
     if (likeness == OCR_LIKENESS_NONE) {
         return 0;

@@ -55,7 +55,9 @@ static int learn_shift(struct ocr_session *session, const struct ocr_frame *fram
     session->shift = (struct ocr_shift){timing->shift_known && comparable, timing->dx, timing->dy};
     session->jump_count = 0;
     for (size_t i = 0; i < session->tracks.count; i++) {
-        session->tracks.items[i]->matched = false;
+        struct ocr_track *track = session->tracks.items[i];
+        track->matched = false;
+        track->was = track->present ? track->box : (struct ocr_box){0};
     }
     if (comparable && !session->shift.known) {
         CV_TRY(ocr_find_jumps(session, frame, lines, error));

@@ -35,6 +35,7 @@ struct ocr_track {
     bool matched;        /* found in the frame being worked on */
     struct ocr_box box;  /* of the whole line in the last frame in which it was present */
     struct ocr_box seen; /* the part of it that was visible */
+    struct ocr_box was;  /* `box` of the frame before; of width 0 where it was not present */
     bool open;           /* a stretch of whole sightings runs */
     struct ocr_stretch stretch;
     struct ocr_places places;
