@@ -83,25 +83,12 @@ static int try_place(struct ocr_session *session, struct ocr_track *track,
     return ocr_close(session, track, error);
 }
 
+/* Looks for a line where it would be if it had moved with the content. */
 static int follow(struct ocr_session *session, struct ocr_track *track,
                   const struct ocr_frame *frame, struct cv_error *error)
 {
-    int from_x = track->box.x, from_y = track->box.y;
-    int x = from_x + session->shift.dx, y = from_y + session->shift.dy;
-    bool moves = x != from_x || y != from_y;
-
-    CV_TRY(try_place(session, track, frame, x, y, false, error));
-    if (moves && !track->matched) {
-        CV_TRY(try_place(session, track, frame, from_x, from_y, false, error));
-    }
-    if (track->matched || !moves) {
-        return 0;
-    }
-    /* A piece alone proves little: it counts only where the line would have moved under an edge. */
-    const struct ocr_pane *pane = ocr_session_pane(session);
-    bool under = y <= (pane ? pane->top : 0) + 1 ||
-                 y + track->box.height >= (pane ? pane->bottom : frame->height) - 1;
-    return under ? try_place(session, track, frame, x, y, true, error) : 0;
+    return try_place(session, track, frame, track->box.x + session->shift.dx,
+                     track->box.y + session->shift.dy, false, error);
 }
 
 /* Whether a line that was found in this frame explains what stands at a place. */
@@ -114,6 +101,26 @@ static bool is_explained(const struct ocr_session *session, const struct ocr_box
         is = track->matched && ocr_box_overlap(&track->seen, box) * 2 > box->width * box->height;
     }
     return is;
+}
+
+/* The same of a line that did not move with the content: at its place, where no line stands now that did, or cut by an
+ * edge. */
+static int follow_apart(struct ocr_session *session, struct ocr_track *track,
+                        const struct ocr_frame *frame, struct cv_error *error)
+{
+    int x = track->box.x + session->shift.dx, y = track->box.y + session->shift.dy;
+
+    if (!is_explained(session, &track->box)) {
+        CV_TRY(try_place(session, track, frame, track->box.x, track->box.y, false, error));
+    }
+    if (track->matched) {
+        return 0;
+    }
+    /* A piece alone proves little: it counts only where the line would have moved under an edge. */
+    const struct ocr_pane *pane = ocr_session_pane(session);
+    bool under = y <= (pane ? pane->top : 0) + 1 ||
+                 y + track->box.height >= (pane ? pane->bottom : frame->height) - 1;
+    return under ? try_place(session, track, frame, x, y, true, error) : 0;
 }
 
 static int follow_jumps(struct ocr_session *session, struct ocr_track *track,
@@ -197,9 +204,16 @@ static int find_again(struct ocr_session *session, struct ocr_track *track,
 int ocr_follow(struct ocr_session *session, const struct ocr_frame *frame,
                const struct ocr_lines *lines, struct cv_error *error)
 {
+    bool moves = session->shift.dx || session->shift.dy;
+
     for (size_t i = 0; i < session->tracks.count; i++) {
         struct ocr_track *track = session->tracks.items[i];
         CV_TRY(track->present ? follow(session, track, frame, error) : 0);
+    }
+    for (size_t i = 0; i < session->tracks.count; i++) {
+        struct ocr_track *track = session->tracks.items[i];
+        bool is_apart = moves && track->present && !track->matched;
+        CV_TRY(is_apart ? follow_apart(session, track, frame, error) : 0);
     }
     if (session->shift.known && !session->shift.dx && !session->shift.dy) {
         CV_TRY(ocr_find_jumps(session, frame, lines, error));
