@@ -168,6 +168,13 @@ static void bridge_on(struct bridge *all, size_t index)
     }
 }
 
+/* Whether a sighting shows less than half of a line's strength, where plain paper tells: it still fades in. */
+static bool fades(const struct ocr_row *sighting, const struct ocr_row *row)
+{
+    return sighting->ink.kind == OCR_INK_FLAT && row->ink.kind == OCR_INK_FLAT &&
+           sighting->ink.light == row->ink.light && sighting->ink.low * 2 < row->ink.low;
+}
+
 /* The same backwards, for sightings that could not be read. */
 static void bridge_back(struct bridge *all, size_t index)
 {
@@ -180,7 +187,7 @@ static void bridge_back(struct bridge *all, size_t index)
             standing_of(all, before, row) == STANDS_APART) {
             continue;
         }
-        if (all->is_sure[i] || !is_same_box(before, row)) {
+        if (all->is_sure[i] || !is_same_box(before, row) || fades(before, row)) {
             return;
         }
         row->stretch.first = before->stretch.first;
