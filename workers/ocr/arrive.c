@@ -174,15 +174,16 @@ int ocr_end_pieces(struct ocr_session *session, const struct ocr_track *track,
     return 0;
 }
 
-static int add_line(struct ocr_session *session, const struct ocr_frame *frame,
-                    struct ocr_crop *crop, struct ocr_track **ret_track, struct cv_error *error)
+static int add_line(struct ocr_session *session, struct ocr_crop *crop,
+                    struct ocr_track **ret_track, struct cv_error *error)
 {
     struct ocr_track *track = NULL;
 
     CV_TRY(ocr_tracks_add(&session->tracks, crop, &track, error));
     track->id = session->next_id++;
     track->box = track->crop.box;
-    if (!ocr_touches_edge(ocr_session_pane(session), &track->box, frame->width, frame->height)) {
+    if (!ocr_touches_edge(ocr_session_pane(session), &track->box, session->frame->width,
+                          session->frame->height)) {
         CV_TRY(ocr_read_track(session, track, error));
     }
     *ret_track = track;
@@ -384,14 +385,15 @@ static int take_back(struct ocr_session *session, struct ocr_track *track,
     return begin_line(session, track, false, error);
 }
 
-static int take_in(struct ocr_session *session, const struct ocr_frame *frame,
-                   const struct arrival *arrival, struct cv_error *error)
+static int take_in(struct ocr_session *session, const struct arrival *arrival,
+                   struct cv_error *error)
 {
     cv_auto(ocr_crop_deinit) struct ocr_crop crop = {0};
     bool grown = arrival->under && arrival->covered > 0.15;
     struct ocr_track *known = grown ? arrival->under : arrival->earlier;
 
-    int result = ocr_crop_make(session->banks, frame, arrival->line, arrival->glyphs, &crop, error);
+    int result =
+        ocr_crop_make(session->banks, session->frame, arrival->line, arrival->glyphs, &crop, error);
     if (result != 0) {
         return result < 0 ? result : 0;
     }
@@ -401,7 +403,7 @@ static int take_in(struct ocr_session *session, const struct ocr_frame *frame,
     if (track) {
         return take_back(session, track, &place, error);
     }
-    CV_TRY(add_line(session, frame, &crop, &track, error));
+    CV_TRY(add_line(session, &crop, &track, error));
     note_kin(session, known, track);
     if (track->is_read && known && known->is_read && known->open && ocr_is_variant(known, track)) {
         continue_line(session, known, track);
@@ -410,19 +412,19 @@ static int take_in(struct ocr_session *session, const struct ocr_frame *frame,
     return begin_line(session, track, true, error);
 }
 
-int ocr_arrive(struct ocr_session *session, const struct ocr_frame *frame,
-               const struct ocr_lines *lines, struct cv_error *error)
+int ocr_arrive(struct ocr_session *session, struct cv_error *error)
 {
-    for (size_t i = 0; i < lines->count; i++) {
-        struct arrival arrival = {.line = &lines->items[i],
-                                  .glyphs = lines->glyphs + lines->items[i].first_glyph};
+    for (size_t i = 0; i < session->lines->count; i++) {
+        struct arrival arrival = {.line = &session->lines->items[i],
+                                  .glyphs = session->lines->glyphs +
+                                            session->lines->items[i].first_glyph};
         look_around(session, &arrival);
         if (arrival.under && arrival.covered >= 0.6 && !is_taller(&arrival) &&
             !is_wider(&arrival)) {
             session->lines_seen++;
             continue;
         }
-        CV_TRY(take_in(session, frame, &arrival, error));
+        CV_TRY(take_in(session, &arrival, error));
     }
     return 0;
 }

@@ -57,13 +57,12 @@ static void take_match(struct ocr_session *session, struct ocr_track *track, int
 }
 
 /* Tries one place: whole sighting, or a piece of a line that goes under an edge. */
-static int try_place(struct ocr_session *session, struct ocr_track *track,
-                     const struct ocr_frame *frame, int x, int y, bool parts,
+static int try_place(struct ocr_session *session, struct ocr_track *track, int x, int y, bool parts,
                      struct cv_error *error)
 {
     struct ocr_match match;
 
-    CV_TRY(ocr_match(&track->crop, frame, x, y, &match, error));
+    CV_TRY(ocr_match(&track->crop, session->frame, x, y, &match, error));
     if (!match.whole && !(parts && match.part)) {
         return 0;
     }
@@ -84,10 +83,9 @@ static int try_place(struct ocr_session *session, struct ocr_track *track,
 }
 
 /* Looks for a line where it would be if it had moved with the content. */
-static int follow(struct ocr_session *session, struct ocr_track *track,
-                  const struct ocr_frame *frame, struct cv_error *error)
+static int follow(struct ocr_session *session, struct ocr_track *track, struct cv_error *error)
 {
-    return try_place(session, track, frame, track->box.x + session->shift.dx,
+    return try_place(session, track, track->box.x + session->shift.dx,
                      track->box.y + session->shift.dy, false, error);
 }
 
@@ -106,12 +104,12 @@ static bool is_explained(const struct ocr_session *session, const struct ocr_box
 /* The same of a line that did not move with the content: at its place, where no line stands now that did, or cut by an
  * edge. */
 static int follow_apart(struct ocr_session *session, struct ocr_track *track,
-                        const struct ocr_frame *frame, struct cv_error *error)
+                        struct cv_error *error)
 {
     int x = track->box.x + session->shift.dx, y = track->box.y + session->shift.dy;
 
     if (!is_explained(session, &track->box)) {
-        CV_TRY(try_place(session, track, frame, track->box.x, track->box.y, false, error));
+        CV_TRY(try_place(session, track, track->box.x, track->box.y, false, error));
     }
     if (track->matched) {
         return 0;
@@ -119,12 +117,12 @@ static int follow_apart(struct ocr_session *session, struct ocr_track *track,
     /* A piece alone proves little: it counts only where the line would have moved under an edge. */
     const struct ocr_pane *pane = ocr_session_pane(session);
     bool under = y <= (pane ? pane->top : 0) + 1 ||
-                 y + track->box.height >= (pane ? pane->bottom : frame->height) - 1;
-    return under ? try_place(session, track, frame, x, y, true, error) : 0;
+                 y + track->box.height >= (pane ? pane->bottom : session->frame->height) - 1;
+    return under ? try_place(session, track, x, y, true, error) : 0;
 }
 
 static int follow_jumps(struct ocr_session *session, struct ocr_track *track,
-                        const struct ocr_frame *frame, struct cv_error *error)
+                        struct cv_error *error)
 {
     for (int i = 0; i < session->jump_count && !track->matched; i++) {
         struct ocr_box place = track->box;
@@ -132,7 +130,7 @@ static int follow_jumps(struct ocr_session *session, struct ocr_track *track,
         place.y += session->jumps[i].dy;
         CV_TRY(is_explained(session, &place)
                    ? 0
-                   : try_place(session, track, frame, place.x, place.y, false, error));
+                   : try_place(session, track, place.x, place.y, false, error));
     }
     return 0;
 }
@@ -153,9 +151,8 @@ static bool is_taken(const struct ocr_session *session, const struct ocr_box *bo
 
 /* Whether a line still stands at a place. Changes by a codec are allowed where no line was found
  * whose reading could be better. Moves `place` to where the line is. */
-static int stands(const struct ocr_track *track, const struct ocr_frame *frame,
-                  const struct ocr_lines *lines, struct ocr_box *place, bool *ret_is,
-                  struct cv_error *error)
+static int stands(const struct ocr_session *session, const struct ocr_track *track,
+                  struct ocr_box *place, bool *ret_is, struct cv_error *error)
 {
     struct ocr_match match = {.whole = false};
     enum ocr_likeness likeness = OCR_LIKENESS_NONE;
@@ -163,9 +160,10 @@ static int stands(const struct ocr_track *track, const struct ocr_frame *frame,
 
     line.x += place->x - track->box.x;
     line.y += place->y - track->box.y;
-    CV_TRY(ocr_match(&track->crop, frame, place->x, place->y, &match, error));
-    if (!match.whole && !ocr_is_found(lines, &line)) {
-        CV_TRY(ocr_match_likeness(&track->crop, frame, place->x, place->y, &likeness, error));
+    CV_TRY(ocr_match(&track->crop, session->frame, place->x, place->y, &match, error));
+    if (!match.whole && !ocr_is_found(session, &line)) {
+        CV_TRY(
+            ocr_match_likeness(&track->crop, session->frame, place->x, place->y, &likeness, error));
     }
     place->x += match.whole ? match.dx : 0;
     place->y += match.whole ? match.dy : 0;
@@ -174,9 +172,7 @@ static int stands(const struct ocr_track *track, const struct ocr_frame *frame,
 }
 
 /* A line that was lost, for a moment or just now: blurred while it moved, or with something before it. */
-static int find_again(struct ocr_session *session, struct ocr_track *track,
-                      const struct ocr_frame *frame, const struct ocr_lines *lines,
-                      struct cv_error *error)
+static int find_again(struct ocr_session *session, struct ocr_track *track, struct cv_error *error)
 {
     const struct ocr_timing *timings = session->timings;
     int64_t away_ms = timings[session->index].t_start - timings[track->last_frame].t_end;
@@ -190,7 +186,7 @@ static int find_again(struct ocr_session *session, struct ocr_track *track,
         place.x += i ? 0 : session->shift.dx;
         place.y += i ? 0 : session->shift.dy;
         if (!is_taken(session, &place)) {
-            CV_TRY(stands(track, frame, lines, &place, &is_here, error));
+            CV_TRY(stands(session, track, &place, &is_here, error));
         }
         if (is_here) {
             track->box = place;
@@ -201,30 +197,29 @@ static int find_again(struct ocr_session *session, struct ocr_track *track,
     return 0;
 }
 
-int ocr_follow(struct ocr_session *session, const struct ocr_frame *frame,
-               const struct ocr_lines *lines, struct cv_error *error)
+int ocr_follow(struct ocr_session *session, struct cv_error *error)
 {
     bool moves = session->shift.dx || session->shift.dy;
 
     for (size_t i = 0; i < session->tracks.count; i++) {
         struct ocr_track *track = session->tracks.items[i];
-        CV_TRY(track->present ? follow(session, track, frame, error) : 0);
+        CV_TRY(track->present ? follow(session, track, error) : 0);
     }
     for (size_t i = 0; i < session->tracks.count; i++) {
         struct ocr_track *track = session->tracks.items[i];
         bool is_apart = moves && track->present && !track->matched;
-        CV_TRY(is_apart ? follow_apart(session, track, frame, error) : 0);
+        CV_TRY(is_apart ? follow_apart(session, track, error) : 0);
     }
     if (session->shift.known && !session->shift.dx && !session->shift.dy) {
-        CV_TRY(ocr_find_jumps(session, frame, lines, error));
+        CV_TRY(ocr_find_jumps(session, error));
     }
     for (size_t i = 0; i < session->tracks.count; i++) {
         struct ocr_track *track = session->tracks.items[i];
         bool is_lost = track->present && !track->matched;
-        CV_TRY(is_lost ? follow_jumps(session, track, frame, error) : 0);
+        CV_TRY(is_lost ? follow_jumps(session, track, error) : 0);
     }
     for (size_t i = 0; i < session->tracks.count; i++) { /* find_again may remove tracks */
-        CV_TRY(find_again(session, session->tracks.items[i], frame, lines, error));
+        CV_TRY(find_again(session, session->tracks.items[i], error));
     }
     return 0;
 }
@@ -242,8 +237,7 @@ struct lost {
 
 /* Lines that jump are blurred at first, so that likeness tells. */
 static int is_alike(const struct ocr_session *session, const struct ocr_track *track,
-                    const struct ocr_frame *frame, const struct ocr_jump *way, bool *ret_is,
-                    struct cv_error *error)
+                    const struct ocr_jump *way, bool *ret_is, struct cv_error *error)
 {
     struct ocr_box place = track->box;
     enum ocr_likeness likeness = OCR_LIKENESS_NONE;
@@ -251,7 +245,8 @@ static int is_alike(const struct ocr_session *session, const struct ocr_track *t
     place.x += way->dx;
     place.y += way->dy;
     if (!is_explained(session, &place)) {
-        CV_TRY(ocr_match_likeness(&track->crop, frame, place.x, place.y, &likeness, error));
+        CV_TRY(
+            ocr_match_likeness(&track->crop, session->frame, place.x, place.y, &likeness, error));
     }
     *ret_is = likeness != OCR_LIKENESS_NONE;
     return 0;
@@ -259,8 +254,7 @@ static int is_alike(const struct ocr_session *session, const struct ocr_track *t
 
 /* Adds a way that is not in the list yet, if the line may have gone it. */
 static int try_way(const struct ocr_session *session, const struct ocr_track *track,
-                   const struct ocr_frame *frame, const struct ocr_jump *way, struct lost *lost,
-                   struct cv_error *error)
+                   const struct ocr_jump *way, struct lost *lost, struct cv_error *error)
 {
     bool is = lost->way_count == WAYS_MAX;
 
@@ -270,7 +264,7 @@ static int try_way(const struct ocr_session *session, const struct ocr_track *tr
     if (is) {
         return 0;
     }
-    CV_TRY(is_alike(session, track, frame, way, &is, error));
+    CV_TRY(is_alike(session, track, way, &is, error));
     if (is) {
         lost->ways[lost->way_count++] = *way;
     }
@@ -279,29 +273,27 @@ static int try_way(const struct ocr_session *session, const struct ocr_track *tr
 
 /* Tries the ways to each line of the same size that was found, and to both ends of longer ones. */
 static int find_ways(const struct ocr_session *session, const struct ocr_track *track,
-                     const struct ocr_frame *frame, const struct ocr_lines *lines,
                      struct lost *lost, struct cv_error *error)
 {
     struct ocr_box place = ocr_track_line(track);
 
-    for (size_t i = 0; i < lines->count; i++) {
-        const struct ocr_box *box = &lines->items[i].box;
+    for (size_t i = 0; i < session->lines->count; i++) {
+        const struct ocr_box *box = &session->lines->items[i].box;
         int wider = box->width - place.width;
         if (wider < -4 || abs(box->height - place.height) > 3) {
             continue;
         }
         struct ocr_jump way = {box->x - place.x, box->y - place.y};
-        CV_TRY(try_way(session, track, frame, &way, lost, error));
+        CV_TRY(try_way(session, track, &way, lost, error));
         if (wider > 4) {
             way.dx += wider;
-            CV_TRY(try_way(session, track, frame, &way, lost, error));
+            CV_TRY(try_way(session, track, &way, lost, error));
         }
     }
     return 0;
 }
 
-static int find_lost(const struct ocr_session *session, const struct ocr_frame *frame,
-                     const struct ocr_lines *lines, struct lost *lost, struct cv_error *error)
+static int find_lost(const struct ocr_session *session, struct lost *lost, struct cv_error *error)
 {
     const struct ocr_jump here = {0, 0};
 
@@ -311,10 +303,10 @@ static int find_lost(const struct ocr_session *session, const struct ocr_frame *
         bool is = true;
         if (!track->present || track->matched || !track->open ||
             track->crop.width < WIDTH_MIN * track->crop.tall ||
-            (session->shift.known && ocr_is_found(lines, &place))) {
+            (session->shift.known && ocr_is_found(session, &place))) {
             continue;
         }
-        CV_TRY(is_alike(session, track, frame, &here, &is, error));
+        CV_TRY(is_alike(session, track, &here, &is, error));
         if (!is) {
             lost->items[lost->count++] = track;
         }
@@ -345,20 +337,19 @@ static bool find_heaviest(const struct lost *lost, int *ret_way)
     return found;
 }
 
-int ocr_find_jumps(struct ocr_session *session, const struct ocr_frame *frame,
-                   const struct ocr_lines *lines, struct cv_error *error)
+int ocr_find_jumps(struct ocr_session *session, struct cv_error *error)
 {
     struct lost lost = {.count = 0};
     int way;
 
     session->jump_count = 0;
-    CV_TRY(find_lost(session, frame, lines, &lost, error));
+    CV_TRY(find_lost(session, &lost, error));
     for (int i = 0; i < lost.count; i++) {
-        CV_TRY(find_ways(session, lost.items[i], frame, lines, &lost, error));
+        CV_TRY(find_ways(session, lost.items[i], &lost, error));
     }
     for (int i = 0; i < lost.way_count * lost.count; i++) {
         int of = i / lost.count, k = i % lost.count;
-        CV_TRY(is_alike(session, lost.items[k], frame, &lost.ways[of], &lost.goes[of][k], error));
+        CV_TRY(is_alike(session, lost.items[k], &lost.ways[of], &lost.goes[of][k], error));
     }
     while (session->jump_count < OCR_JUMPS_MAX && find_heaviest(&lost, &way)) {
         session->jumps[session->jump_count++] = lost.ways[way];

@@ -44,9 +44,9 @@ void ocr_session_free(struct ocr_session *session)
 
 /* Learns how the content moved since the frame before; where that is not known, a new scene
  * begins. */
-static int learn_shift(struct ocr_session *session, const struct ocr_frame *frame,
-                       const struct ocr_lines *lines, struct cv_error *error)
+static int learn_shift(struct ocr_session *session, struct cv_error *error)
 {
+    const struct ocr_frame *frame = session->frame;
     const struct ocr_timing *timing = &session->timings[session->index];
     const struct ocr_frame *before = &session->before;
     bool comparable =
@@ -60,7 +60,7 @@ static int learn_shift(struct ocr_session *session, const struct ocr_frame *fram
         track->was = track->present ? track->box : (struct ocr_box){0};
     }
     if (comparable && !session->shift.known) {
-        CV_TRY(ocr_find_jumps(session, frame, lines, error));
+        CV_TRY(ocr_find_jumps(session, error));
     }
     if (!session->shift.known && session->jump_count) {
         session->shift = (struct ocr_shift){true, session->jumps[0].dx, session->jumps[0].dy};
@@ -73,10 +73,10 @@ static int learn_shift(struct ocr_session *session, const struct ocr_frame *fram
                           error);
 }
 
-bool ocr_is_found(const struct ocr_lines *lines, const struct ocr_box *box)
+bool ocr_is_found(const struct ocr_session *session, const struct ocr_box *box)
 {
-    for (size_t i = 0; i < lines->count; i++) {
-        const struct ocr_box *found = &lines->items[i].box;
+    for (size_t i = 0; i < session->lines->count; i++) {
+        const struct ocr_box *found = &session->lines->items[i].box;
         if (abs(found->x - box->x) <= SAME_PLACE && abs(found->y - box->y) <= SAME_PLACE &&
             abs(found->width - box->width) <= 2 * SAME_PLACE &&
             abs(found->height - box->height) <= SAME_PLACE) {
@@ -89,11 +89,11 @@ bool ocr_is_found(const struct ocr_lines *lines, const struct ocr_box *box)
 /* A line that waited at an edge and has left it: read when it was whole, forgotten when what was
  * seen of it was a piece that is now part of other lines. */
 static int settle_waiting(struct ocr_session *session, struct ocr_track *track,
-                          const struct ocr_lines *lines, struct cv_error *error)
+                          struct cv_error *error)
 {
     struct ocr_box line = ocr_track_line(track);
 
-    if (ocr_is_found(lines, &line)) {
+    if (ocr_is_found(session, &line)) {
         return ocr_read_track(session, track, error);
     }
     ocr_tracks_remove(&session->tracks, track);
@@ -101,8 +101,7 @@ static int settle_waiting(struct ocr_session *session, struct ocr_track *track,
 }
 
 /* Ends the lines that are gone, and reads those that waited and are now whole. */
-static int settle(struct ocr_session *session, const struct ocr_frame *frame,
-                  const struct ocr_lines *lines, struct cv_error *error)
+static int settle(struct ocr_session *session, struct cv_error *error)
 {
     for (size_t i = session->tracks.count; i-- > 0;) {
         struct ocr_track *track = session->tracks.items[i];
@@ -110,9 +109,9 @@ static int settle(struct ocr_session *session, const struct ocr_frame *frame,
             CV_TRY(ocr_close(session, track, error));
             track->present = false;
         } else if (track->open && !track->is_read &&
-                   !ocr_touches_edge(ocr_session_pane(session), &track->box, frame->width,
-                                     frame->height)) {
-            CV_TRY(settle_waiting(session, track, lines, error));
+                   !ocr_touches_edge(ocr_session_pane(session), &track->box, session->frame->width,
+                                     session->frame->height)) {
+            CV_TRY(settle_waiting(session, track, error));
         }
     }
     return 0;
@@ -131,14 +130,18 @@ int ocr_session_frame(struct ocr_session *session, struct ocr_frame *frame, stru
     session->screen.height = ocr_max(session->screen.height, here.height);
     session->reduction = ocr_max(session->reduction, here.reduction);
     CV_TRY(ocr_lines_find(&here, &lines, error));
-    CV_TRY(learn_shift(session, &here, &lines, error));
-    CV_TRY(ocr_follow(session, &here, &lines, error));
-    CV_TRY(ocr_arrive(session, &here, &lines, error));
-    CV_TRY(settle(session, &here, &lines, error));
+    session->frame = &here;
+    session->lines = &lines;
+    CV_TRY(learn_shift(session, error));
+    CV_TRY(ocr_follow(session, error));
+    CV_TRY(ocr_arrive(session, error));
+    CV_TRY(settle(session, error));
     ocr_note_company(&session->tracks);
     ocr_frame_deinit(&session->before);
     session->before = here;
     here = (struct ocr_frame){0};
+    session->frame = NULL;
+    session->lines = NULL;
     session->index++;
     return 0;
 }

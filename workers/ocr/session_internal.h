@@ -19,7 +19,9 @@ struct ocr_session {
     struct ocr_pack *pack; /* NULL: nothing is kept */
     const struct ocr_timing *timings;
     size_t timing_count;
-    size_t index; /* of the frame being worked on */
+    size_t index;                  /* of the frame being worked on */
+    const struct ocr_frame *frame; /* that frame and its lines; borrowed while it is worked on */
+    const struct ocr_lines *lines;
 
     struct ocr_frame before; /* the previous frame; no planes before the second */
     struct ocr_shift shift;
@@ -52,21 +54,18 @@ bool ocr_touches_edge(const struct ocr_pane *pane, const struct ocr_box *box, in
                       int height);
 
 /* Whether the frame has a line of just this place and size. */
-bool ocr_is_found(const struct ocr_lines *lines, const struct ocr_box *box);
+bool ocr_is_found(const struct ocr_session *session, const struct ocr_box *box);
 
 /* Finds shifts that the payload does not name, by which several lines, or a long one, went to
  * other places. The lines of a chat jump when one is added; those of a list jump by two shifts
  * at once when a row between them goes. */
-CV_MUST_CHECK int ocr_find_jumps(struct ocr_session *session, const struct ocr_frame *frame,
-                                 const struct ocr_lines *lines, struct cv_error *error);
+CV_MUST_CHECK int ocr_find_jumps(struct ocr_session *session, struct cv_error *error);
 
 /* Finds every present line in the frame; those found are `matched`. */
-CV_MUST_CHECK int ocr_follow(struct ocr_session *session, const struct ocr_frame *frame,
-                             const struct ocr_lines *lines, struct cv_error *error);
+CV_MUST_CHECK int ocr_follow(struct ocr_session *session, struct cv_error *error);
 
 /* Takes in the lines of the frame that ocr_follow did not explain. */
-CV_MUST_CHECK int ocr_arrive(struct ocr_session *session, const struct ocr_frame *frame,
-                             const struct ocr_lines *lines, struct cv_error *error);
+CV_MUST_CHECK int ocr_arrive(struct ocr_session *session, struct cv_error *error);
 
 /* Reads a line that was not read yet. */
 CV_MUST_CHECK int ocr_read_track(struct ocr_session *session, struct ocr_track *track,
