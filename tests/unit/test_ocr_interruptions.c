@@ -74,7 +74,9 @@ static enum ocr_likeness likeness(const char *text, int blurred, const char *aft
     assert_int_equal(ocr_crop_make(&no_banks, &frame, &lines.items[0],
                                    lines.glyphs + lines.items[0].first_glyph, &crop, &error),
                      0);
-    assert_int_equal(ocr_match_likeness(&crop, &before, crop.box.x, crop.box.y, &found, &error), 0);
+    assert_int_equal(ocr_match_likeness(&crop, &before, (struct ocr_point){crop.box.x, crop.box.y},
+                                        &found, &error),
+                     0);
     return found;
 }
 

@@ -38,7 +38,7 @@ static struct ocr_match match_at(const struct ocr_crop *crop, const char *text, 
 
     (void)draw_text(&frame, text, 40, y, 22, black);
     add_noise(&frame, 8, 99);
-    assert_int_equal(ocr_match(crop, &frame, 40, look_y, &match, &error), 0);
+    assert_int_equal(ocr_match(crop, &frame, (struct ocr_point){40, look_y}, &match, &error), 0);
     return match;
 }
 
@@ -86,7 +86,7 @@ static bool same_small(const char *before, const char *after)
     add_noise(&first, 12, 7);
     add_noise(&second, 12, 21);
     cv_auto(ocr_crop_deinit) struct ocr_crop crop = crop_of(&first);
-    assert_int_equal(ocr_match(&crop, &second, 40, 100, &match, &error), 0);
+    assert_int_equal(ocr_match(&crop, &second, (struct ocr_point){40, 100}, &match, &error), 0);
     return match.whole;
 }
 
@@ -129,7 +129,8 @@ static void learn(struct ocr_panes *panes, struct ocr_frame (*picture)(int, unsi
     for (int i = from; i < from + count; i++) {
         cv_auto(ocr_frame_deinit) struct ocr_frame before = picture(i, (unsigned)i + 1);
         cv_auto(ocr_frame_deinit) struct ocr_frame after = picture(i + 1, (unsigned)i + 2);
-        assert_int_equal(ocr_panes_step(panes, &before, &after, 0, dy, &error), 0);
+        assert_int_equal(ocr_panes_step(panes, &before, &after, (struct ocr_point){0, dy}, &error),
+                         0);
     }
 }
 
@@ -411,12 +412,11 @@ static void test_a_line_at_rest_on_an_edge(void **state)
     int steps[] = {OCR_SCENE_BEGINS, 0, 0}, near[] = {0, 0, 0};
     const struct ocr_panes panes = {
         .items = &pane, .count = 1, .steps = steps, .near = near, .step_count = 3};
-    const struct ocr_box screen = {0, 0, WIDTH, HEIGHT};
-    int64_t start, end;
+    const struct ocr_course course = {timings, 3, &panes, {0, 0, WIDTH, HEIGHT}, 1};
 
-    ocr_timing_of(timings, 3, &stretch, &panes, &screen, &start, &end);
-    assert_int_equal(start, 1017);
-    assert_int_equal(end, 2017);
+    struct ocr_span span = ocr_timing_of(&course, &stretch);
+    assert_int_equal(span.start, 1017);
+    assert_int_equal(span.end, 2017);
 }
 
 /* First seen whole above a button that hid its end in the kept frame before: the way up tells when it
@@ -441,15 +441,14 @@ static void test_a_line_comes_out_from_under_a_button(void **state)
     int steps[] = {OCR_SCENE_BEGINS, 0}, near[] = {0, 0};
     const struct ocr_panes panes = {
         .items = &pane, .count = 1, .steps = steps, .near = near, .step_count = 2};
-    const struct ocr_box screen = {0, 0, WIDTH, HEIGHT};
-    int64_t start, end;
+    const struct ocr_course course = {timings, 2, &panes, {0, 0, WIDTH, HEIGHT}, 1};
 
-    ocr_timing_of(timings, 2, &stretch, &panes, &screen, &start, &end);
-    assert_int_equal(start, 1033);
-    assert_int_equal(end, 2000);
+    struct ocr_span span = ocr_timing_of(&course, &stretch);
+    assert_int_equal(span.start, 1033);
+    assert_int_equal(span.end, 2000);
     pane.cover_count = 0;
-    ocr_timing_of(timings, 2, &stretch, &panes, &screen, &start, &end);
-    assert_int_equal(start, 1050);
+    span = ocr_timing_of(&course, &stretch);
+    assert_int_equal(span.start, 1050);
 }
 
 static void test_a_line_that_comes_back_is_not_read_again(void **state)

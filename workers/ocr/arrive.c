@@ -301,7 +301,8 @@ static int find_forerunner(const struct ocr_session *session, const struct ocr_t
         place.y = fresh->box.y - ways[i].dy;
         CV_TRY(has_moved_away(session, fresh, &place)
                    ? 0
-                   : ocr_match_likeness(&fresh->crop, before, place.x, place.y, &likeness, error));
+                   : ocr_match_likeness(&fresh->crop, before, (struct ocr_point){place.x, place.y},
+                                        &likeness, error));
     }
     if (likeness == OCR_LIKENESS_NONE) {
         return 0;

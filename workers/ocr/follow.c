@@ -57,16 +57,16 @@ static void take_match(struct ocr_session *session, struct ocr_track *track, int
 }
 
 /* Tries one place: whole sighting, or a piece of a line that goes under an edge. */
-static int try_place(struct ocr_session *session, struct ocr_track *track, int x, int y, bool parts,
-                     struct cv_error *error)
+static int try_place(struct ocr_session *session, struct ocr_track *track, struct ocr_point at,
+                     bool parts, struct cv_error *error)
 {
     struct ocr_match match;
 
-    CV_TRY(ocr_match(&track->crop, session->frame, x, y, &match, error));
+    CV_TRY(ocr_match(&track->crop, session->frame, at, &match, error));
     if (!match.whole && !(parts && match.part)) {
         return 0;
     }
-    take_match(session, track, x + match.dx, y + match.dy);
+    take_match(session, track, at.x + match.dx, at.y + match.dy);
     if (match.whole) {
         ocr_sight(session, track);
         return 0;
@@ -82,11 +82,22 @@ static int try_place(struct ocr_session *session, struct ocr_track *track, int x
     return ocr_close(session, track, error);
 }
 
+static struct ocr_point corner(const struct ocr_box *box)
+{
+    return (struct ocr_point){box->x, box->y};
+}
+
+/* Where a line is if it moved with the content. */
+static struct ocr_point moved_place(const struct ocr_session *session,
+                                    const struct ocr_track *track)
+{
+    return (struct ocr_point){track->box.x + session->shift.dx, track->box.y + session->shift.dy};
+}
+
 /* Looks for a line where it would be if it had moved with the content. */
 static int follow(struct ocr_session *session, struct ocr_track *track, struct cv_error *error)
 {
-    return try_place(session, track, track->box.x + session->shift.dx,
-                     track->box.y + session->shift.dy, false, error);
+    return try_place(session, track, moved_place(session, track), false, error);
 }
 
 /* Whether a line that was found in this frame explains what stands at a place. */
@@ -106,19 +117,19 @@ static bool is_explained(const struct ocr_session *session, const struct ocr_box
 static int follow_apart(struct ocr_session *session, struct ocr_track *track,
                         struct cv_error *error)
 {
-    int x = track->box.x + session->shift.dx, y = track->box.y + session->shift.dy;
+    struct ocr_point moved = moved_place(session, track);
 
     if (!is_explained(session, &track->box)) {
-        CV_TRY(try_place(session, track, track->box.x, track->box.y, false, error));
+        CV_TRY(try_place(session, track, corner(&track->box), false, error));
     }
     if (track->matched) {
         return 0;
     }
     /* A piece alone proves little: it counts only where the line would have moved under an edge. */
     const struct ocr_pane *pane = ocr_session_pane(session);
-    bool under = y <= (pane ? pane->top : 0) + 1 ||
-                 y + track->box.height >= (pane ? pane->bottom : session->frame->height) - 1;
-    return under ? try_place(session, track, x, y, true, error) : 0;
+    bool under = moved.y <= (pane ? pane->top : 0) + 1 ||
+                 moved.y + track->box.height >= (pane ? pane->bottom : session->frame->height) - 1;
+    return under ? try_place(session, track, moved, true, error) : 0;
 }
 
 static int follow_jumps(struct ocr_session *session, struct ocr_track *track,
@@ -130,7 +141,7 @@ static int follow_jumps(struct ocr_session *session, struct ocr_track *track,
         place.y += session->jumps[i].dy;
         CV_TRY(is_explained(session, &place)
                    ? 0
-                   : try_place(session, track, place.x, place.y, false, error));
+                   : try_place(session, track, corner(&place), false, error));
     }
     return 0;
 }
@@ -160,10 +171,9 @@ static int stands(const struct ocr_session *session, const struct ocr_track *tra
 
     line.x += place->x - track->box.x;
     line.y += place->y - track->box.y;
-    CV_TRY(ocr_match(&track->crop, session->frame, place->x, place->y, &match, error));
+    CV_TRY(ocr_match(&track->crop, session->frame, corner(place), &match, error));
     if (!match.whole && !ocr_is_found(session, &line)) {
-        CV_TRY(
-            ocr_match_likeness(&track->crop, session->frame, place->x, place->y, &likeness, error));
+        CV_TRY(ocr_match_likeness(&track->crop, session->frame, corner(place), &likeness, error));
     }
     place->x += match.whole ? match.dx : 0;
     place->y += match.whole ? match.dy : 0;
@@ -245,8 +255,7 @@ static int is_alike(const struct ocr_session *session, const struct ocr_track *t
     place.x += way->dx;
     place.y += way->dy;
     if (!is_explained(session, &place)) {
-        CV_TRY(
-            ocr_match_likeness(&track->crop, session->frame, place.x, place.y, &likeness, error));
+        CV_TRY(ocr_match_likeness(&track->crop, session->frame, corner(&place), &likeness, error));
     }
     *ret_is = likeness != OCR_LIKENESS_NONE;
     return 0;

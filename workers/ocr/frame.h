@@ -21,6 +21,10 @@ struct ocr_frame {
     uint8_t *plane[OCR_PLANES]; /* one allocation, owned by plane[0] */
 };
 
+struct ocr_point {
+    int x, y; /* frame pixels */
+};
+
 struct ocr_box {
     int x, y, width, height; /* frame pixels; x + width and y + height are exclusive */
 };

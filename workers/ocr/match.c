@@ -144,10 +144,10 @@ static void look_for_part(const struct pair *pair, int tall, struct ocr_match *m
                   has_ink(pair, match->first, match->last) && same_cells(&piece, tall);
 }
 
-int ocr_match(const struct ocr_crop *crop, const struct ocr_frame *frame, int x, int y,
+int ocr_match(const struct ocr_crop *crop, const struct ocr_frame *frame, struct ocr_point at,
               struct ocr_match *ret_match, struct cv_error *error)
 {
-    struct ocr_box around = {x - OCR_MATCH_REACH, y - OCR_MATCH_REACH, crop->width + SIDE,
+    struct ocr_box around = {at.x - OCR_MATCH_REACH, at.y - OCR_MATCH_REACH, crop->width + SIDE,
                              crop->height + SIDE};
     struct ocr_match match = {0};
     struct ocr_box visible = ocr_box_clip(&around, frame->width, frame->height);
@@ -278,10 +278,10 @@ static int64_t changes(const uint8_t *grey, int stride, int width, int height)
     return sum;
 }
 
-int ocr_match_likeness(const struct ocr_crop *crop, const struct ocr_frame *frame, int x, int y,
-                       enum ocr_likeness *ret_likeness, struct cv_error *error)
+int ocr_match_likeness(const struct ocr_crop *crop, const struct ocr_frame *frame,
+                       struct ocr_point at, enum ocr_likeness *ret_likeness, struct cv_error *error)
 {
-    struct ocr_box around = {x - OCR_MATCH_REACH, y - OCR_MATCH_REACH, crop->width + SIDE,
+    struct ocr_box around = {at.x - OCR_MATCH_REACH, at.y - OCR_MATCH_REACH, crop->width + SIDE,
                              crop->height + SIDE};
     struct ocr_box inside = ocr_box_clip(&around, frame->width, frame->height);
 
@@ -295,8 +295,8 @@ int ocr_match_likeness(const struct ocr_crop *crop, const struct ocr_frame *fram
     struct pair pair = {crop->grey, grey, crop->width, around.width, crop->width, crop->height};
     const uint8_t *best = grey;
     double most = -1;
-    for (int at = 0; at < (SIDE + 1) * (SIDE + 1); at++) {
-        pair.b = grey + (ptrdiff_t)(at / (SIDE + 1)) * around.width + at % (SIDE + 1);
+    for (int i = 0; i < (SIDE + 1) * (SIDE + 1); i++) {
+        pair.b = grey + (ptrdiff_t)(i / (SIDE + 1)) * around.width + i % (SIDE + 1);
         struct sums sums = sums_of(&pair);
         double here = correlation(&sums);
         best = here > most ? pair.b : best;

@@ -63,9 +63,7 @@ static int settle(struct ocr_panes *panes, struct ocr_pane_evidence *live, struc
     }
     struct ocr_pane *pane = &panes->items[live->pane];
     live->pane = OCR_NO_PANE;
-    return ocr_pane_known(pane) ? ocr_covers_find(pane, &live->cells, panes->width, &pane->covers,
-                                                  &pane->cover_count, error)
-                                : 0;
+    return ocr_pane_known(pane) ? ocr_covers_find(pane, &live->cells, panes->width, error) : 0;
 }
 
 /* Notes for each frame of the scene which pane moved last, or, if none has moved yet, which one
@@ -301,16 +299,16 @@ static int widen(const struct ocr_panes *panes, const struct ocr_pane_evidence *
 }
 
 int ocr_panes_step(struct ocr_panes *panes, const struct ocr_frame *before,
-                   const struct ocr_frame *after, int dx, int dy, struct cv_error *error)
+                   const struct ocr_frame *after, struct ocr_point shift, struct cv_error *error)
 {
     bool comparable = before->width == after->width && before->height == after->height &&
-                      abs(dx) < before->width - 2 * OCR_CELL && abs(dy) < before->height;
+                      abs(shift.x) < before->width - 2 * OCR_CELL && abs(shift.y) < before->height;
 
-    if (!comparable || (!dx && !dy)) {
+    if (!comparable || (!shift.x && !shift.y)) {
         return note_step(panes, OCR_NO_PANE, error);
     }
     CV_TRY(resize(panes, before->width, before->height, error));
-    ocr_evidence_of(before, after, dx, dy, &panes->step);
+    ocr_evidence_of(before, after, shift.x, shift.y, &panes->step);
     struct ocr_pane_evidence *live = find_pane(panes);
     CV_TRY(live ? 0 : begin_pane(panes, &live, error));
     CV_TRY(widen(panes, live, error));

@@ -65,10 +65,10 @@ CV_DEFINE_CLEANUP_ADDRESS(struct ocr_panes, ocr_panes_deinit)
  * settled. */
 CV_MUST_CHECK int ocr_panes_scene(struct ocr_panes *panes, struct cv_error *error);
 
-/* Notes the next frame, in which content moved by dx, dy (0, 0: it did not) since the one before,
+/* Notes the next frame, in which content moved by `shift` (0, 0: it did not) since the one before,
  * and learns which pane that was. Frames of different sizes teach nothing. */
 CV_MUST_CHECK int ocr_panes_step(struct ocr_panes *panes, const struct ocr_frame *before,
-                                 const struct ocr_frame *after, int dx, int dy,
+                                 const struct ocr_frame *after, struct ocr_point shift,
                                  struct cv_error *error);
 
 /* Settles the last scene. */

@@ -205,8 +205,8 @@ static size_t find_covers(struct search *search, struct ocr_box *covers)
     return count;
 }
 
-int ocr_covers_find(const struct ocr_pane *pane, const struct ocr_cells *evidence, int width,
-                    struct ocr_box **ret_covers, size_t *ret_count, struct cv_error *error)
+int ocr_covers_find(struct ocr_pane *pane, const struct ocr_cells *evidence, int width,
+                    struct cv_error *error)
 {
     struct ocr_box found[OCR_COVERS_MAX];
     int across = ocr_cells_across(width);
@@ -217,13 +217,11 @@ int ocr_covers_find(const struct ocr_pane *pane, const struct ocr_cells *evidenc
     CV_TRY_MEMORY(seen && stack, error, "what lies over a page");
     struct search search = {pane, evidence, across, seen, stack, 0, cells};
     size_t count = find_covers(&search, found);
-    struct ocr_box *covers = NULL;
     if (count > 0) {
-        covers = malloc(count * sizeof(*covers));
-        CV_TRY_MEMORY(covers, error, "what lies over a page");
-        memcpy(covers, found, count * sizeof(*covers));
+        pane->covers = malloc(count * sizeof(*pane->covers));
+        CV_TRY_MEMORY(pane->covers, error, "what lies over a page");
+        memcpy(pane->covers, found, count * sizeof(*pane->covers));
     }
-    *ret_covers = covers;
-    *ret_count = count;
+    pane->cover_count = count;
     return 0;
 }

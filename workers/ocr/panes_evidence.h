@@ -30,8 +30,6 @@ static inline bool ocr_cell_stays(uint8_t moved, uint8_t stayed)
     return stayed >= 2 && stayed > 4 * moved;
 }
 
-/* Rectangles of what hides content within the rows and columns of `pane`. free() the array; NULL:
- * nothing does. */
-CV_MUST_CHECK int ocr_covers_find(const struct ocr_pane *pane, const struct ocr_cells *cells,
-                                  int width, struct ocr_box **ret_covers, size_t *ret_count,
+/* Gives `pane` the rectangles of what hides content within its rows and columns. `width`: of the frame. */
+CV_MUST_CHECK int ocr_covers_find(struct ocr_pane *pane, const struct ocr_cells *cells, int width,
                                   struct cv_error *error);

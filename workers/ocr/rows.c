@@ -173,7 +173,7 @@ static enum cut cut_of(const struct ocr_session *session, const struct ocr_row *
 
 struct timed_row {
     const struct ocr_row *row;
-    int64_t start, end;
+    struct ocr_span span;
     bool is_cut, is_half;
 };
 
@@ -181,8 +181,8 @@ static int compare_rows(const void *left, const void *right)
 {
     const struct timed_row *a = left, *b = right;
 
-    if (a->start != b->start) {
-        return a->start < b->start ? -1 : 1;
+    if (a->span.start != b->span.start) {
+        return a->span.start < b->span.start ? -1 : 1;
     }
     if (a->row->stretch.first.y != b->row->stretch.first.y) {
         return a->row->stretch.first.y < b->row->stretch.first.y ? -1 : 1;
@@ -254,8 +254,8 @@ static struct ocr_kept_row kept_row(const struct timed_row *timed,
     return (struct ocr_kept_row){
         .picture = row->picture,
         .line = row->line,
-        .t_start = timed->start,
-        .t_end = timed->end,
+        .t_start = timed->span.start,
+        .t_end = timed->span.end,
         .box = {first.x * reduction, first.y * reduction, first.width * reduction,
                 first.height * reduction},
         .end_x = last.x * reduction,
@@ -272,6 +272,7 @@ static struct ocr_kept_row kept_row(const struct timed_row *timed,
 /* All rows that are whole lines, with their times and in their order. */
 static size_t time_rows(const struct ocr_session *session, struct timed_row *timed)
 {
+    struct ocr_course course = ocr_session_course(session);
     int typical = typical_height(session);
     size_t count = 0;
 
@@ -285,8 +286,7 @@ static size_t time_rows(const struct ocr_session *session, struct timed_row *tim
         *here = (struct timed_row){.row = row,
                                    .is_cut = cut == CUT_PERHAPS,
                                    .is_half = is_half_in_picture(session, row, typical)};
-        ocr_timing_of(session->timings, session->timing_count, &row->stretch, &session->panes,
-                      &session->screen, &here->start, &here->end);
+        here->span = ocr_timing_of(&course, &row->stretch);
     }
     qsort(timed, count, sizeof(*timed), compare_rows);
     return count;
@@ -318,6 +318,7 @@ static json_t *row_evidence(const struct ocr_row *row, int width, const struct o
 /* What ocr_session_finish gathers. */
 struct gathering {
     const struct ocr_session *session;
+    struct ocr_course course;
     double least;
     json_t *detections;
     json_t *evidence; /* NULL: not asked for */
@@ -329,9 +330,7 @@ static int add_row(const struct gathering *all, const struct timed_row *timed,
     const struct ocr_row *row = timed->row;
     struct ocr_pack *pack = all->session->pack;
     struct ocr_kept_row kept = kept_row(timed, all->session);
-    CV_TRY(ocr_way_of(all->session->timings, all->session->timing_count, &row->stretch,
-                      &all->session->panes, kept.t_start, kept.t_end, all->session->reduction,
-                      &kept.way, error));
+    CV_TRY(ocr_way_of(&all->course, &row->stretch, timed->span, &kept.way, error));
     cv_auto(json_decref) json_t *way = kept.way;
     double acceptance = ocr_row_judge(row, row->stretch.width, all->least, &kept);
     bool stands = !kept.refusal;
@@ -363,7 +362,8 @@ int ocr_session_finish(struct ocr_session *session, double min_confidence, bool 
     cv_auto(json_decref) json_t *evidence = with_evidence ? json_array() : NULL;
     CV_TRY_MEMORY(timed && detections && (evidence || !with_evidence), error, "rows");
     size_t count = time_rows(session, timed);
-    struct gathering all = {session, min_confidence, detections, evidence};
+    struct gathering all = {session, ocr_session_course(session), min_confidence, detections,
+                            evidence};
     for (size_t i = 0; i < count; i++) {
         CV_TRY(add_row(&all, &timed[i], error));
     }

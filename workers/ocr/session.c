@@ -69,8 +69,8 @@ static int learn_shift(struct ocr_session *session, struct cv_error *error)
         session->shift.dx = session->shift.dy = 0;
         return ocr_panes_scene(&session->panes, error);
     }
-    return ocr_panes_step(&session->panes, before, frame, session->shift.dx, session->shift.dy,
-                          error);
+    return ocr_panes_step(&session->panes, before, frame,
+                          (struct ocr_point){session->shift.dx, session->shift.dy}, error);
 }
 
 bool ocr_is_found(const struct ocr_session *session, const struct ocr_box *box)

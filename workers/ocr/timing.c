@@ -5,11 +5,8 @@ enum { EDGE_SLACK = 1 };
 
 /* A line on its way: all that the questions below are asked of. */
 struct way {
-    const struct ocr_timing *timings;
-    size_t count;
+    const struct ocr_course *course;
     const struct ocr_stretch *stretch;
-    const struct ocr_panes *panes;
-    const struct ocr_box *screen;
 };
 
 static struct ocr_box box_at(const struct way *way, int x, int y)
@@ -22,23 +19,23 @@ static const struct ocr_pane *moving(const struct way *way, int pane, int x, int
 {
     struct ocr_box box = box_at(way, x, y);
 
-    return ocr_panes_move(way->panes, pane, &way->stretch->places, &box)
-               ? ocr_panes_get(way->panes, pane)
+    return ocr_panes_move(way->course->panes, pane, &way->stretch->places, &box)
+               ? ocr_panes_get(way->course->panes, pane)
                : NULL;
 }
 
 /* The pane that moves the line in the step to `frame`, before which it was at x, y; NULL: none. */
 static const struct ocr_pane *moves_it(const struct way *way, size_t frame, int x, int y)
 {
-    return frame < way->count && way->timings[frame].shift_known
-               ? moving(way, ocr_panes_at(way->panes, frame), x, y)
+    return frame < way->course->count && way->course->timings[frame].shift_known
+               ? moving(way, ocr_panes_at(way->course->panes, frame), x, y)
                : NULL;
 }
 
 static bool inside(const struct way *way, const struct ocr_pane *pane, int x, int y)
 {
     const struct ocr_stretch *stretch = way->stretch;
-    const struct ocr_box *screen = way->screen;
+    const struct ocr_box *screen = &way->course->screen;
     int top = pane ? pane->top : screen->y, bottom = pane ? pane->bottom : ocr_bottom(screen);
 
     return y >= top - EDGE_SLACK && y + stretch->height <= bottom + EDGE_SLACK &&
@@ -65,7 +62,7 @@ static bool shown(const struct way *way, const struct ocr_pane *pane, int x, int
 static int64_t start_of(const struct way *way)
 {
     const struct ocr_sighting *first = &way->stretch->first;
-    const struct ocr_timing *timing = &way->timings[first->frame];
+    const struct ocr_timing *timing = &way->course->timings[first->frame];
     int x = first->x - timing->dx, y = first->y - timing->dy;
     int64_t start = timing->t_start;
     const struct ocr_pane *pane = moves_it(way, (size_t)first->frame, first->x, first->y);
@@ -88,13 +85,13 @@ static int64_t end_of(const struct way *way)
 {
     const struct ocr_sighting *last = &way->stretch->last;
     size_t next = (size_t)last->frame + 1;
-    int64_t end = way->timings[last->frame].t_end;
+    int64_t end = way->course->timings[last->frame].t_end;
     const struct ocr_pane *pane = moves_it(way, next, last->x, last->y);
 
     if (!pane) {
         return end;
     }
-    const struct ocr_timing *timing = &way->timings[next];
+    const struct ocr_timing *timing = &way->course->timings[next];
     if (shown(way, pane, last->x + timing->dx, last->y + timing->dy, last)) {
         return end;
     }
@@ -115,7 +112,7 @@ static bool find_entry(const struct way *way, int64_t *ret_start)
     int x = stretch->first.x, y = stretch->first.y;
 
     for (int frame = stretch->first.frame + 1; frame <= stretch->last.frame; frame++) {
-        const struct ocr_timing *timing = &way->timings[frame];
+        const struct ocr_timing *timing = &way->course->timings[frame];
         if (!timing->shift_known) {
             return false;
         }
@@ -148,7 +145,7 @@ static bool find_exit(const struct way *way, int64_t *ret_end)
     int x = stretch->last.x, y = stretch->last.y;
 
     for (int frame = stretch->last.frame; frame > stretch->first.frame; frame--) {
-        const struct ocr_timing *timing = &way->timings[frame];
+        const struct ocr_timing *timing = &way->course->timings[frame];
         int64_t end = timing->t_start;
         if (!timing->shift_known) {
             return false;
@@ -178,7 +175,7 @@ static bool find_exit(const struct way *way, int64_t *ret_end)
 /* The pane whose edges a sighting lies within. */
 static const struct ocr_pane *pane_of(const struct way *way, const struct ocr_sighting *sighting)
 {
-    return moving(way, ocr_panes_near(way->panes, (size_t)sighting->frame), sighting->x,
+    return moving(way, ocr_panes_near(way->course->panes, (size_t)sighting->frame), sighting->x,
                   sighting->y);
 }
 
@@ -203,17 +200,14 @@ static bool time_whole(const struct way *way, int64_t *ret_start, int64_t *ret_e
     return find_exit(way, ret_end);
 }
 
-void ocr_timing_of(const struct ocr_timing *timings, size_t count,
-                   const struct ocr_stretch *stretch, const struct ocr_panes *panes,
-                   const struct ocr_box *screen, int64_t *ret_start, int64_t *ret_end)
+struct ocr_span ocr_timing_of(const struct ocr_course *course, const struct ocr_stretch *stretch)
 {
-    struct way way = {timings, count, stretch, panes, screen};
-    int64_t start = 0, end = 0;
+    struct way way = {course, stretch};
+    struct ocr_span span = {0, 0};
 
-    if (!time_whole(&way, &start, &end)) {
-        start = start_of(&way);
-        end = end_of(&way);
+    if (!time_whole(&way, &span.start, &span.end)) {
+        span = (struct ocr_span){start_of(&way), end_of(&way)};
     }
-    *ret_start = start;
-    *ret_end = end > start ? end : start + 1;
+    span.end = span.end > span.start ? span.end : span.start + 1;
+    return span;
 }

@@ -22,6 +22,20 @@ struct ocr_timing {
     size_t motion_count;
 };
 
+/* All kept frames of a video: when each stood on screen, and what moved in them. Borrowed. */
+struct ocr_course {
+    const struct ocr_timing *timings;
+    size_t count;
+    const struct ocr_panes *panes; /* settled */
+    struct ocr_box screen;
+    int reduction; /* frame pixels × reduction = pixels of the stored picture */
+};
+
+/* Milliseconds; end exclusive. */
+struct ocr_span {
+    int64_t start, end;
+};
+
 /* Where a line was first and last seen whole. */
 struct ocr_sighting {
     int frame; /* index of the kept frame */
@@ -37,7 +51,5 @@ struct ocr_stretch {
 };
 
 /* The time in which the line was wholly inside of the pane that it moved in (inside of the frame where
- * it did not move) and nothing lay over it. `panes` are settled. */
-void ocr_timing_of(const struct ocr_timing *timings, size_t count,
-                   const struct ocr_stretch *stretch, const struct ocr_panes *panes,
-                   const struct ocr_box *screen, int64_t *ret_start, int64_t *ret_end);
+ * it did not move) and nothing lay over it. */
+struct ocr_span ocr_timing_of(const struct ocr_course *course, const struct ocr_stretch *stretch);

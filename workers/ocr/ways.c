@@ -4,12 +4,9 @@
 
 /* A line that is followed over the kept frames in which it was seen. */
 struct walk {
-    const struct ocr_timing *timings;
-    size_t count;
+    const struct ocr_course *course;
     const struct ocr_stretch *stretch;
-    const struct ocr_panes *panes;
-    int64_t start, end;
-    int x, y;         /* where it is, by the steps of the content */
+    struct ocr_span span;
     int lost;         /* the first frame with an unknown shift; -1: none */
     int off_x, off_y; /* by how much the steps fail to lead to where it was last seen */
     struct cv_path path;
@@ -19,15 +16,15 @@ static bool moves(const struct walk *walk, size_t frame, int x, int y)
 {
     struct ocr_box box = {x, y, walk->stretch->width, walk->stretch->height};
 
-    return frame < walk->count && walk->timings[frame].shift_known &&
-           ocr_panes_move(walk->panes, ocr_panes_at(walk->panes, frame), &walk->stretch->places,
-                          &box);
+    return frame < walk->course->count && walk->course->timings[frame].shift_known &&
+           ocr_panes_move(walk->course->panes, ocr_panes_at(walk->course->panes, frame),
+                          &walk->stretch->places, &box);
 }
 
 /* The shortest time between two source frames that moved. */
 static void note_steps(struct walk *walk, int frame)
 {
-    const struct ocr_timing *timing = &walk->timings[frame];
+    const struct ocr_timing *timing = &walk->course->timings[frame];
 
     for (size_t i = 1; i < timing->motion_count; i++) {
         int64_t step = timing->motion[i].t_ms - timing->motion[i - 1].t_ms;
@@ -46,7 +43,7 @@ static void measure(struct walk *walk)
     walk->lost = -1;
     note_steps(walk, first->frame);
     for (int frame = first->frame + 1; frame <= last->frame; frame++) {
-        const struct ocr_timing *timing = &walk->timings[frame];
+        const struct ocr_timing *timing = &walk->course->timings[frame];
         note_steps(walk, frame);
         if (!timing->shift_known && walk->lost < 0) {
             walk->lost = frame;
@@ -68,10 +65,10 @@ static int stand(struct walk *walk, int frame, int64_t t_ms, int x, int y, struc
     int share = is_past ? 1 : walk->lost >= 0 || frame <= first ? 0 : frame - first;
     int whole = is_past ? 1 : ocr_max(last - first, 1);
 
-    if (t_ms >= walk->end) {
+    if (t_ms >= walk->span.end) {
         return 0;
     }
-    return cv_path_add(&walk->path, t_ms < walk->start ? walk->start : t_ms,
+    return cv_path_add(&walk->path, t_ms < walk->span.start ? walk->span.start : t_ms,
                        x + walk->off_x * share / whole, y + walk->off_y * share / whole, error);
 }
 
@@ -79,11 +76,11 @@ static int stand(struct walk *walk, int frame, int64_t t_ms, int x, int y, struc
  * which it was at x, y, and `frame`. */
 static int pass(struct walk *walk, int frame, int x, int y, struct cv_error *error)
 {
-    const struct ocr_timing *timing = &walk->timings[frame];
+    const struct ocr_timing *timing = &walk->course->timings[frame];
 
     for (size_t i = 0; i < timing->motion_count; i++) {
         const struct ocr_motion *at = &timing->motion[i];
-        if (at->t_ms >= walk->start && at->t_ms < walk->end) {
+        if (at->t_ms >= walk->span.start && at->t_ms < walk->span.end) {
             CV_TRY(stand(walk, frame - 1, at->t_ms, x + at->dx, y + at->dy, error));
         }
     }
@@ -96,12 +93,12 @@ static int follow(struct walk *walk, struct cv_error *error)
     int x = first->x, y = first->y, frame = first->frame;
 
     if (moves(walk, (size_t)frame, x, y)) {
-        const struct ocr_timing *timing = &walk->timings[frame];
+        const struct ocr_timing *timing = &walk->course->timings[frame];
         CV_TRY(pass(walk, frame, x - timing->dx, y - timing->dy, error));
     }
-    CV_TRY(stand(walk, frame, walk->timings[frame].t_start, x, y, error));
+    CV_TRY(stand(walk, frame, walk->course->timings[frame].t_start, x, y, error));
     while (++frame <= last->frame) {
-        const struct ocr_timing *timing = &walk->timings[frame];
+        const struct ocr_timing *timing = &walk->course->timings[frame];
         if (moves(walk, (size_t)frame, x, y)) {
             CV_TRY(pass(walk, frame, x, y, error));
             x += timing->dx;
@@ -132,16 +129,10 @@ static json_t *points_json(const struct cv_path *path, int scale)
     return cv_take(list);
 }
 
-int ocr_way_of(const struct ocr_timing *timings, size_t count, const struct ocr_stretch *stretch,
-               const struct ocr_panes *panes, int64_t start, int64_t end, int scale,
-               json_t **ret_way, struct cv_error *error)
+int ocr_way_of(const struct ocr_course *course, const struct ocr_stretch *stretch,
+               struct ocr_span span, json_t **ret_way, struct cv_error *error)
 {
-    struct walk walk = {.timings = timings,
-                        .count = count,
-                        .stretch = stretch,
-                        .panes = panes,
-                        .start = start,
-                        .end = end};
+    struct walk walk = {.course = course, .stretch = stretch, .span = span};
     json_t *way = NULL;
 
     measure(&walk);
@@ -152,7 +143,7 @@ int ocr_way_of(const struct ocr_timing *timings, size_t count, const struct ocr_
         bool moved =
             walk.path.count > 2 ||
             (walk.path.count == 2 && (items[0].x != items[1].x || items[0].y != items[1].y));
-        way = moved ? points_json(&walk.path, scale) : NULL;
+        way = moved ? points_json(&walk.path, course->reduction) : NULL;
         result =
             moved && !way ? cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a path") : 0;
     }
