@@ -93,7 +93,8 @@ static void test_a_blurred_line_is_known(void **state)
     assert_int_equal(likeness("", 0, "Redis stays on metal"), OCR_LIKENESS_NONE);
 }
 
-static json_t *read_frames(struct ocr_frame (*picture)(int), int count)
+/* The content moves by `dy` when the frame at `moved` comes; 0: no shift is reported. */
+static json_t *read_moved(struct ocr_frame (*picture)(int), int count, int moved, int dy)
 {
     struct ocr_timing timings[16] = {{0}};
     cv_auto(ocr_session_free) struct ocr_session *session = NULL;
@@ -104,7 +105,8 @@ static json_t *read_frames(struct ocr_frame (*picture)(int), int count)
     for (int i = 0; i < count; i++) {
         timings[i] = (struct ocr_timing){.t_start = (int64_t)i * STEP_MS,
                                          .t_end = (int64_t)(i + 1) * STEP_MS,
-                                         .shift_known = i > 0};
+                                         .shift_known = i > 0,
+                                         .dy = i == moved ? dy : 0};
     }
     assert_int_equal(ocr_session_new(engine, &no_banks, timings, (size_t)count, &session, &error),
                      0);
@@ -114,6 +116,11 @@ static json_t *read_frames(struct ocr_frame (*picture)(int), int count)
     }
     assert_int_equal(ocr_session_finish(session, 0.6, false, &result, &error), 0);
     return result;
+}
+
+static json_t *read_frames(struct ocr_frame (*picture)(int), int count)
+{
+    return read_moved(picture, count, 0, 0);
 }
 
 /* The row at `index`, and that it reads so and stands from frame to frame. */
@@ -281,6 +288,64 @@ static void test_lines_jump_two_ways_at_once(void **state)
     json_decref(result);
 }
 
+/* A chat in which every message has the same name above it, and is as high as the others. */
+enum { MESSAGE_HEIGHT = 60 };
+
+static struct ocr_frame chatting(int i)
+{
+    static const char *const messages[] = {"this is the first", "another came later",
+                                           "and a third one now"};
+    struct ocr_frame frame = new_frame(WIDTH, HEIGHT, white);
+
+    for (int k = 0; k < (i < 3 ? 2 : 3); k++) {
+        int y = (i < 3 ? 70 : 10) + MESSAGE_HEIGHT * k;
+        (void)draw_text(&frame, "Maria Lunge", 40, y, TALL, grey);
+        (void)draw_text(&frame, messages[k], 40, y + 24, TALL, grey);
+    }
+    add_noise(&frame, 4, (unsigned)i + 7);
+    return frame;
+}
+
+static void expect_names(json_t *result)
+{
+    expect_rows(result, 6);
+    for (size_t i = 0; i < 6; i++) {
+        const json_t *row = json_array_get(json_object_get(result, "detections"), i);
+        expect_row(result, i, json_string_value(json_object_get(row, "text")), i < 4 ? 0 : 3, 6);
+    }
+    json_decref(result);
+}
+
+static void test_equal_names_jump_with_their_messages(void **state)
+{
+    (void)state;
+    expect_names(read_frames(chatting, 6));
+    expect_names(read_moved(chatting, 6, 3, -MESSAGE_HEIGHT));
+}
+
+/* A line fades in over an older text that fades out. */
+static struct ocr_frame fading(int i)
+{
+    static const struct colour faint = {175, 175, 175};
+    struct ocr_frame frame = new_frame(WIDTH, HEIGHT, white);
+
+    (void)draw_text(&frame, "Description", 40, 80, TALL, i < 3 ? faint : black);
+    for (int x = 44; x < 130 && i < 3; x += 9) {
+        fill_box(&frame, (struct ocr_box){x, 81, 5, 12}, faint);
+    }
+    add_noise(&frame, 4, (unsigned)i + 7);
+    return frame;
+}
+
+static void test_a_line_begins_with_half_its_strength(void **state)
+{
+    (void)state;
+    json_t *result = read_frames(fading, 6);
+    expect_rows(result, 1);
+    expect_row(result, 0, "Description", 3, 6);
+    json_decref(result);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -293,6 +358,8 @@ int main(void)
         cmocka_unit_test(test_a_line_that_was_away_is_two),
         cmocka_unit_test(test_a_line_that_jumps_goes_on),
         cmocka_unit_test(test_lines_jump_two_ways_at_once),
+        cmocka_unit_test(test_equal_names_jump_with_their_messages),
+        cmocka_unit_test(test_a_line_begins_with_half_its_strength),
     };
     return cmocka_run_group_tests(tests, start_engine, stop_engine);
 }
