@@ -227,7 +227,6 @@ void ocr_features_of(const struct ocr_row *row, const struct ocr_standing *stand
     features[OCR_FEATURE_PICTURE] = row->ink.kind != OCR_INK_FLAT;
     features[OCR_FEATURE_FAINT] = row->ink.is_faint;
     features[OCR_FEATURE_CUT] = standing->is_cut;
-    features[OCR_FEATURE_HALF] = standing->is_half;
     features[OCR_FEATURE_COMPANY] = row->has_company;
     features[OCR_FEATURE_SHORT] = is_short;
     features[OCR_FEATURE_SHORT_CLEAR] = is_short ? row->ink.clarity : 1;

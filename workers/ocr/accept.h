@@ -24,7 +24,6 @@ void ocr_note_company(struct ocr_tracks *tracks);
     X(PICTURE, "picture", "it stands on a picture")                   \
     X(FAINT, "faint", "faint ink")                                    \
     X(CUT, "cut", "an edge may cut it")                               \
-    X(HALF, "half", "a low line at the picture's edge")               \
     X(COMPANY, "company", "no line of words beside it")               \
     X(LETTERS, "letters", "few letters")                              \
     X(SHORT, "short", "a letter or three")                            \
@@ -46,9 +45,8 @@ enum ocr_feature { OCR_FEATURES(OCR_FEATURE_ENUM) OCR_FEATURE_COUNT };
 /* What is known of a finished stretch of one line besides its row. */
 struct ocr_standing {
     int64_t lasted_ms;
-    int width;    /* of the line, in the pixels that `tall` of the row counts */
-    bool is_cut;  /* ends at an edge that may hide a part of it */
-    bool is_half; /* lower than this video's lines, at the picture's edge */
+    int width;   /* of the line, in the pixels that `tall` of the row counts */
+    bool is_cut; /* ends at an edge that may hide a part of it */
 };
 
 void ocr_features_of(const struct ocr_row *row, const struct ocr_standing *standing,

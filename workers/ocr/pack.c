@@ -170,8 +170,7 @@ int ocr_pack_picture(struct ocr_pack *pack, const struct ocr_crop *crop, int64_t
 int ocr_pack_row(struct ocr_pack *pack, const struct ocr_kept_row *row, struct cv_error *error)
 {
     int flags = (row->is_cut ? OCR_KEPT_CUT : 0) | (row->has_company ? OCR_KEPT_COMPANY : 0) |
-                (row->is_faint ? OCR_KEPT_FAINT : 0) | (row->is_half ? OCR_KEPT_HALF : 0) |
-                (int)row->kind << OCR_KEPT_KIND;
+                (row->is_faint ? OCR_KEPT_FAINT : 0) | (int)row->kind << OCR_KEPT_KIND;
 
     if (row->picture < 0 || (size_t)row->picture >= pack->count) {
         return cv_fail(error, CV_ERROR_INTERNAL, "a row without a picture");

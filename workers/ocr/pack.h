@@ -29,12 +29,12 @@ enum {
     OCR_NO_PICTURE = -1,
 };
 
-/* The flags of a row in the index: its ink's kind above four bits. */
+/* The flags of a row in the index: its ink's kind above four bits, of which release 0.1.0 used the fourth for lines that
+ * are low at the picture's edge. */
 enum {
     OCR_KEPT_CUT = 1,
     OCR_KEPT_COMPANY = 2,
     OCR_KEPT_FAINT = 4,
-    OCR_KEPT_HALF = 8,
     OCR_KEPT_KIND = 4, /* bits below it */
     OCR_KEPT_FLAGS_MAX = (OCR_INK_DARK << OCR_KEPT_KIND) + 15,
 };
@@ -45,7 +45,6 @@ struct ocr_kept_row {
     struct ocr_box box;
     int end_x, end_y; /* where it was last seen whole */
     bool is_cut;      /* ends at an edge that may hide a part of it */
-    bool is_half;     /* a low line at the picture's edge */
     bool is_faint, has_company;
     enum ocr_ink_kind kind;
     double clarity;

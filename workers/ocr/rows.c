@@ -5,9 +5,6 @@
 
 #include <string.h>
 
-/* Pixels between the picture's edge and the ink that it cuts: edges are looked for inside of it. */
-enum { FRAME_EDGE = 2 };
-
 /* Lines that could not be read are kept for other models, where lines are kept at all. */
 static int note_row(struct ocr_session *session, const struct ocr_track *track,
                     struct cv_error *error)
@@ -105,65 +102,19 @@ static bool at_sure_edge(const struct bounded *first, const struct bounded *last
            (bottom && ocr_min(first->pane->bottom_cuts, last->pane->bottom_cuts) >= OCR_PANE_SURE);
 }
 
-/* Height of the middle one of all rows that were read, in pixels; 0 when there are none. */
-static int typical_height(const struct ocr_session *session)
-{
-    size_t heights[OCR_GLYPH_HEIGHT_MAX * 3 + 1] = {0}, above = 0, count = 0;
-
-    for (size_t i = 0; i < session->row_count; i++) {
-        int height = session->rows[i].stretch.height;
-        bool is_read = session->rows[i].text[0];
-        heights[ocr_min(height, (int)CV_COUNT(heights) - 1)] += is_read;
-        count += is_read;
-    }
-    for (int height = (int)CV_COUNT(heights) - 1; height > 0; height--) {
-        above += heights[height];
-        if (above * 2 > count) {
-            return height;
-        }
-    }
-    return 0;
-}
-
-/* The upper or lower half of a line that rested on an edge which nothing else was seen to cross: it
- * stands there alone and is too low for a line of this video. */
-static bool is_half(const struct bounded *first, const struct bounded *last, int typical)
-{
-    bool top = at_top(first) && at_top(last) && ocr_bottom(&first->box) > first->pane->top;
-    bool bottom = at_bottom(first) && at_bottom(last) && last->box.y < last->pane->bottom;
-
-    return (top || bottom) && first->box.height * 10 < typical * 7;
-}
-
-/* The same at the picture's own edge, which cuts lines that stand still, too. There small print may be
- * whole. */
-static bool is_half_in_picture(const struct ocr_session *session, const struct ocr_row *row,
-                               int typical)
-{
-    const struct ocr_stretch *stretch = &row->stretch;
-    int low = session->screen.height - FRAME_EDGE - stretch->height;
-    bool top = stretch->first.y <= FRAME_EDGE && stretch->last.y <= FRAME_EDGE;
-    bool bottom = stretch->first.y >= low && stretch->last.y >= low;
-
-    return (top || bottom) && stretch->height * 10 < typical * 7;
-}
-
 enum cut {
     CUT_NOWHERE,
     CUT_PERHAPS, /* it ends at an edge that is not sure */
     CUT_SURELY,
 };
 
-static enum cut cut_of(const struct ocr_session *session, const struct ocr_row *row, int typical)
+static enum cut cut_of(const struct ocr_session *session, const struct ocr_row *row)
 {
     struct bounded first = bounds_of(session, row, &row->stretch.first);
     struct bounded last = bounds_of(session, row, &row->stretch.last);
     int width = session->screen.width, height = session->screen.height;
     bool moves = first.pane && last.pane;
 
-    if (moves && is_half(&first, &last, typical)) {
-        return CUT_SURELY;
-    }
     if (!moves || !ocr_touches_edge(first.pane, &first.box, width, height) ||
         !ocr_touches_edge(last.pane, &last.box, width, height)) {
         return CUT_NOWHERE;
@@ -174,7 +125,7 @@ static enum cut cut_of(const struct ocr_session *session, const struct ocr_row *
 struct timed_row {
     const struct ocr_row *row;
     struct ocr_span span;
-    bool is_cut, is_half;
+    bool is_cut;
 };
 
 static int compare_rows(const void *left, const void *right)
@@ -195,8 +146,7 @@ static int compare_rows(const void *left, const void *right)
 
 double ocr_row_judge(const struct ocr_row *row, int width, double least, struct ocr_kept_row *kept)
 {
-    struct ocr_standing standing = {kept->t_end - kept->t_start, width, kept->is_cut,
-                                    kept->is_half};
+    struct ocr_standing standing = {kept->t_end - kept->t_start, width, kept->is_cut};
     double acceptance = ocr_acceptance(row, &standing);
 
     bool stands = row->weight != OCR_WEIGHT_NONE && acceptance >= least;
@@ -261,7 +211,6 @@ static struct ocr_kept_row kept_row(const struct timed_row *timed,
         .end_x = last.x * reduction,
         .end_y = last.y * reduction,
         .is_cut = timed->is_cut,
-        .is_half = timed->is_half,
         .is_faint = row->ink.is_faint,
         .has_company = row->has_company,
         .kind = row->ink.kind,
@@ -273,19 +222,16 @@ static struct ocr_kept_row kept_row(const struct timed_row *timed,
 static size_t time_rows(const struct ocr_session *session, struct timed_row *timed)
 {
     struct ocr_course course = ocr_session_course(session);
-    int typical = typical_height(session);
     size_t count = 0;
 
     for (size_t i = 0; i < session->row_count; i++) {
         const struct ocr_row *row = &session->rows[i];
-        enum cut cut = row->is_gone ? CUT_SURELY : cut_of(session, row, typical);
+        enum cut cut = row->is_gone ? CUT_SURELY : cut_of(session, row);
         if (cut == CUT_SURELY) {
             continue;
         }
         struct timed_row *here = &timed[count++];
-        *here = (struct timed_row){.row = row,
-                                   .is_cut = cut == CUT_PERHAPS,
-                                   .is_half = is_half_in_picture(session, row, typical)};
+        *here = (struct timed_row){.row = row, .is_cut = cut == CUT_PERHAPS};
         here->span = ocr_timing_of(&course, &row->stretch);
     }
     qsort(timed, count, sizeof(*timed), compare_rows);
@@ -296,8 +242,7 @@ static size_t time_rows(const struct ocr_session *session, struct timed_row *tim
 static json_t *row_evidence(const struct ocr_row *row, int width, const struct ocr_kept_row *kept,
                             double acceptance)
 {
-    struct ocr_standing standing = {kept->t_end - kept->t_start, width, kept->is_cut,
-                                    kept->is_half};
+    struct ocr_standing standing = {kept->t_end - kept->t_start, width, kept->is_cut};
     double features[OCR_FEATURE_COUNT];
     json_t *values = json_object();
 

@@ -334,7 +334,6 @@ int ocr_unpack_row(const struct ocr_unpacking *unpacking, size_t index,
     row.is_cut = flags & OCR_KEPT_CUT;
     row.has_company = flags & OCR_KEPT_COMPANY;
     row.is_faint = flags & OCR_KEPT_FAINT;
-    row.is_half = flags & OCR_KEPT_HALF;
     row.kind = (enum ocr_ink_kind)(flags >> OCR_KEPT_KIND);
     row.refusal = json_string_value(json_array_get(entry, 12));
     *ret_row = row;
