@@ -100,9 +100,10 @@ static void assert_joined(const char *read, struct ocr_insert *marks, size_t cou
                                  .language = "eng"};
         assert_int_equal(ocr_words_add(&words, &added, &error), 0);
     }
-    struct ocr_line_picture line = {.tall = 14, .inserts = marks, .insert_count = count};
+    struct ocr_line_picture line = {
+        .width = 400, .tall = 14, .inserts = marks, .insert_count = count};
     ocr_words_drop_marks(&words, &line);
-    assert_int_equal(ocr_words_join(&words, marks, count, line.tall, 400, &reading, &error), 0);
+    assert_int_equal(ocr_words_join(&words, &line, &reading, &error), 0);
     assert_string_equal(reading.text, expected);
 }
 

@@ -7,6 +7,8 @@
 
 enum { TALL = 28, WIDTH = 1000, WORDS = 8 };
 
+static const struct ocr_line_picture plain_picture = {.width = WIDTH, .tall = TALL};
+
 struct given {
     const char *text;
     int left, right;
@@ -28,8 +30,9 @@ static char *join(const struct given *given, const struct ocr_insert *inserts, s
                        given[i].language ? given[i].language : "eng");
         assert_int_equal(ocr_words_add(&words, &word, &error), 0);
     }
-    assert_int_equal(ocr_words_join(&words, inserts, insert_count, TALL, WIDTH, reading, &error),
-                     0);
+    struct ocr_line_picture picture = {
+        .width = WIDTH, .tall = TALL, .inserts = inserts, .insert_count = insert_count};
+    assert_int_equal(ocr_words_join(&words, &picture, reading, &error), 0);
     return reading->text;
 }
 
@@ -174,7 +177,7 @@ static char *without_icons(const struct given *given, double sure, struct ocr_re
         assert_int_equal(ocr_words_add(&words, &word, &error), 0);
     }
     ocr_words_drop_icons(&words, &(struct ocr_line_picture){.tall = TALL});
-    assert_int_equal(ocr_words_join(&words, NULL, 0, TALL, WIDTH, reading, &error), 0);
+    assert_int_equal(ocr_words_join(&words, &plain_picture, reading, &error), 0);
     return reading->text;
 }
 
@@ -248,7 +251,7 @@ static void expect_joined(const char *marked, bool proportional, const char *wan
         from += length + (from[length] == '|');
     }
     assert_int_equal(ocr_words_join_cells(&words, &error), 0);
-    assert_int_equal(ocr_words_join(&words, NULL, 0, TALL, WIDTH, &reading, &error), 0);
+    assert_int_equal(ocr_words_join(&words, &plain_picture, &reading, &error), 0);
     assert_string_equal(reading.text, wanted);
 }
 

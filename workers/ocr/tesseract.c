@@ -192,6 +192,5 @@ int ocr_tesseract_read(TessBaseAPI *api, const struct ocr_line_picture *line,
     CV_TRY(ocr_words_join_cells(&words, error));
     ocr_words_mend_codes(&words);
     CV_TRY(ocr_words_part_units(&words, line->tall, error));
-    return ocr_words_join(&words, line->inserts, line->insert_count, line->tall, line->width,
-                          ret_reading, error);
+    return ocr_words_join(&words, line, ret_reading, error);
 }

@@ -56,9 +56,10 @@ static void measure(struct walk *walk)
     walk->off_y = last->y - y;
 }
 
-/* Adds the place of the line at a kept frame, x and y by the shifts. Their error at the last
+/* Adds the place of the line at a kept frame, by the shifts. Their error at the last
  * sighting is corrected where a shift was not known, otherwise evenly. */
-static int stand(struct walk *walk, int frame, int64_t t_ms, int x, int y, struct cv_error *error)
+static int stand(struct walk *walk, int frame, int64_t t_ms, struct ocr_point at,
+                 struct cv_error *error)
 {
     int first = walk->stretch->first.frame, last = walk->stretch->last.frame;
     bool is_past = frame >= last || (walk->lost >= 0 && frame >= walk->lost);
@@ -69,7 +70,8 @@ static int stand(struct walk *walk, int frame, int64_t t_ms, int x, int y, struc
         return 0;
     }
     return cv_path_add(&walk->path, t_ms < walk->span.start ? walk->span.start : t_ms,
-                       x + walk->off_x * share / whole, y + walk->off_y * share / whole, error);
+                       at.x + walk->off_x * share / whole, at.y + walk->off_y * share / whole,
+                       error);
 }
 
 /* Adds the places of the line at the source frames between the kept frame before `frame`, in
@@ -81,7 +83,8 @@ static int pass(struct walk *walk, int frame, int x, int y, struct cv_error *err
     for (size_t i = 0; i < timing->motion_count; i++) {
         const struct ocr_motion *at = &timing->motion[i];
         if (at->t_ms >= walk->span.start && at->t_ms < walk->span.end) {
-            CV_TRY(stand(walk, frame - 1, at->t_ms, x + at->dx, y + at->dy, error));
+            CV_TRY(stand(walk, frame - 1, at->t_ms, (struct ocr_point){x + at->dx, y + at->dy},
+                         error));
         }
     }
     return 0;
@@ -96,7 +99,8 @@ static int follow(struct walk *walk, struct cv_error *error)
         const struct ocr_timing *timing = &walk->course->timings[frame];
         CV_TRY(pass(walk, frame, x - timing->dx, y - timing->dy, error));
     }
-    CV_TRY(stand(walk, frame, walk->course->timings[frame].t_start, x, y, error));
+    CV_TRY(
+        stand(walk, frame, walk->course->timings[frame].t_start, (struct ocr_point){x, y}, error));
     while (++frame <= last->frame) {
         const struct ocr_timing *timing = &walk->course->timings[frame];
         if (moves(walk, (size_t)frame, x, y)) {
@@ -104,7 +108,7 @@ static int follow(struct walk *walk, struct cv_error *error)
             x += timing->dx;
             y += timing->dy;
         }
-        CV_TRY(stand(walk, frame, timing->t_start, x, y, error));
+        CV_TRY(stand(walk, frame, timing->t_start, (struct ocr_point){x, y}, error));
     }
     if (moves(walk, (size_t)last->frame + 1, x, y)) {
         CV_TRY(pass(walk, last->frame + 1, x, y, error));

@@ -126,9 +126,8 @@ static bool is_blank(const char *before, const char *behind, int gap, int tall)
 /* A line under construction; pixels count from where it begins to be read. */
 struct joining {
     struct cv_buffer text;
-    const struct ocr_insert *inserts;
-    size_t insert_count, next_insert;
-    int tall, width;
+    const struct ocr_line_picture *picture;
+    size_t next_insert;
     bool from_right;
     const char *last; /* word, NULL before the first */
     int left, right;  /* of what was put in last */
@@ -142,8 +141,8 @@ struct joining {
 static void turn(const struct joining *line, int *left, int *right)
 {
     if (line->from_right) {
-        int from = line->width - *right;
-        *right = line->width - *left;
+        int from = line->picture->width - *right;
+        *right = line->picture->width - *left;
         *left = from;
     }
 }
@@ -151,12 +150,12 @@ static void turn(const struct joining *line, int *left, int *right)
 /* The next insert in the direction of reading; false when there is none. */
 static bool peek_insert(const struct joining *line, struct ocr_insert *ret_insert)
 {
-    if (line->next_insert == line->insert_count) {
+    if (line->next_insert == line->picture->insert_count) {
         return false;
     }
     size_t index =
-        line->from_right ? line->insert_count - 1 - line->next_insert : line->next_insert;
-    *ret_insert = line->inserts[index];
+        line->from_right ? line->picture->insert_count - 1 - line->next_insert : line->next_insert;
+    *ret_insert = line->picture->inserts[index];
     turn(line, &ret_insert->left, &ret_insert->right);
     return true;
 }
@@ -168,13 +167,14 @@ static void put_in(struct joining *line, const char *text, int left, int right, 
     bool apart;
 
     if (is_insert && line->after_insert) {
-        apart = ocr_inserts_apart((line->left + line->right) / 2, (left + right) / 2, line->tall);
+        apart = ocr_inserts_apart((line->left + line->right) / 2, (left + right) / 2,
+                                  line->picture->tall);
     } else if (is_insert || line->after_insert) {
         const char *insert = is_insert ? text : line->last;
-        apart = ocr_mark_is_dot(insert) || (left - line->right) * 5 > line->tall;
+        apart = ocr_mark_is_dot(insert) || (left - line->right) * 5 > line->picture->tall;
     } else {
-        apart = !line->is_joined &&
-                (!line->last || is_blank(line->last, text, left - line->right, line->tall));
+        apart = !line->is_joined && (!line->last || is_blank(line->last, text, left - line->right,
+                                                             line->picture->tall));
     }
     cv_buffer_printf(&line->text, "%s%s", line->text.length && apart ? " " : "", text);
     line->last = text;
@@ -188,7 +188,7 @@ static void put_in(struct joining *line, const char *text, int left, int right, 
 static void put_underscore(struct joining *line, const struct ocr_insert *insert, int next_left,
                            const char *next)
 {
-    int middle = (insert->left + insert->right) / 2, reach = line->tall / 3;
+    int middle = (insert->left + insert->right) / 2, reach = line->picture->tall / 3;
     bool is_between = line->last && next && !line->after_insert && middle > line->right - reach &&
                       middle < next_left + reach;
 
@@ -263,17 +263,11 @@ static void choose_language(const struct ocr_words *words, char *ret_language)
     }
 }
 
-int ocr_words_join(const struct ocr_words *words, const struct ocr_insert *inserts,
-                   size_t insert_count, int tall, int width, struct ocr_reading *ret_reading,
-                   struct cv_error *error)
+int ocr_words_join(const struct ocr_words *words, const struct ocr_line_picture *picture,
+                   struct ocr_reading *ret_reading, struct cv_error *error)
 {
-    struct joining line = {.text = CV_BUFFER_INIT,
-                           .inserts = inserts,
-                           .insert_count = insert_count,
-                           .tall = tall,
-                           .width = width,
-                           .from_right = is_from_right(words),
-                           .worst = 1};
+    struct joining line = {
+        .text = CV_BUFFER_INIT, .picture = picture, .from_right = is_from_right(words), .worst = 1};
     struct ocr_reading reading = {.text = NULL};
 
     for (size_t i = 0; i < words->count && line.bytes < OCR_LINE_BYTES_MAX / 2; i++) {

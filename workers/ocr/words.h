@@ -57,10 +57,10 @@ void ocr_words_mend_codes(struct ocr_words *words);
 /* Puts a blank between a number and its unit where one word has both, and room between them ("2 ms"). */
 CV_MUST_CHECK int ocr_words_part_units(struct ocr_words *words, int tall, struct cv_error *error);
 
-/* Puts a line of `tall` pixels of capital height, cut out of `width` pixels, together. Chinese and
+/* Puts the words of `picture` and its inserts together. Chinese and
  * Japanese have no blanks, whatever stands between their characters; Korean has one where there is room
- * for it. `inserts` stand from left to right; where a line is read from the right, they are put in from
+ * for it. Inserts stand from left to right; where a line is read from the right, they are put in from
  * there. An underscore among them stands in place of a blank. The language is the one that most bytes were read in. */
-CV_MUST_CHECK int ocr_words_join(const struct ocr_words *words, const struct ocr_insert *inserts,
-                                 size_t insert_count, int tall, int width,
+CV_MUST_CHECK int ocr_words_join(const struct ocr_words *words,
+                                 const struct ocr_line_picture *picture,
                                  struct ocr_reading *ret_reading, struct cv_error *error);
