@@ -203,6 +203,20 @@ static void test_text_on_a_card_with_a_button_is_found(void **state)
     expect_box(&lines.items[2].box, &button, 2);
 }
 
+/* A thing with a label of several letters above it is no letter with its dots, whatever it is. */
+static void test_a_label_above_a_large_thing_is_a_line(void **state)
+{
+    (void)state;
+    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(300, 200, night);
+    fill_box(&frame, (struct ocr_box){100, 60, 50, 80}, blue);
+    fill_box(&frame, (struct ocr_box){110, 75, 30, 50}, purple);
+    fill_box(&frame, (struct ocr_box){120, 60, 10, 80}, purple);
+    struct ocr_box label = draw_text(&frame, "stone", 104, 44, 8, white);
+    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    assert_true(lines.count >= 1);
+    expect_box(&lines.items[0].box, &label, 2);
+}
+
 /* Draws text whose letters touch a rule on the baseline, and expects the line that is found without the rule. */
 static void expect_rule_removed(const char *text, int tall, struct colour paper, struct colour ink)
 {
@@ -630,6 +644,7 @@ int main(void)
         cmocka_unit_test(test_a_label_under_a_bar_is_a_line),
         cmocka_unit_test(test_labels_of_a_chart_are_lines),
         cmocka_unit_test(test_text_on_a_card_with_a_button_is_found),
+        cmocka_unit_test(test_a_label_above_a_large_thing_is_a_line),
         cmocka_unit_test(test_rules_under_text_are_removed),
         cmocka_unit_test(test_what_is_no_rule_stays),
         cmocka_unit_test(test_specks_do_not_make_a_line_higher),

@@ -43,9 +43,11 @@ static inline int ocr_grouping_root(const struct ocr_grouping *all, int line)
 
 /* What a line consists of besides its tallest things. */
 struct ocr_letters {
-    int tall;        /* of the largest that are small beside the tallest */
-    int width;       /* of all those, in pixels */
-    int rest;        /* width of the others */
+    int tall;  /* of the largest that are small beside the tallest */
+    int width; /* of all those, in pixels */
+    int count; /* of all those */
+    int rest;  /* width of the others */
+    int rest_count;
     int tallest;     /* height of the tallest */
     int first, last; /* the components at its ends; OCR_NO_LINE where there is none */
 };

@@ -2,6 +2,11 @@
 
 #include <string.h>
 
+enum {
+    DOTS_MOST = 2,  /* of a letter */
+    TALL_MOST = 60, /* pixels: beside taller things, letters may be less than a tenth as high */
+};
+
 /* Whether a component lies inside of another that is no wider than a letter or two: the hole of an
  * o, or the inner outline of a bold letter. */
 static bool is_hole(const struct ocr_grouping *all, size_t item)
@@ -103,6 +108,16 @@ static bool find_apart(const struct ocr_grouping *all, bool *left_out, struct oc
     return found;
 }
 
+/* Whether the small components of a line are its letters: they are wider than the others. A single large thing
+ * with a label, such as a bar of a chart, has more of them than a letter has dots. */
+static bool outweigh(const struct ocr_letters *letters, int tall)
+{
+    bool is_label = letters->rest_count == 1 && letters->count > DOTS_MOST &&
+                    letters->width * 2 >= letters->rest;
+
+    return is_label || (letters->width * 4 >= tall * 3 && letters->width >= letters->rest);
+}
+
 bool ocr_misfits_find(const struct ocr_grouping *all, bool *left_out, struct ocr_letters *letters)
 {
     bool found = false;
@@ -118,7 +133,10 @@ bool ocr_misfits_find(const struct ocr_grouping *all, bool *left_out, struct ocr
         }
         if (box->height * 20 >= all->lines[line].tall * 9) {
             letters[line].rest += box->width;
-        } else if (box->height * 10 >= all->lines[line].tall && !is_hole(all, i)) {
+            letters[line].rest_count++;
+        } else if (box->height * 10 >= ocr_min(all->lines[line].tall, TALL_MOST) &&
+                   !is_hole(all, i)) {
+            letters[line].count++;
             letters[line].tall = ocr_max(letters[line].tall, box->height);
             letters[line].width += box->width;
         }
@@ -127,8 +145,7 @@ bool ocr_misfits_find(const struct ocr_grouping *all, bool *left_out, struct ocr
         int line =
             all->line_of[i] == OCR_NO_LINE ? OCR_NO_LINE : ocr_grouping_root(all, all->line_of[i]);
         if (line != OCR_NO_LINE && letters[line].tall >= OCR_GLYPH_HEIGHT_MIN + 2 &&
-            letters[line].width * 4 >= all->lines[line].tall * 3 &&
-            letters[line].width >= letters[line].rest &&
+            outweigh(&letters[line], all->lines[line].tall) &&
             all->items[i].box.height * 10 > letters[line].tall * 22) {
             left_out[i] = true;
             found = true;
