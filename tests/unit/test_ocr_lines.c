@@ -217,6 +217,29 @@ static void test_a_label_above_a_large_thing_is_a_line(void **state)
     expect_box(&lines.items[0].box, &label, 2);
 }
 
+/* Words of a search result with a mark behind one of them: its upper and lower edges are no part of the line, and
+ * both backgrounds become white. */
+static void test_a_line_on_two_backgrounds(void **state)
+{
+    (void)state;
+    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(500, 120, white);
+    struct colour pink = {248, 208, 225};
+    struct ocr_box first = draw_text(&frame, "slate", 40, 40, 22, grey);
+    struct ocr_box mark = {ocr_right(&first) + 12, 34, 240, 46};
+    fill_box(&frame, mark, pink);
+    struct ocr_box second = draw_text(&frame, "harbour", mark.x + 4, 40, 22, black);
+    fill_box(&frame, (struct ocr_box){ocr_right(&second) + 3, 34, 200, 46}, white);
+    add_noise(&frame, 2, 7);
+    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    struct ocr_box both = ocr_box_union(&first, &second);
+    struct ocr_ink ink;
+    assert_int_equal(lines.count, 1);
+    expect_box(&lines.items[0].box, &both, 2);
+    ocr_ink_measure(&frame, &lines.items[0].box, false, &ink);
+    assert_int_equal(ink.kind, OCR_INK_FLAT);
+    assert_true(ink.part_count > 1);
+}
+
 /* Draws text whose letters touch a rule on the baseline, and expects the line that is found without the rule. */
 static void expect_rule_removed(const char *text, int tall, struct colour paper, struct colour ink)
 {
@@ -645,6 +668,7 @@ int main(void)
         cmocka_unit_test(test_labels_of_a_chart_are_lines),
         cmocka_unit_test(test_text_on_a_card_with_a_button_is_found),
         cmocka_unit_test(test_a_label_above_a_large_thing_is_a_line),
+        cmocka_unit_test(test_a_line_on_two_backgrounds),
         cmocka_unit_test(test_rules_under_text_are_removed),
         cmocka_unit_test(test_what_is_no_rule_stays),
         cmocka_unit_test(test_specks_do_not_make_a_line_higher),

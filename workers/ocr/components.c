@@ -8,6 +8,7 @@ enum {
     LABELS_MAX = 1 << 21, /* of a frame */
     HOLLOW = 8,           /* the share of its box that a frame fills at most is one in so many */
     WIDE_MOST = 60,       /* heights: underlined and touching letters are no wider */
+    EDGE_WIDTH = 8,       /* heights; an edge with letters that touch it has about 4 */
     BAR_WIDTH = 36,       /* percent of its height at least: a heavy i has 30 */
     BAR_RIM = 108,        /* percent of its rim's pixels at most: a heavy o of subtitles has 124 */
     /* Percent of a rim's pixels: a / in a stroke of 3 pixels has 58, shores and roads 33 to 50. */
@@ -276,6 +277,15 @@ static struct ocr_box box_of(const struct label *label)
                             label->bottom - label->top + 1};
 }
 
+/* Whether a component is the upper or lower edge of a mark, above or below the letters on it. */
+static bool is_edge_of_mark(const struct labelling *all, const struct label *label)
+{
+    struct ocr_box box = box_of(label);
+
+    return box.width >= EDGE_WIDTH * box.height &&
+           ocr_is_filling(all->frame, all->sides, &box, label->side);
+}
+
 static bool is_candidate(const struct labelling *all, const struct label *label)
 {
     int width = label->right - label->left + 1, height = label->bottom - label->top + 1;
@@ -463,6 +473,7 @@ static int make_items(struct labelling *all, struct ocr_components *ret_componen
             .peak = label->peak,
             .cluster = find_cluster(all, i),
             .is_light = label->side == OCR_SIDE_LIGHT,
+            .is_edge = is_edge_of_mark(all, label),
             .is_inner = outer >= 0 && all->labels[outer].pixels > 0,
         };
     }
@@ -485,7 +496,7 @@ static int collect(struct labelling *all, struct ocr_components *ret_components,
     return 0;
 }
 
-/* Removes what lies in an emoji that is a component of its own: the eyes of a face are no letters. */
+/* Removes what lies in an emoji that is a component of its own: the eyes of a face are no letters; and edges of marks. */
 static int remove_parts(const struct ocr_frame *frame, struct ocr_components *components,
                         struct cv_error *error)
 {
@@ -508,7 +519,7 @@ static int remove_parts(const struct ocr_frame *frame, struct ocr_components *co
         }
     }
     for (size_t i = 0; i < components->count; i++) {
-        if (!gone[i]) {
+        if (!gone[i] && !components->items[i].is_edge) {
             components->items[kept++] = components->items[i];
         }
     }

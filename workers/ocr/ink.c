@@ -278,6 +278,8 @@ enum {
     PLAIN_PERCENT = 70, /* of the ring's pixels have to lie within that */
     RING_PERCENT =
         45, /* of the ring's pixels are of that paper: the rest may be other rows and grounds */
+    TWO_SPREAD = 9,   /* levels by which each of two papers may vary: codecs leave less */
+    TWO_PERCENT = 80, /* of the pixels of ring and gaps have to lie within that */
     FAINT_SPREAD = 6, /* the same three of faint lines */
     FAINT_PERCENT = 90,
     FAINT_REACH_MIN = 18,
@@ -509,37 +511,76 @@ static bool take_paper(const struct histogram paper[3], struct ocr_ink *ink)
     return plain;
 }
 
-/* Whether the paper is plain, around the box or, where other rows or another ground are near, in it. */
-static bool look_at_paper(const struct ocr_frame *frame, const struct ocr_box *box,
-                          struct ocr_ink *ink)
+/* Whether nearly all levels are near to one of two. */
+static bool are_near(const struct histogram *levels, int first, int second)
+{
+    uint64_t near = 0;
+
+    for (int level = 0; level < 256; level++) {
+        bool is_near = ocr_min(abs(level - first), abs(level - second)) <= TWO_SPREAD;
+        near += is_near ? levels->count[level] : 0;
+    }
+    return near * 100 >= (uint64_t)levels->total * TWO_PERCENT;
+}
+
+/* Whether the paper around the box and between the letters has two colours, each of them plain: of a mark behind some
+ * words, and of the page. */
+static bool take_two_papers(const struct histogram ring[3], const struct histogram between[3],
+                            struct ocr_ink *ink)
+{
+    for (int c = 0; c < 3; c++) {
+        int first = quantile(&ring[c], 0.5);
+        struct histogram rest = ring[c];
+        for (int level = ocr_max(first - TWO_SPREAD, 0); level <= ocr_min(first + TWO_SPREAD, 255);
+             level++) {
+            rest.total -= rest.count[level];
+            rest.count[level] = 0;
+        }
+        int second = quantile(&rest, 0.5);
+        if (!are_near(&ring[c], first, second) || !are_near(&between[c], first, second)) {
+            return false;
+        }
+        ink->paper[c] = (uint8_t)first;
+    }
+    return true;
+}
+
+/* How many colours the plain paper has, around the box or, where other rows or another ground are near, in it: one, or
+ * two; 0 where it is not plain. */
+static int look_at_paper(const struct ocr_frame *frame, const struct ocr_box *box,
+                         struct ocr_ink *ink)
 {
     struct histogram ring[3] = {{{0}, 0}}, between[3] = {{{0}, 0}};
 
     look_at_ring(frame, box, ring);
     if (take_paper(ring, ink)) {
-        return true;
+        return 1;
     }
     look_between(frame, box, ink->light, between);
-    if (between[0].total < (uint32_t)(BETWEEN_MIN * box->height) || !take_paper(between, ink)) {
-        return false;
+    if (between[0].total < (uint32_t)(BETWEEN_MIN * box->height)) {
+        return 0;
     }
+    bool is_one = take_paper(between, ink);
     for (int c = 0; c < 3; c++) {
-        if (!is_plain(&ring[c], ink->paper[c], PLAIN_SPREAD, RING_PERCENT)) {
-            return false;
-        }
+        is_one = is_one && is_plain(&ring[c], ink->paper[c], PLAIN_SPREAD, RING_PERCENT);
     }
-    return true;
+    return is_one ? 1 : !ink->is_faint && take_two_papers(ring, between, ink) ? 2 : 0;
 }
 
 void ocr_ink_measure(const struct ocr_frame *frame, const struct ocr_box *box, bool is_light,
                      struct ocr_ink *ret_ink)
 {
     struct ocr_box inside = ocr_box_clip(box, frame->width, frame->height);
+    struct ocr_ink unknown = {.kind = OCR_INK_FLAT, .light = is_light};
 
-    *ret_ink = (struct ocr_ink){.kind = OCR_INK_FLAT, .light = is_light};
-    if (look_at_paper(frame, &inside, ret_ink)) {
+    *ret_ink = unknown;
+    int papers = look_at_paper(frame, &inside, ret_ink);
+    if (papers) {
         measure_plain(frame, &inside, ret_ink);
-    } else {
+    }
+    /* Only the parts of a line have each its own paper. */
+    if (!papers || (papers == 2 && !ret_ink->part_count)) {
+        *ret_ink = unknown;
         measure_on_picture(frame, &inside, ret_ink);
     }
 }

@@ -21,6 +21,7 @@ struct ocr_component {
     int peak;        /* levels between it and what is around it, where that is most */
     bool is_light;   /* lighter than what is around it */
     int cluster;     /* the same for all that touch, of either side: a word, an emoji in pieces */
+    bool is_edge;    /* of a mark behind letters: of what is filled, and no stroke */
     bool is_inner;   /* lies in another one: the hole of an o, or a letter on a button */
     bool has_parts;  /* there are edges within it, too: no disc of one colour */
     bool is_picture; /* a cluster that is no letters: of both sides */
