@@ -2,6 +2,7 @@
  * `segments`.
  *
  * frame.c                            a JPEG as colour planes
+ * sides.c, rules.c                   the dark and light side of every edge; rules under text removed
  * components.c, split.c, grounds.c   connected areas of ink against their own ground
  * lines.c, misfits.c, find.c         areas of ink grouped to lines: dark, light and faint ones
  * ink.c                              which side of a line is ink, and its picture in grey
@@ -19,7 +20,7 @@
  * word_boxes.c                       where each word stands
  * memory.c                           readings that outlive an attempt
  * pack.c, unpack.c, again.c          lines kept in the store, and read again from there
- * unread.c                           the scripts of lines that no model reads
+ * unread.c                           the scripts and languages of lines that no model reads
  * payload.c, run.c                   the stage process
  * commit.c                           the supervisor's side
  *
