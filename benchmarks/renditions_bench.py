@@ -3,7 +3,9 @@
 
 FOLDER holds recordings with their truth, as for real_bench.py. For the recording and each rendition below it: kbit/s; the
 mean SSIM (of luma, in windows of 8x8, at the recording's size) within the boxes of lines that `ocr` finds in the recording; the
-part of the true lines that `sample` and `ocr` find in the rendition.
+part of the true lines that `sample` and `ocr` find in the rendition. With --encoders, in place of our renditions: the
+recording at --sides by libx264 as `ffmpeg` runs it, with our preset and without B-frames, for each tuning and CRF; and the CPU
+time of a second of it.
 """
 import argparse
 import json
@@ -89,6 +91,30 @@ def make_renditions(build, recording, sides, store):
         yield (f"{rendition['name']}{', copied' if rendition['copied'] else ''}", rendition["average_bandwidth"] / 1000, path)
 
 
+TUNINGS, FACTORS = (None, "stillimage", "animation", "film"), (20, 23, 26)
+
+
+def encode(recording, sides, store):
+    """Name with CPU time, kbit/s, and a file of each setting of the encoder."""
+    store.mkdir(parents=True)
+    for side in sides:
+        scale = f"scale='if(gt(iw,ih),-2,{side})':'if(gt(iw,ih),{side},-2)'"
+        for tuning in TUNINGS:
+            for factor in FACTORS:
+                path = store / f"{side}-{tuning}-{factor}.mp4"
+                before = os.times()
+                subprocess.run(["ffmpeg", "-nostdin", "-v", "error", "-i", recording.clip, "-an", "-vf", scale, "-c:v", "libx264",
+                                "-preset", "veryfast", "-crf", str(factor), *(["-tune", tuning] if tuning else []), "-bf", "0",
+                                "-sc_threshold", "0", "-force_key_frames", "expr:gte(t,n_forced*2)", "-pix_fmt", "yuv420p",
+                                path], check=True)
+                after = os.times()
+                seconds = float(json.loads(subprocess.run(
+                    ["ffprobe", "-v", "error", "-show_entries", "format=duration", "-of", "json", path], check=True,
+                    stdout=subprocess.PIPE, text=True).stdout)["format"]["duration"])
+                cpu = sum(after[2:4]) - sum(before[2:4])
+                yield f"{side} {tuning or 'none'} {factor} ({cpu / seconds:.3f} s)", path.stat().st_size * 8 / seconds / 1000, path
+
+
 def measure(options, stages, index, recording, folder):
     def read(clip):
         result, _, _ = stages.detections(Recording(recording.name, clip, recording.truth))
@@ -98,11 +124,13 @@ def measure(options, stages, index, recording, folder):
     export, recall = read(recording.clip)
     video = Video(recording, export["segments"])
     kbits = recording.clip.stat().st_size * 8 / video.seconds / 1000
-    print(f"{recording.name:16}{'source':>18}{kbits:10.0f}{1:8.3f}{recall:8.3f}", flush=True)
+    print(f"{recording.name:16}{'source':>28}{kbits:10.0f}{1:8.3f}{recall:8.3f}", flush=True)
     store = folder / recording.name
-    for name, kbits, path in make_renditions(options.build, recording, options.sides, store):
+    made = encode(recording, options.sides, store) if options.encoders else make_renditions(
+        options.build, recording, options.sides, store)
+    for name, kbits, path in made:
         recall = read(path)[1]
-        print(f"{'':16}{name:>18}{kbits:10.0f}{video.text_ssim(path) or 0:8.3f}{recall:8.3f}", flush=True)
+        print(f"{'':16}{name:>28}{kbits:10.0f}{video.text_ssim(path) or 0:8.3f}{recall:8.3f}", flush=True)
 
 
 def main():
@@ -112,8 +140,9 @@ def main():
     parser.add_argument("names", nargs="*")
     parser.add_argument("--sides", type=lambda text: [int(side) for side in text.split(",")], default=[1080, 720, 480, 360],
                         help="short sides of the renditions")
+    parser.add_argument("--encoders", action="store_true", help="tunings and CRFs of libx264, in place of our renditions")
     options = parser.parse_args()
-    print(f"{'':16}{'':>18}{'kbit/s':>10}{'SSIM':>8}{'recall':>8}")
+    print(f"{'':16}{'':>28}{'kbit/s':>10}{'SSIM':>8}{'recall':>8}")
     with PrivateCluster(options.build) as cluster, tempfile.TemporaryDirectory(prefix="cortana-renditions-") as folder:
         index = Index(options.build, cluster.migrated_database())
         stages = Stages(options.build, pathlib.Path(folder) / "cache")

@@ -123,8 +123,8 @@ def test_setup_makes_a_server_and_upgrade_keeps_it(cortana, server, tmp_path):
 
     assert "nothing to do" in cortana("upgrade", "--etc", etc, "--backups", tmp_path / "backups")
     with psycopg2.connect(secrets[0].read_text().strip()) as owner:
-        owner.cursor().execute("DELETE FROM schema_migrations WHERE version = (SELECT max(version) FROM schema_migrations)")
-    # The last migration fails, for what it makes is there: but not before the rows have been saved.
+        owner.cursor().execute("DELETE FROM schema_migrations WHERE version >= 23")
+    # Migration 23 fails, because the policies that it makes are there, but not before the rows have been saved.
     assert "already exists" in cortana("upgrade", "--etc", etc, "--backups", tmp_path / "backups", status=1)
     saved, = (tmp_path / "backups").iterdir()
     assert {path.name.split("-")[0] for path in saved.iterdir()} == {"backup.json", "database", "objects"}
