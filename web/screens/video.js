@@ -105,6 +105,9 @@ class VideoScreen extends Element {
         }
         this.update();
         await Promise.resolve();
+        if (!this.isConnected) {
+            return; // the reader has gone to another screen
+        }
         this.transcript = this.querySelector('cv-transcript');
         this.player = this.querySelector('cv-player');
         this.loadPlayer(this.grant);
