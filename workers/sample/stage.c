@@ -13,7 +13,7 @@ static const double DEDUPE_THRESHOLD = 0.95;
 
 /* The first part of a long video lasts this share of the longest, so that its text is found soon; each one after it as
  * long as all before it together. */
-enum { FIRST_PART_SHARE = 10, PART_SECONDS_MAX = 24 * 60 * 60 };
+enum { FIRST_PART_SHARE = 40, PART_SECONDS_MAX = 24 * 60 * 60 };
 
 struct job {
     const char *video_id;
