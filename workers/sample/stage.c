@@ -15,6 +15,9 @@ static const double DEDUPE_THRESHOLD = 0.95;
  * long as all before it together. */
 enum { FIRST_PART_SHARE = 40, PART_SECONDS_MAX = 24 * 60 * 60 };
 
+/* A video shorter than this share of the longest part stays whole: two minutes by default. */
+enum { WHOLE_SHARE = 5 };
+
 struct job {
     const char *video_id;
     const char *original;
@@ -56,8 +59,9 @@ static int64_t earliest_end(const struct job *job, const struct cv_media_info *i
     int64_t least = job->part_ms / FIRST_PART_SHARE;
     int64_t length = job->from_ms > least ? job->from_ms : least;
     int64_t end_ms = job->from_ms + (length < job->part_ms ? length : job->part_ms);
-    bool is_cut =
-        job->part_ms > 0 && cv_can_seek(info) && end_ms + least <= output_ms(info->duration_us);
+    int64_t duration_ms = output_ms(info->duration_us);
+    bool is_cut = job->part_ms > 0 && cv_can_seek(info) &&
+                  duration_ms >= job->part_ms / WHOLE_SHARE && end_ms + least <= duration_ms;
     return is_cut ? end_ms : INT64_MAX;
 }
 
