@@ -133,15 +133,13 @@ struct ocr_tongue ocr_language_of(const char *text, const char *const *models, s
     return tongue;
 }
 
-int ocr_language_collect(const char *text, struct cv_buffer *words)
+void ocr_language_collect(const char *text, struct cv_buffer *words)
 {
     char taken[OCR_LINE_BYTES_MAX + 2];
-    int letters = strlen(text) < OCR_LINE_BYTES_MAX ? take_words(text, taken) : 0;
 
-    if (letters > 0) {
+    if (strlen(text) < OCR_LINE_BYTES_MAX && take_words(text, taken) > 0) {
         cv_buffer_text(words, taken);
     }
-    return letters;
 }
 
 void ocr_languages_of(const struct cv_buffer *words, const char *ret_models[OCR_GUESSES])

@@ -25,8 +25,8 @@ struct ocr_tongue ocr_language_of(const char *text, const char *const *models, s
  * language: all are known to be of Latin letters. */
 bool ocr_language_first_tells(const char *const *models, size_t count);
 
-/* Appends the words of a line that are of a language, each with a space behind it; returns their letters. */
-int ocr_language_collect(const char *text, struct cv_buffer *words);
+/* Appends the words of a line that are of a language, each with a space behind it. */
+void ocr_language_collect(const char *text, struct cv_buffer *words);
 
 /* The models of the languages of Latin letters that the words of many lines are in; NULL where there are fewer. */
 void ocr_languages_of(const struct cv_buffer *words, const char *ret_models[OCR_GUESSES]);

@@ -331,7 +331,7 @@ int ocr_unread_languages(const char *languages, const json_t *detections, json_t
 
     json_array_foreach(detections, i, row)
     {
-        (void)ocr_language_collect(json_string_value(json_object_get(row, "text")), &words);
+        ocr_language_collect(json_string_value(json_object_get(row, "text")), &words);
     }
     CV_TRY_MEMORY(!words.failed, error, "the words of a video");
     ocr_languages_of(&words, models);

@@ -11,12 +11,13 @@
 static const double TARGET_FPS = 10, TARGET_FPS_LOW = 0.1, TARGET_FPS_HIGH = 60;
 static const double DEDUPE_THRESHOLD = 0.95;
 
-/* The first part of a long video lasts this share of the longest, so that its text is found soon; each one after it as
- * long as all before it together. */
-enum { FIRST_PART_SHARE = 40, PART_SECONDS_MAX = 24 * 60 * 60 };
-
-/* A video shorter than this share of the longest part stays whole: two minutes by default. */
-enum { WHOLE_SHARE = 5 };
+/* Shares of the longest part (part_seconds). The first part is short, so that its text is found soon; each one after it is
+ * as long as all before it together. */
+enum {
+    FIRST_PART_SHARE = 40, /* 15 seconds by default */
+    WHOLE_SHARE = 5,       /* a shorter video stays whole: two minutes by default */
+    PART_SECONDS_MAX = 24 * 60 * 60,
+};
 
 struct job {
     const char *video_id;
