@@ -634,7 +634,10 @@ int events_start(const struct events_params *params, struct events **ret_events,
     CV_TRY_MEMORY(events, error, "live events");
     events->params = *params;
     events->wake_fd = -1;
-    (void)pthread_mutex_init(&events->mutex, NULL);
+    if (pthread_mutex_init(&events->mutex, NULL) != 0) {
+        free(events);
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "cannot make a lock for live events");
+    }
     int result = cv_wakeup_open(&events->wake_fd, error);
     result = result ? result : cv_thread_start(&events->thread, run_tail, events, error);
     if (result) {
