@@ -286,13 +286,12 @@ def test_nothing_is_left_whoever_is_killed_and_deleted(library):
     assert deleted_at_work and all(len(library.of(video)) >= len(PLACES) for video in alive)
 
 
-def test_a_worker_is_told_at_once(library, fixtures_dir):
-    video = str(uuid.uuid4())
-    library.original(video, (fixtures_dir / "chat.mp4").read_bytes())
-    library.run()
-    worker = library.workers.start("transcode-worker")  # with a lease of five minutes
-    wait_until(lambda: library.rows("SELECT 1 FROM jobs WHERE video_id = %s AND progress > 0.1", video),
-               "the transcode to be under way")
+def test_a_worker_is_told_at_once(library):
+    video = library.add()
+    library.rows(STAGE_SCHEMA)
+    library.rows("SELECT enqueue_job('test_stage', '{\"do\": \"hang\"}', %s)", video)
+    worker = library.workers.start("test-stage")  # with a lease of five minutes
+    worker.wait_for_stage()
     library.rows("SELECT delete_video(%s)", video)
     wait_until(lambda: not worker.stages(), "the stage to be stopped")
     assert worker.is_alive()
