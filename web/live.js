@@ -127,6 +127,7 @@ async function read(topics = wanted()) {
     };
     quiet();
     let status = 0;
+    let isFirst = !last; // what happened before the stream began, and after the lists were asked for, was not heard
     try {
         const query = new URLSearchParams({topics: text, ...last && {last_event_id: last}});
         const answer = await fetch(`/api/v1/events?${query}`, {signal: own.signal, headers: {'X-Cortana': '1'}});
@@ -136,6 +137,10 @@ async function read(topics = wanted()) {
             for await (const event of eventsOf(answer, quiet)) {
                 wait = WAIT_MS;
                 last = event.id ?? last;
+                if (isFirst && event.event === 'ready') {
+                    isFirst = false;
+                    tellAll('reset', {});
+                }
                 if (event.event === 'away' || event.event === 'back') { // the database
                     tellAll('live', {isLive: event.event === 'back'});
                 } else if (event.event && event.event !== 'ready' && event.event !== 'expired') {

@@ -19,6 +19,9 @@ HOLD = """let parts = 0;
     XMLHttpRequest.prototype.send = function (body) {
         if (++parts === 1) send.call(this, body);
     };"""  # what is behind the first part waits for ever
+HOLD_STREAM = """const real = window.fetch;
+    window.fetch = (url, wishes) => String(url).includes('/events?')
+        ? new Promise((go) => { window.begin = go; }).then(() => real(url, wishes)) : real(url, wishes);"""
 DROP = """const transfer = new DataTransfer();
     transfer.items.add(new File([new Uint8Array(1000)], arguments[1]));
     document.querySelector('main').dispatchEvent(new DragEvent(arguments[0], {bubbles: true, cancelable: true,
@@ -113,6 +116,20 @@ def test_the_library_hears_of_a_new_video_and_of_its_end(screen, place):
     set_status(place, video, "failed")
     place.queue.run("SELECT cancel_job(%s)", job)
     screen.see(f".card[data-id='{video}'] .badge", "Failed")
+
+
+def test_what_came_before_the_stream_began_is_there_afterwards(screen, place):
+    made = screen.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": HOLD_STREAM})["identifier"]
+    try:
+        screen.open("/videos")
+        screen.see(".card")
+        screen.wait(lambda: screen.script("return !!window.begin"), "the stream to be asked for")
+        video = place.queue.value("INSERT INTO videos (owner_id, title, status) SELECT owner_id, 'Between', 'processing'"
+                                  " FROM videos WHERE id = %s RETURNING id::text", place.videos[0])
+        screen.script("begin()")
+        screen.see(f".card[data-id='{video}']", "Between")
+    finally:
+        screen.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": made})
 
 
 def test_what_came_while_the_stream_was_cut_is_there_afterwards(screen, place):

@@ -16,6 +16,9 @@ export class Pages {
     isStarted = false; // whether all is there that was there before
     problem = null;
     #abort = new AbortController();
+    #isAwaited = false; // a page
+    #wanted = 0; // how often the list became outdated
+    #current = 0; // the same number, when what is shown was asked for
 
     /**
      * @param {string} path of the operation
@@ -49,45 +52,58 @@ export class Pages {
 
     /** Asks for the next page; does nothing while one is awaited. */
     async more() {
-        if (this.isLoading || (this.isAsked && !this.next && !this.problem)) {
+        if (this.#isAwaited || (this.isAsked && !this.next && !this.problem && !this.#isOutdated)) {
             return;
         }
-        this.isLoading = true;
+        this.#isAwaited = true;
+        this.isLoading = !this.#isOutdated || !this.items.length; // what is shown stays until its newer form is there
         this.problem = null;
         this.changed();
         try {
-            let answer;
-            let looks = 0;
-            do { // a page may be empty and have a next one, where what is wanted is rare
-                const query = {...this.query, cursor: this.next, ...!this.next && {limit: this.firstLimit}};
-                answer = await ask(this.path, {query, signal: this.#abort.signal});
-                this.next = answer.next;
-                this.first ??= answer;
-                looks++;
-            } while (!answer.items.length && answer.next && looks < LOOKS);
-            this.items = [...this.items, ...answer.items];
-            this.isAsked = true;
-            this.count++;
-            kept.delete(this.key);
-            kept.set(this.key, {items: this.items, first: this.first, next: this.next, count: this.count});
-            if (kept.size > KEPT_LISTS) {
-                kept.delete(kept.keys().next().value);
-            }
-            remember({pages: this.count});
+            do {
+                await this.#read();
+            } while (this.#isOutdated);
         } catch (problem) {
             if (problem.name === 'AbortError') {
                 return;
             }
             this.problem = problem;
         }
-        this.isLoading = false;
+        this.#isAwaited = this.isLoading = false;
         this.changed();
     }
 
-    /** Asks for the first page again. */
-    async again() {
+    get #isOutdated() {
+        return this.#current !== this.#wanted;
+    }
+
+    /** Reads the next page; of an outdated list the first one, in place of all its pages. */
+    async #read() {
+        const wanted = this.#wanted;
+        const before = this.#isOutdated ? {items: [], first: null, next: null, count: 0} : this;
+        let {first, next} = before;
+        let answer;
+        let looks = 0;
+        do { // a page may be empty and have a next one, where what is wanted is rare
+            const query = {...this.query, cursor: next, ...!next && {limit: this.firstLimit}};
+            answer = await ask(this.path, {query, signal: this.#abort.signal});
+            first ??= answer;
+            next = answer.next;
+            looks++;
+        } while (!answer.items.length && next && looks < LOOKS);
+        Object.assign(this, {items: [...before.items, ...answer.items], first, next, count: before.count + 1, isAsked: true});
+        this.#current = wanted;
         kept.delete(this.key);
-        Object.assign(this, {items: [], first: null, next: null, count: 0, isAsked: false, problem: null});
+        kept.set(this.key, {items: this.items, first, next, count: this.count});
+        if (kept.size > KEPT_LISTS) {
+            kept.delete(kept.keys().next().value);
+        }
+        remember({pages: this.count});
+    }
+
+    /** Asks for the first page again: the list is outdated, also where its answer is under way. */
+    async again() {
+        this.#wanted++;
         await this.more();
     }
 
