@@ -84,29 +84,6 @@ enum {
     STROKES_MIN = 6, /* runs of the fill a row: of corners in a picture there are fewer */
 };
 
-/* Extent of the pixels above (or below) a threshold in one of the two channel maps. */
-static struct ocr_box extent(const struct ocr_frame *frame, const struct ocr_box *box, bool light,
-                             int threshold)
-{
-    struct ocr_box found = {0};
-
-    for (int y = box->y; y < ocr_bottom(box); y++) {
-        for (int x = box->x; x < ocr_right(box); x++) {
-            size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
-            if (light ? darkest(frame, at) > threshold : lightest(frame, at) <= threshold) {
-                struct ocr_box pixel = {x, y, 1, 1};
-                found = found.width ? ocr_box_union(&found, &pixel) : pixel;
-            }
-        }
-    }
-    return found;
-}
-
-static bool within(const struct ocr_box *inner, const struct ocr_box *outer)
-{
-    return inner->width < outer->width && inner->height < outer->height;
-}
-
 enum side { SIDE_NONE, SIDE_LIGHT, SIDE_DARK };
 
 static enum side side_of(const struct ocr_frame *frame, size_t at, int light_threshold,
@@ -118,10 +95,10 @@ static enum side side_of(const struct ocr_frame *frame, size_t at, int light_thr
     return light == dark ? SIDE_NONE : light ? SIDE_LIGHT : SIDE_DARK;
 }
 
-/* Which of two inks the other one encloses more often, along the rows, and by how many percent of its
- * runs more; 0 where it encloses too few: the fill of outlined letters, whatever is behind them. */
-static int enclosed_side(const struct ocr_frame *frame, const struct ocr_box *box,
-                         int light_threshold, int dark_threshold, enum side *ret_side)
+/* By how many percent of its runs along the rows an ink is enclosed by the other one more often than that one by it;
+ * 0 where it is enclosed too rarely to be the fill of outlined letters, whatever is behind them. */
+static int enclosed_more(const struct ocr_frame *frame, const struct ocr_box *box, enum side ink,
+                         int light_threshold, int dark_threshold)
 {
     int reach = 2 + box->height / 16; /* the soft edge between fill and outline */
     int runs[3] = {0}, enclosed[3] = {0};
@@ -147,12 +124,11 @@ static int enclosed_side(const struct ocr_frame *frame, const struct ocr_box *bo
             end = x;
         }
     }
-    int light = enclosed[SIDE_LIGHT] * 100 / ocr_max(runs[SIDE_LIGHT], 1);
-    int dark = enclosed[SIDE_DARK] * 100 / ocr_max(runs[SIDE_DARK], 1);
-    *ret_side = light >= dark ? SIDE_LIGHT : SIDE_DARK;
-    bool is_fill =
-        runs[*ret_side] >= STROKES_MIN * box->height && ocr_max(light, dark) >= FILL_PERCENT;
-    return is_fill ? abs(light - dark) : 0;
+    enum side outline = ink == SIDE_LIGHT ? SIDE_DARK : SIDE_LIGHT;
+    int inside = enclosed[ink] * 100 / ocr_max(runs[ink], 1);
+    int outside = enclosed[outline] * 100 / ocr_max(runs[outline], 1);
+    bool is_fill = runs[ink] >= STROKES_MIN * box->height && inside >= FILL_PERCENT;
+    return is_fill ? ocr_max(inside - outside, 0) : 0;
 }
 
 /* The two channels in which ink on a picture is looked for, and their groups. */
@@ -194,54 +170,29 @@ static struct split split_again(const struct histogram *histogram, int threshold
     return otsu(&part);
 }
 
-/* Outlined letters: their fill is enclosed by the outline. Tries the first splits and the second ones;
- * whether that was clear, with the side of the fill and the splits that showed it. */
-static bool find_fill(const struct ocr_frame *frame, const struct ocr_box *box,
-                      struct picture *picture, enum side *ret_side)
+/* Outlined letters: their fill is enclosed by the outline. Tries the first splits and the second ones, and takes those
+ * that show it most clearly. */
+static void find_fill(const struct ocr_frame *frame, const struct ocr_box *box, bool is_light,
+                      struct picture *picture)
 {
     const struct split lights[] = {
         picture->light, split_again(&picture->dark_channel, picture->light.threshold, true)};
     const struct split darks[] = {
         picture->dark, split_again(&picture->light_channel, picture->dark.threshold, false)};
-    int most = 0;
+    int most = FILL_MORE - 1;
 
     for (size_t i = 0; i < CV_COUNT(lights) * CV_COUNT(darks); i++) {
         const struct split *light = &lights[i % 2], *dark = &darks[i / 2];
-        enum side side;
-        int margin = enclosed_side(frame, box, light->threshold, dark->threshold, &side);
-        const struct split *fill = side == SIDE_LIGHT ? light : dark;
-        if (margin > most && fill->high_mean - fill->low_mean >= REACH_MIN) {
-            most = margin;
+        const struct split *fill = is_light ? light : dark;
+        int more = enclosed_more(frame, box, is_light ? SIDE_LIGHT : SIDE_DARK, light->threshold,
+                                 dark->threshold);
+        if (more > most && fill->high_mean - fill->low_mean >= REACH_MIN) {
+            most = more;
             picture->light = *light;
             picture->dark = *dark;
-            *ret_side = side;
+            picture->has_fill = true;
         }
     }
-    picture->has_fill = most >= FILL_MORE;
-    return picture->has_fill;
-}
-
-/* On a picture only ink has one colour. Outlined letters have two: the one inside is the ink. */
-static bool is_light(const struct ocr_frame *frame, const struct ocr_box *box,
-                     struct picture *picture)
-{
-    const struct split light = picture->light, dark = picture->dark;
-    bool light_ink = light.high_share < 0.6 && light.high_mean - light.low_mean >= REACH_MIN;
-    bool dark_ink = 1 - dark.high_share < 0.6 && dark.high_mean - dark.low_mean >= REACH_MIN;
-    enum side fill;
-
-    if (find_fill(frame, box, picture, &fill)) {
-        return fill == SIDE_LIGHT;
-    }
-    picture->light = light;
-    picture->dark = dark;
-    if (light_ink && dark_ink) {
-        struct ocr_box light_box = extent(frame, box, true, light.threshold);
-        struct ocr_box dark_box = extent(frame, box, false, dark.threshold);
-        return within(&light_box, &dark_box) ||
-               (!within(&dark_box, &light_box) && light.quality >= dark.quality);
-    }
-    return light_ink;
 }
 
 static void measure_on_picture(const struct ocr_frame *frame, const struct ocr_box *box,
@@ -250,7 +201,7 @@ static void measure_on_picture(const struct ocr_frame *frame, const struct ocr_b
     struct picture picture;
 
     look_at_channels(frame, box, &picture);
-    ink->light = is_light(frame, box, &picture);
+    find_fill(frame, box, ink->light, &picture);
     ink->kind = ink->light ? OCR_INK_LIGHT : OCR_INK_DARK;
     /* The side of the paper ends shortly before the threshold: the picture behind the letters varies,
      * and what moves there is not to be read, nor to make the line look like another one. */
