@@ -68,7 +68,7 @@ static size_t add_ways(struct cv_tracks *tracks, size_t detection, struct way *w
         if (cv_times_touch(track, next) && !cv_has_paused(track, next) &&
             cv_text_likeness(&tracks->keys[track->key], &tracks->keys[detection]) ==
                 CV_LIKENESS_SAME &&
-            !cv_is_same_place(from, to)) {
+            cv_is_same_size(from, to) && !cv_is_same_place(from, to)) {
             ways[count++] =
                 (struct way){to.x - from.x, to.y - from.y, tracks->keys[detection].count};
         }
@@ -125,7 +125,8 @@ static int place_error(const struct cv_tracks *tracks, const struct cv_track *tr
         int apart = abs(from.x - to.x) + abs(from.y - to.y);
         int64_t pause = tracks->detections[detection].t_start_ms - track->t_end_ms;
         bool near = apart <= SMALL_JUMP * to.height && pause <= FLOAT_MS;
-        bool far = !paused && tracks->keys[detection].count >= JUMP_BONES &&
+        bool far = !paused && cv_is_same_size(from, to) &&
+                   tracks->keys[detection].count >= JUMP_BONES &&
                    !is_replaced(tracks, track, motion);
         return near || far ? apart : -1;
     }

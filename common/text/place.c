@@ -24,6 +24,11 @@ bool cv_sizes_fit(struct cv_box a, struct cv_box b)
     return high <= 2 * low + 4;
 }
 
+bool cv_is_same_size(struct cv_box a, struct cv_box b)
+{
+    return abs(a.width - b.width) <= STILL_PIXELS && abs(a.height - b.height) <= STILL_PIXELS;
+}
+
 bool cv_is_same_place(struct cv_box a, struct cv_box b)
 {
     int height = least(a.height, b.height);

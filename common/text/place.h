@@ -13,6 +13,9 @@ int cv_apart_x(struct cv_box a, struct cv_box b);
  * ascender. */
 bool cv_sizes_fit(struct cv_box a, struct cv_box b);
 
+/* Whether one text in both boxes is drawn equally large: else a page that replaced another one shows it, too. */
+bool cv_is_same_size(struct cv_box a, struct cv_box b);
+
 /* Whether both are boxes of one line that did not move. */
 bool cv_is_still(struct cv_box a, struct cv_box b);
 
