@@ -446,9 +446,9 @@ static void test_a_line_comes_out_from_under_a_button(void **state)
     struct ocr_span span = ocr_timing_of(&course, &stretch);
     assert_int_equal(span.start, 1033);
     assert_int_equal(span.end, 2000);
-    pane.cover_count = 0;
+    pane.cover_count = 0; /* nothing hid it: it came while the content moved */
     span = ocr_timing_of(&course, &stretch);
-    assert_int_equal(span.start, 1050);
+    assert_int_equal(span.start, 1000);
 }
 
 static void test_a_line_that_comes_back_is_not_read_again(void **state)

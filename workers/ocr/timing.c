@@ -67,8 +67,12 @@ static int64_t start_of(const struct way *way)
     int64_t start = timing->t_start;
     const struct ocr_pane *pane = moves_it(way, (size_t)first->frame, first->x, first->y);
 
-    if (!pane || !inside(way, pane, first->x, first->y) || shown(way, pane, x, y, first)) {
+    if (!pane || !inside(way, pane, first->x, first->y)) {
         return start;
+    }
+    if (shown(way, pane, x, y, first)) {
+        /* The kept frame before did not show it: it came while the content moved, as in a chat. */
+        return timing->motion_count ? timing->motion[0].t_ms : start;
     }
     for (size_t i = timing->motion_count; i-- > 0;) {
         const struct ocr_motion *at = &timing->motion[i];
