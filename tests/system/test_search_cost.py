@@ -136,6 +136,28 @@ def test_words_that_few_lines_contain_are_looked_up_once(large):
     run("RESET track_functions")
 
 
+def test_rare_words_are_asked_for_first(large):
+    run = large.queue.run
+    rarest_first = "SELECT search_rarest_first(%s)"
+    words = ["tick1", "tick7", "n10000", "tick5000000"]
+    run("ANALYZE search_materialized")
+    assert large.queue.value(rarest_first, words) == ["tick5000000", "n10000", "tick7", "tick1"]
+    assert large.queue.value(rarest_first, ["( 'n1' | 'tick1' )", "'tick7'", "( 'n1' | 'n2' )"]) == \
+        ["( 'n1' | 'n2' )", "'tick7'", "( 'n1' | 'tick1' )"]
+    assert large.queue.value(rarest_first, ["tick1", "tick5000"]) == ["tick5000", "tick1"]
+    assert large.queue.value(rarest_first, None) == []
+
+
+def test_every_word_and_part_is_a_condition_of_its_own(large):
+    assert large.queue.value("SELECT search_every_key('{5,3,5}')") == \
+        "keys @> '{5}' AND keys @> '{3}' AND keys @> '{5}'"
+    parts = {row["part"]: re.findall("%([a-z]+)%", row["lookup"]) for row in large.queue.run(
+        "SELECT part, search_part_lookup(part, NULL) AS lookup FROM unnest(%s) AS part",
+        ["abc", "abcd", "abcde", "abcdef", "abcdefg", "ab cdef"])}
+    assert parts == {"abc": ["abc"], "abcd": ["abcd"], "abcde": ["abcd", "bcde"], "abcdef": ["abcd", "cdef"],
+                     "abcdefg": ["abcd", "cdef", "defg"], "ab cdef": ["cdef"]}
+
+
 def test_pages_do_not_grow_with_how_common_a_word_is(large):
     pages = {every: pages_read(large, f"tick{every}") for every in EVERY}
     assert max(pages.values()) < 2500, pages
