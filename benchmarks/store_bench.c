@@ -31,7 +31,7 @@ static int put_folder(struct cv_store *store, const char *folder, struct cv_erro
         char key[512];
         (void)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
         (void)snprintf(key, sizeof(key), "small/%s", entry->d_name);
-        result = cv_uploads_put_file(uploads, key, path, NULL, error);
+        result = cv_uploads_put(uploads, &(struct cv_new_object){.key = key, .path = path}, error);
     }
     closedir(directory);
     return result ? result : cv_uploads_wait(uploads, error);
@@ -43,8 +43,9 @@ static int put(struct cv_store *store, const char *path, struct cv_error *error)
     if (stat(path, &status) < 0) {
         return cv_fail_errno(error, errno, "%s", path);
     }
+    const struct cv_new_object object = {.key = "large", .path = path};
     return S_ISDIR(status.st_mode) ? put_folder(store, path, error)
-                                   : cv_store_put_file(store, "large", path, NULL, NULL, error);
+                                   : cv_store_put(store, &object, NULL, error);
 }
 
 static int get(struct cv_store *store, const char *key, struct cv_error *error)
@@ -116,7 +117,8 @@ static int fill(struct cv_store *store, const char *path, struct cv_error *error
     result = result ? result : cv_uploads_new(store, NULL, NULL, &uploads, error);
     while (result == 0 && fgets(line, sizeof(line), file)) {
         line[strcspn(line, "\n")] = '\0';
-        result = cv_uploads_put(uploads, line, strdup("x"), 1, NULL, error);
+        const struct cv_new_object object = {.key = line, .data = strdup("x"), .size = 1};
+        result = cv_uploads_put(uploads, &object, error);
     }
     return result ? result : cv_uploads_wait(uploads, error);
 }

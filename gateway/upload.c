@@ -362,8 +362,8 @@ static int open_spool(struct cv_store *store, const char *key, int *ret_fd, stru
     struct cv_object_info info;
     int result = cv_store_head(store, key, &info, error);
     if (result == CV_STORE_NOT_FOUND) {
-        const struct cv_put_params once = {.create_only = true};
-        result = cv_store_put(store, key, "", 0, &once, NULL, error);
+        const struct cv_new_object spool = {.key = key, .data = "", .create_only = true};
+        result = cv_store_put(store, &spool, NULL, error);
     }
     result = result < 0 ? result : cv_format(&path, error, "%s/%s", upload_directory(store), key);
     if (result != 0) {

@@ -77,9 +77,9 @@ static int archive_put(const struct archive *archive, struct cv_store *store, co
 {
     char path[64];
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fileno(archive->file));
-    const struct cv_put_params params = {.content_type = "application/jsonl",
-                                         .sha256 = archive->sha256};
-    return cv_store_put_file(store, key, path, &params, NULL, error);
+    const struct cv_new_object object = {
+        .key = key, .path = path, .content_type = "application/jsonl", .sha256 = archive->sha256};
+    return cv_store_put(store, &object, NULL, error);
 }
 
 /* ---- months of the timeline ------------------------------------------------------------------ */

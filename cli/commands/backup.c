@@ -64,11 +64,17 @@ static int run_postgres(const struct backup *backup, const char *name, const cha
 
 /* ---- objects ----------------------------------------------------------------------------------- */
 
+struct copy {
+    struct cv_store *from;
+    struct cv_store *to;
+    const struct cv_object_info *info; /* of the object at `from` */
+    struct cv_new_object object;       /* at `to`, without its bytes */
+};
+
 /* Copies an object larger than PIECE through a temporary file. */
-static int copy_large(struct backup *backup, struct cv_store *from, struct cv_store *to,
-                      const char *key, int64_t size, const struct cv_put_params *put,
-                      struct cv_error *error)
+static int copy_large(const struct backup *backup, struct copy *copy, struct cv_error *error)
 {
+    const char *key = copy->object.key;
     cv_auto_free char *piece = malloc(PIECE);
     cv_auto_free char *path = NULL;
     int result = cv_format(&path, error, "%s/.object.new", backup->directory);
@@ -79,9 +85,9 @@ static int copy_large(struct backup *backup, struct cv_store *from, struct cv_st
     if (!file) {
         return cv_fail_errno(error, errno, "write %s", path);
     }
-    for (int64_t at = 0; result == 0 && at < size;) {
+    for (int64_t at = 0; result == 0 && at < copy->info->size;) {
         size_t length = 0;
-        result = cv_store_get_range(from, key, at, piece, PIECE, &length, error);
+        result = cv_store_get_range(copy->from, key, at, piece, PIECE, &length, error);
         if (result == 0 && (length == 0 || fwrite(piece, 1, length, file) != length)) {
             result = length == 0 ? cv_fail(error, CV_ERROR_CONFLICT, "%s became shorter", key)
                                  : cv_fail_errno(error, errno, "write %s", path);
@@ -91,7 +97,8 @@ static int copy_large(struct backup *backup, struct cv_store *from, struct cv_st
     if (result == 0 && fflush(file) != 0) {
         result = cv_fail_errno(error, errno, "write %s", path);
     }
-    result = result ? result : cv_store_put_file(to, key, path, put, NULL, error);
+    copy->object.path = path;
+    result = result ? result : cv_store_put(copy->to, &copy->object, NULL, error);
     (void)unlink(path);
     return result;
 }
@@ -110,19 +117,17 @@ static int copy_object(struct backup *backup, struct cv_store *from, struct cv_s
         (result == 0 && there.size == info.size && there.modified_ms >= info.modified_ms)) {
         return result;
     }
-    const struct cv_put_params put = {
-        .content_type = info.content_type[0] ? info.content_type : NULL,
-        .sha256 = info.sha256[0] ? info.sha256 : NULL,
-        .metadata = &metadata,
-    };
+    struct copy copy = {from, to, &info, {.key = key, .metadata = &metadata}};
+    copy.object.content_type = info.content_type[0] ? info.content_type : NULL;
+    copy.object.sha256 = info.sha256[0] ? info.sha256 : NULL;
     backup->copied++;
     if (info.size > PIECE) {
-        return copy_large(backup, from, to, key, info.size, &put, error);
+        return copy_large(backup, &copy, error);
     }
     cv_auto_free void *data = NULL;
-    size_t size = 0;
-    result = cv_store_get(from, key, PIECE, &data, &size, error);
-    return result ? result : cv_store_put(to, key, data, size, &put, NULL, error);
+    result = cv_store_get(from, key, PIECE, &data, &copy.object.size, error);
+    copy.object.data = data;
+    return result ? result : cv_store_put(to, &copy.object, NULL, error);
 }
 
 static int write_line(FILE *file, const struct cv_object_entry *entry, struct cv_error *error)

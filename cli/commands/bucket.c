@@ -201,7 +201,8 @@ static int make_folders(struct cv_store *store, struct cv_error *error)
     static const char text[] =
         "A video that is put here is taken in: it moves to its place, and its text becomes\n"
         "searchable. " CV_KEYS_INBOX "OWNER/ (a UUID) makes it that user's.\n";
-    return cv_store_put(store, mark, text, sizeof(text) - 1, NULL, NULL, error);
+    const struct cv_new_object object = {.key = mark, .data = text, .size = sizeof(text) - 1};
+    return cv_store_put(store, &object, NULL, error);
 }
 
 int cv_bucket_init(struct cv_store *store, int64_t clip_days, bool *ret_created,

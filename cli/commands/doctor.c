@@ -67,8 +67,9 @@ static void check_database(struct cli_session *session, struct report *report)
 static void check_store(struct cli_session *session, struct report *report)
 {
     static const char key[] = "doctor/probe";
+    const struct cv_new_object probe = {.key = key, .data = "probe", .size = 5};
     struct cv_error error;
-    if (cv_store_put(session->store, key, "probe", 5, NULL, NULL, &error) ||
+    if (cv_store_put(session->store, &probe, NULL, &error) ||
         cv_store_delete(session->store, key, &error)) {
         tell(FAIL, report, "store", "%s cannot be written: %s", cv_store_name(session->store),
              error.message);

@@ -140,8 +140,9 @@ static int store_original(struct cv_store *store, const struct original *origina
     if (result < 0 || (result == 0 && info.size == original->size)) {
         return result;
     }
-    const struct cv_put_params params = {.sha256 = original->sha256};
-    return cv_store_put_file(store, original->key, original->path, &params, NULL, error);
+    const struct cv_new_object object = {
+        .key = original->key, .path = original->path, .sha256 = original->sha256};
+    return cv_store_put(store, &object, NULL, error);
 }
 
 static int start_run(struct cv_db *db, const struct original *original,

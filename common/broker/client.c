@@ -349,39 +349,40 @@ static int open_reader(struct cv_store *store, const char *key, struct cv_store_
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static int make_put(const char *key, const struct cv_store_input *input,
-                    const struct cv_put_params *params, struct call *call, struct cv_error *error)
+static int make_put(const struct cv_new_object *object, const struct cv_store_input *input,
+                    struct call *call, struct cv_error *error)
 {
-    if (params->metadata && params->metadata->count > 0) {
+    bool is_file = input->fd >= 0;
+    if (object->metadata && object->metadata->count > 0) {
         return not_for_stages("write an object's metadata", error);
     }
-    if (input->fd < 0 && input->size > CV_WIRE_DATA_MAX) {
+    if (!is_file && input->size > CV_WIRE_DATA_MAX) {
         return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED,
-                       "%s has more than %d bytes: put them into a file first", key,
+                       "%s has more than %d bytes: put them into a file first", object->key,
                        CV_WIRE_DATA_MAX);
     }
-    call->text = json_pack("{s:s, s:s*, s:s*, s:s*, s:b}", "key", key, "file",
-                           input->fd < 0 ? NULL : input->path, "content_type", params->content_type,
-                           "sha256", params->sha256, "create_only", params->create_only);
+    call->text = json_pack("{s:s, s:s*, s:s*, s:s*, s:b}", "key", object->key, "file",
+                           is_file ? object->path : NULL, "content_type", object->content_type,
+                           "sha256", object->sha256, "create_only", object->create_only);
     call->needs_text = true;
-    call->data = input->fd < 0 ? input->data : NULL;
-    call->data_length = input->fd < 0 ? input->size : 0;
+    call->data = is_file ? NULL : input->data;
+    call->data_length = is_file ? 0 : input->size;
     return 0;
 }
 
-static int put_object(struct cv_store *store, const char *key, const struct cv_store_input *input,
-                      const struct cv_put_params *params, struct cv_object_info *ret_info,
+static int put_object(struct cv_store *store, const struct cv_new_object *object,
+                      const struct cv_store_input *input, struct cv_object_info *ret_info,
                       struct cv_error *error)
 {
     struct call call = {.operation = CV_WIRE_PUT};
     cv_auto(reply_deinit) struct reply reply = REPLY_INIT;
-    CV_TRY(make_put(key, input, params, &call, error));
+    CV_TRY(make_put(object, input, &call, error));
     CV_TRY(call_broker(of_store(store), &call, &reply, error));
     return read_info(of_store(store), &reply, ret_info, error);
 }
 
-static int put_begin(struct cv_store *store, const char *key, const struct cv_store_input *input,
-                     const struct cv_put_params *params, struct cv_store_put **ret_put,
+static int put_begin(struct cv_store *store, const struct cv_new_object *object,
+                     const struct cv_store_input *input, struct cv_store_put **ret_put,
                      struct cv_error *error)
 {
     *ret_put = NULL;
@@ -394,7 +395,7 @@ static int put_begin(struct cv_store *store, const char *key, const struct cv_st
     }
     struct call call = {.operation = CV_WIRE_PUT_BEGIN};
     cv_auto(reply_deinit) struct reply reply = REPLY_INIT;
-    CV_TRY(make_put(key, input, params, &call, error));
+    CV_TRY(make_put(object, input, &call, error));
     CV_TRY(call_broker(of_store(store), &call, &reply, error));
     if (reply.head.flags & CV_WIRE_HAS_HANDLE) {
         *put = (struct cv_store_put){of_store(store), reply.head.handle};

@@ -309,23 +309,22 @@ static int open_file(const struct server *server, const char *path, struct reque
     return 0;
 }
 
-static int prepare_put(struct server *server, struct request *request, const char **ret_key,
-                       struct cv_store_input *input, struct cv_put_params *params,
-                       struct cv_error *error)
+static int prepare_put(struct server *server, struct request *request, struct cv_new_object *object,
+                       struct cv_store_input *input, struct cv_error *error)
 {
-    int result = read_key(server, request, CV_GRANT_WRITE, ret_key, error);
+    *object = (struct cv_new_object){
+        .content_type = member(request, "content_type"),
+        .sha256 = member(request, "sha256"),
+        .create_only = json_is_true(json_object_get(request->text, "create_only")),
+    };
+    int result = read_key(server, request, CV_GRANT_WRITE, &object->key, error);
     const char *path = member(request, "file");
     *input =
         (struct cv_store_input){.data = request->data, .size = request->head.data_length, .fd = -1};
     if (result == 0 && path) {
         result = open_file(server, path, request, input, error);
     }
-    *params = (struct cv_put_params){
-        .content_type = member(request, "content_type"),
-        .sha256 = member(request, "sha256"),
-        .create_only = json_is_true(json_object_get(request->text, "create_only")),
-    };
-    result = result ? result : cv_store_check_put(params, error);
+    result = result ? result : cv_store_check_put(object, error);
     if (result) {
         return result;
     }
@@ -345,12 +344,11 @@ static int prepare_put(struct server *server, struct request *request, const cha
 static int put(struct server *server, struct request *request, struct answer *answer,
                struct cv_error *error)
 {
-    const char *key = NULL;
+    struct cv_new_object object;
     struct cv_store_input input;
-    struct cv_put_params params;
     struct cv_object_info info;
-    CV_TRY(prepare_put(server, request, &key, &input, &params, error));
-    CV_TRY(server->store->backend->put(server->store, key, &input, &params, &info, error));
+    CV_TRY(prepare_put(server, request, &object, &input, error));
+    CV_TRY(server->store->backend->put(server->store, &object, &input, &info, error));
     return answer_info(&info, answer, error);
 }
 
@@ -367,13 +365,12 @@ static int put_begin(struct server *server, struct request *request, struct answ
     if (free_place == PUTS_MAX || server->sent_bytes + request->head.data_length > SENT_BYTES_MAX) {
         return too_many("objects at once", error);
     }
-    const char *key = NULL;
+    struct cv_new_object object;
     struct cv_store_input input;
-    struct cv_put_params params;
     struct cv_store_put *under_way = NULL;
-    CV_TRY(prepare_put(server, request, &key, &input, &params, error));
+    CV_TRY(prepare_put(server, request, &object, &input, error));
     if (backend->put_begin) {
-        CV_TRY(backend->put_begin(server->store, key, &input, &params, &under_way, error));
+        CV_TRY(backend->put_begin(server->store, &object, &input, &under_way, error));
     }
     if (!under_way) {
         return 0;

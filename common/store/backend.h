@@ -5,13 +5,13 @@
 
 #include "common/store/store.h"
 
-/* Where the bytes of a put come from: memory, or a file read from its start. A backend may read
- * them more than once. */
+/* Bytes that are sent or written: memory, or a part of a file. A backend may read them more than
+ * once. A put is given the whole object. */
 struct cv_store_input {
     const void *data; /* when fd is -1 */
     size_t size;
-    int fd;           /* -1: memory; else a regular file that is borrowed, … */
-    const char *path; /* … and where it lies, where that is known */
+    int fd;         /* -1: memory; else a regular file, borrowed, … */
+    int64_t offset; /* … in which the bytes begin here */
 };
 
 /* An open object; the backend's own struct begins with it. */
@@ -57,13 +57,14 @@ struct cv_store_backend {
     void (*get_stop)(struct cv_store_get *get);
     int (*open_reader)(struct cv_store *store, const char *key, struct cv_store_reader **ret_reader,
                        struct cv_error *error);
-    int (*put)(struct cv_store *store, const char *key, const struct cv_store_input *input,
-               const struct cv_put_params *params, struct cv_object_info *ret_info,
+    /* Stores the bytes of `input`; those that `object` names are not looked at. */
+    int (*put)(struct cv_store *store, const struct cv_new_object *object,
+               const struct cv_store_input *input, struct cv_object_info *ret_info,
                struct cv_error *error);
     /* A put of one request that goes on by itself; NULL, or *ret_put NULL: only put() can do it.
      * put_end waits, frees it and gives the result; put_stop frees it without. */
-    int (*put_begin)(struct cv_store *store, const char *key, const struct cv_store_input *input,
-                     const struct cv_put_params *params, struct cv_store_put **ret_put,
+    int (*put_begin)(struct cv_store *store, const struct cv_new_object *object,
+                     const struct cv_store_input *input, struct cv_store_put **ret_put,
                      struct cv_error *error);
     int (*put_end)(struct cv_store_put *put, struct cv_object_info *ret_info,
                    struct cv_error *error);
@@ -120,5 +121,5 @@ CV_MUST_CHECK int cv_store_open_file(const char *path, struct cv_store_input *re
 CV_MUST_CHECK int cv_store_read_file(int fd, int64_t offset, void *data, size_t length,
                                      size_t *ret_read, struct cv_error *error);
 
-/* Checks what a put was given besides the bytes. */
-CV_MUST_CHECK int cv_store_check_put(const struct cv_put_params *params, struct cv_error *error);
+/* Checks what is told about an object besides its key and bytes. */
+CV_MUST_CHECK int cv_store_check_put(const struct cv_new_object *object, struct cv_error *error);

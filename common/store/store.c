@@ -138,30 +138,6 @@ int cv_store_get(struct cv_store *store, const char *key, size_t limit, void **r
     return 0;
 }
 
-static int put(struct cv_store *store, const char *key, const struct cv_store_input *input,
-               const struct cv_put_params *params, struct cv_object_info *ret_info,
-               struct cv_error *error)
-{
-    static const struct cv_put_params defaults = {.create_only = false};
-    struct cv_object_info info;
-    const struct cv_put_params *given = params ? params : &defaults;
-    CV_TRY(cv_store_check_put(given, error));
-    CV_TRY(cv_store_judge(store->backend->put(store, key, input, given, &info, error), error));
-    if (ret_info) {
-        *ret_info = info;
-    }
-    return 0;
-}
-
-int cv_store_put(struct cv_store *store, const char *key, const void *data, size_t size,
-                 const struct cv_put_params *params, struct cv_object_info *ret_info,
-                 struct cv_error *error)
-{
-    CV_TRY(cv_store_check_key(key, error));
-    struct cv_store_input input = {.data = data, .size = size, .fd = -1};
-    return put(store, key, &input, params, ret_info, error);
-}
-
 int cv_store_open_file(const char *path, struct cv_store_input *ret_input, struct cv_error *error)
 {
     /* O_NONBLOCK: a FIFO must not hang the open; it has no effect on regular files. */
@@ -179,8 +155,7 @@ int cv_store_open_file(const char *path, struct cv_store_input *ret_input, struc
     if (!S_ISREG(status.st_mode)) {
         return cv_fail(error, CV_ERROR_IO, "%s is not a regular file", path);
     }
-    *ret_input = (struct cv_store_input){
-        .size = (size_t)status.st_size, .fd = cv_take_fd(&fd), .path = path};
+    *ret_input = (struct cv_store_input){.size = (size_t)status.st_size, .fd = cv_take_fd(&fd)};
     return 0;
 }
 
@@ -205,15 +180,20 @@ int cv_store_read_file(int fd, int64_t offset, void *data, size_t length, size_t
     return 0;
 }
 
-int cv_store_put_file(struct cv_store *store, const char *key, const char *path,
-                      const struct cv_put_params *params, struct cv_object_info *ret_info,
-                      struct cv_error *error)
+int cv_store_put(struct cv_store *store, const struct cv_new_object *object,
+                 struct cv_object_info *ret_info, struct cv_error *error)
 {
-    struct cv_store_input input = {.fd = -1};
-    CV_TRY(cv_store_check_key(key, error));
-    CV_TRY(cv_store_open_file(path, &input, error));
+    struct cv_store_input input = {.data = object->data, .size = object->size, .fd = -1};
+    struct cv_object_info info;
+    CV_TRY(cv_store_check_key(object->key, error));
+    CV_TRY(cv_store_check_put(object, error));
+    CV_TRY(object->path ? cv_store_open_file(object->path, &input, error) : 0);
     cv_auto_fd int fd = input.fd;
-    return put(store, key, &input, params, ret_info, error);
+    CV_TRY(cv_store_judge(store->backend->put(store, object, &input, &info, error), error));
+    if (ret_info) {
+        *ret_info = info;
+    }
+    return 0;
 }
 
 int cv_store_delete(struct cv_store *store, const char *key, struct cv_error *error)
@@ -431,7 +411,8 @@ static int write_and_read(struct cv_store *store, const char *key, const char *t
 {
     cv_auto_free void *data = NULL;
     size_t size = 0;
-    CV_TRY(cv_store_put(store, key, text, strlen(text), NULL, NULL, error));
+    const struct cv_new_object object = {.key = key, .data = text, .size = strlen(text)};
+    CV_TRY(cv_store_put(store, &object, NULL, error));
     int result = cv_store_get(store, key, strlen(text), &data, &size, error);
     if (result == CV_STORE_NOT_FOUND ||
         (result == 0 && (size != strlen(text) || memcmp(data, text, size) != 0))) {

@@ -67,7 +67,12 @@ CV_MUST_CHECK int cv_metadata_set(struct cv_metadata *metadata, const char *name
 /* The value of that name, borrowed; NULL when there is none. */
 const char *cv_metadata_get(const struct cv_metadata *metadata, const char *name);
 
-struct cv_put_params {
+/* An object to be stored: its key, its bytes, and what else the store is told about it. */
+struct cv_new_object {
+    const char *key;
+    const void *data; /* the bytes, if `path` is NULL */
+    size_t size;
+    const char *path;         /* the file that holds the bytes; NULL: `data` holds them */
     const char *content_type; /* NULL: by the key's extension, else application/octet-stream */
     const char *sha256;       /* expected, lower-case hex; a mismatch fails and publishes nothing */
     const struct cv_metadata *metadata; /* NULL: none */
@@ -114,14 +119,9 @@ CV_MUST_CHECK int cv_store_get_range(struct cv_store *store, const char *key, in
 CV_MUST_CHECK int cv_store_get(struct cv_store *store, const char *key, size_t limit,
                                void **ret_data, size_t *ret_size, struct cv_error *error);
 
-/* Writes an object from memory or from a file. `params` may be NULL; `ret_info` may be NULL.
- * Durable (fsync) when it returns. */
-CV_MUST_CHECK int cv_store_put(struct cv_store *store, const char *key, const void *data,
-                               size_t size, const struct cv_put_params *params,
+/* Stores an object. `ret_info` may be NULL. Durable (fsync) when it returns. */
+CV_MUST_CHECK int cv_store_put(struct cv_store *store, const struct cv_new_object *object,
                                struct cv_object_info *ret_info, struct cv_error *error);
-CV_MUST_CHECK int cv_store_put_file(struct cv_store *store, const char *key, const char *path,
-                                    const struct cv_put_params *params,
-                                    struct cv_object_info *ret_info, struct cv_error *error);
 
 /* Deletes an object. Success, as on S3, also when it does not exist. */
 CV_MUST_CHECK int cv_store_delete(struct cv_store *store, const char *key, struct cv_error *error);
@@ -324,13 +324,11 @@ CV_MUST_CHECK int cv_uploads_new(struct cv_store *store, cv_uploads_stored *stor
 void cv_uploads_free(struct cv_uploads *uploads);
 CV_DEFINE_CLEANUP(struct cv_uploads *, cv_uploads_free)
 
-/* Begins a put of `data` (from malloc; taken over, also on failure), or of a file, which may be
- * unlinked but not changed after the call. Waits while the limits are reached. A failure may be
- * that of an earlier put; the others must then still be waited for. */
-CV_MUST_CHECK int cv_uploads_put(struct cv_uploads *uploads, const char *key, void *data,
-                                 size_t size, const char *content_type, struct cv_error *error);
-CV_MUST_CHECK int cv_uploads_put_file(struct cv_uploads *uploads, const char *key, const char *path,
-                                      const char *content_type, struct cv_error *error);
+/* Begins a put. `data` is from malloc and taken over, also on failure; a file may be unlinked but not
+ * changed after the call. Waits while the limits are reached. A failure may be that of an earlier
+ * put; the others must then still be waited for. */
+CV_MUST_CHECK int cv_uploads_put(struct cv_uploads *uploads, const struct cv_new_object *object,
+                                 struct cv_error *error);
 
 /* Waits until all puts have ended. Returns the first failure. */
 CV_MUST_CHECK int cv_uploads_wait(struct cv_uploads *uploads, struct cv_error *error);

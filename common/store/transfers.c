@@ -187,35 +187,31 @@ static int make_room(struct cv_uploads *uploads, size_t bytes, struct cv_error *
 }
 
 /* What the store cannot do on the side is done here and now, behind those before it. */
-static int put_now(struct cv_uploads *uploads, const struct upload *upload,
-                   const struct cv_store_input *input, const struct cv_put_params *params,
-                   struct cv_error *error)
+static int put_now(struct cv_uploads *uploads, const struct cv_new_object *object,
+                   const struct cv_store_input *input, struct cv_error *error)
 {
     struct cv_object_info info;
     CV_TRY(cv_uploads_wait(uploads, error));
-    CV_TRY(cv_store_judge(
-        uploads->store->backend->put(uploads->store, upload->key, input, params, &info, error),
-        error));
-    return tell(uploads, upload->key, &info, error);
+    CV_TRY(cv_store_judge(uploads->store->backend->put(uploads->store, object, input, &info, error),
+                          error));
+    return tell(uploads, object->key, &info, error);
 }
 
 /* Takes the upload over when it is under way. */
-static int begin(struct cv_uploads *uploads, struct upload *upload, const char *path,
-                 const char *content_type, struct cv_error *error)
+static int begin(struct cv_uploads *uploads, const struct cv_new_object *object,
+                 struct upload *upload, struct cv_error *error)
 {
     const struct cv_store_backend *backend = uploads->store->backend;
     const struct cv_store_input input = {
-        .data = upload->data, .size = upload->size, .fd = upload->fd, .path = path};
-    const struct cv_put_params params = {.content_type = content_type};
-    CV_TRY(cv_store_check_put(&params, error));
+        .data = upload->data, .size = upload->size, .fd = upload->fd};
+    CV_TRY(cv_store_check_put(object, error));
     CV_TRY(make_room(uploads, upload->data ? upload->size : 0, error));
     if (backend->put_begin) {
         CV_TRY(cv_store_judge(
-            backend->put_begin(uploads->store, upload->key, &input, &params, &upload->put, error),
-            error));
+            backend->put_begin(uploads->store, object, &input, &upload->put, error), error));
     }
     if (!upload->put) {
-        return put_now(uploads, upload, &input, &params, error);
+        return put_now(uploads, object, &input, error);
     }
     uploads->uploads[(uploads->first + uploads->count++) % CV_UPLOADS_MAX] = *upload;
     uploads->bytes += upload->data ? upload->size : 0;
@@ -223,24 +219,18 @@ static int begin(struct cv_uploads *uploads, struct upload *upload, const char *
     return 0;
 }
 
-int cv_uploads_put(struct cv_uploads *uploads, const char *key, void *data, size_t size,
-                   const char *content_type, struct cv_error *error)
+int cv_uploads_put(struct cv_uploads *uploads, const struct cv_new_object *object,
+                   struct cv_error *error)
 {
-    cv_auto(upload_deinit) struct upload upload = {.data = data, .fd = -1, .size = size};
-    CV_TRY(cv_store_check_key(key, error));
-    CV_TRY(cv_format(&upload.key, error, "%s", key));
-    return begin(uploads, &upload, NULL, content_type, error);
-}
-
-int cv_uploads_put_file(struct cv_uploads *uploads, const char *key, const char *path,
-                        const char *content_type, struct cv_error *error)
-{
-    cv_auto(upload_deinit) struct upload upload = {.fd = -1};
-    struct cv_store_input input = {.fd = -1};
-    int result = cv_store_check_key(key, error);
-    result = result ? result : cv_format(&upload.key, error, "%s", key);
-    result = result ? result : cv_store_open_file(path, &input, error);
-    upload.fd = input.fd;
-    upload.size = input.size;
-    return result ? result : begin(uploads, &upload, path, content_type, error);
+    cv_auto(upload_deinit) struct upload upload = {
+        .data = (void *)object->data, .fd = -1, .size = object->size};
+    struct cv_store_input file = {.fd = -1};
+    CV_TRY(cv_store_check_key(object->key, error));
+    CV_TRY(cv_format(&upload.key, error, "%s", object->key));
+    if (object->path) {
+        CV_TRY(cv_store_open_file(object->path, &file, error));
+        upload.fd = file.fd;
+        upload.size = file.size;
+    }
+    return begin(uploads, object, &upload, error);
 }

@@ -142,20 +142,13 @@ static int open_uploads(struct cv_stage_context *context, struct cv_error *error
                : cv_uploads_new(context->store, note_output, context, &context->uploads, error);
 }
 
-int cv_stage_upload(struct cv_stage_context *context, const char *key, void *data, size_t size,
-                    const char *content_type, struct cv_error *error)
+int cv_stage_upload(struct cv_stage_context *context, const struct cv_new_object *object,
+                    struct cv_error *error)
 {
-    cv_auto_free void *own = data;
-    int r = open_uploads(context, error);
-    return r < 0 ? r
-                 : cv_uploads_put(context->uploads, key, cv_take(own), size, content_type, error);
-}
-
-int cv_stage_upload_file(struct cv_stage_context *context, const char *key, const char *path,
-                         const char *content_type, struct cv_error *error)
-{
-    int r = open_uploads(context, error);
-    return r < 0 ? r : cv_uploads_put_file(context->uploads, key, path, content_type, error);
+    cv_auto_free void *own = (void *)object->data;
+    CV_TRY(open_uploads(context, error));
+    own = NULL;
+    return cv_uploads_put(context->uploads, object, error);
 }
 
 int cv_stage_uploads_wait(struct cv_stage_context *context, struct cv_error *error)
@@ -163,24 +156,13 @@ int cv_stage_uploads_wait(struct cv_stage_context *context, struct cv_error *err
     return context->uploads ? cv_uploads_wait(context->uploads, error) : 0;
 }
 
-int cv_stage_put_file(struct cv_stage_context *context, const char *key, const char *path,
-                      const char *content_type, struct cv_error *error)
+int cv_stage_put(struct cv_stage_context *context, const struct cv_new_object *object,
+                 struct cv_error *error)
 {
-    struct cv_put_params params = {.content_type = content_type};
     struct cv_object_info info;
     int r = cv_stage_uploads_wait(context, error);
-    r = r < 0 ? r : cv_store_put_file(context->store, key, path, &params, &info, error);
-    return r < 0 ? r : note_artifact(context, "output", key, &info, error);
-}
-
-int cv_stage_put(struct cv_stage_context *context, const char *key, const void *data, size_t size,
-                 const char *content_type, struct cv_error *error)
-{
-    struct cv_put_params params = {.content_type = content_type};
-    struct cv_object_info info;
-    int r = cv_stage_uploads_wait(context, error);
-    r = r < 0 ? r : cv_store_put(context->store, key, data, size, &params, &info, error);
-    return r < 0 ? r : note_artifact(context, "output", key, &info, error);
+    r = r < 0 ? r : cv_store_put(context->store, object, &info, error);
+    return r < 0 ? r : note_artifact(context, "output", object->key, &info, error);
 }
 
 void cv_stage_context_deinit(struct cv_stage_context *context)

@@ -41,11 +41,13 @@ CV_DEFINE_CLEANUP(struct cv_job_logs *, logs_free)
 
 static void put(struct cv_job_logs *logs, const struct waiting *log)
 {
-    const struct cv_put_params params = {.content_type = "application/json"};
+    const struct cv_new_object object = {.key = log->key,
+                                         .data = log->text,
+                                         .size = strlen(log->text),
+                                         .content_type = "application/json"};
     struct cv_object_info info;
     struct cv_error error;
-    int result =
-        cv_store_put(logs->store, log->key, log->text, strlen(log->text), &params, &info, &error);
+    int result = cv_store_put(logs->store, &object, &info, &error);
     if (result != 0 && !logs->store_fails) {
         cv_log(CV_LOG_WARN, "logs of jobs are not written: %s", error.message);
     }

@@ -98,20 +98,14 @@ CV_MUST_CHECK int cv_stage_open_input(struct cv_stage_context *context, const ch
  * written to any more) while the stage continues. The object is recorded as an output when it is
  * completely stored. A failure may be that of an earlier upload. The functions below, and the end
  * of run(), wait for all uploads. */
-CV_MUST_CHECK int cv_stage_upload(struct cv_stage_context *context, const char *key, void *data,
-                                  size_t size, const char *content_type, struct cv_error *error);
-CV_MUST_CHECK int cv_stage_upload_file(struct cv_stage_context *context, const char *key,
-                                       const char *path, const char *content_type,
-                                       struct cv_error *error);
+CV_MUST_CHECK int cv_stage_upload(struct cv_stage_context *context,
+                                  const struct cv_new_object *object, struct cv_error *error);
 CV_MUST_CHECK int cv_stage_uploads_wait(struct cv_stage_context *context, struct cv_error *error);
 
 /* Stores a file of the scratch directory, or bytes, and records it as an output. Waits for all
  * uploads first, so that an object that names others is stored after them. */
-CV_MUST_CHECK int cv_stage_put_file(struct cv_stage_context *context, const char *key,
-                                    const char *path, const char *content_type,
-                                    struct cv_error *error);
-CV_MUST_CHECK int cv_stage_put(struct cv_stage_context *context, const char *key, const void *data,
-                               size_t size, const char *content_type, struct cv_error *error);
+CV_MUST_CHECK int cv_stage_put(struct cv_stage_context *context, const struct cv_new_object *object,
+                               struct cv_error *error);
 
 /* ---- reading payloads ------------------------------------------------------------------------ */
 

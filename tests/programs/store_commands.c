@@ -114,18 +114,20 @@ static int call_put(const json_t *call, json_t *answer, struct cv_error *error)
             return result;
         }
     }
-    const struct cv_put_params params = {
+    const char *path = text_of(call, "path");
+    const char *text = text_of(call, "text");
+    const struct cv_new_object object = {
+        .key = text_of(call, "key"),
+        .data = text,
+        .size = text ? strlen(text) : 0,
+        .path = path,
         .content_type = text_of(call, "content_type"),
         .sha256 = text_of(call, "expect_sha256"),
         .metadata = &metadata,
         .create_only = json_is_true(json_object_get(call, "create_only")),
     };
     struct cv_object_info info;
-    const char *path = text_of(call, "path");
-    const char *text = text_of(call, "text");
-    int result =
-        path ? cv_store_put_file(store, text_of(call, "key"), path, &params, &info, error)
-             : cv_store_put(store, text_of(call, "key"), text, strlen(text), &params, &info, error);
+    int result = cv_store_put(store, &object, &info, error);
     if (result == 0) {
         add_info(answer, &info);
     }
@@ -212,11 +214,14 @@ static int call_upload(const json_t *call, json_t *answer, struct cv_error *erro
         if (data) {
             memset(data, 'a' + i % 26, size);
         }
-        result = cv_uploads_put(uploads, key, data, size, "text/x-many", error);
+        const struct cv_new_object object = {
+            .key = key, .data = data, .size = size, .content_type = "text/x-many"};
+        result = cv_uploads_put(uploads, &object, error);
     }
     if (result == 0 && text_of(call, "path")) {
-        result = cv_uploads_put_file(uploads, text_of(call, "prefix"), text_of(call, "path"), NULL,
-                                     error);
+        const struct cv_new_object object = {.key = text_of(call, "prefix"),
+                                             .path = text_of(call, "path")};
+        result = cv_uploads_put(uploads, &object, error);
     }
     struct cv_error other;
     int waited = uploads ? cv_uploads_wait(uploads, &other) : 0;

@@ -219,7 +219,9 @@ static int fill(struct cv_stage_context *context, const json_t *payload, json_t 
         }
         written += count;
     }
-    return cv_stage_put_file(context, text_of(payload, "key", "test/filler"), path, NULL, error);
+    const struct cv_new_object object = {.key = text_of(payload, "key", "test/filler"),
+                                         .path = path};
+    return cv_stage_put(context, &object, error);
 }
 
 /* Leaves files in scratch: so many ("files"), of so many bytes; "hide" removes each and keeps it
@@ -239,7 +241,8 @@ static int litter(struct cv_stage_context *context, const json_t *payload, json_
             return cv_fail_errno(error, errno, "cannot write %s", path);
         }
         if (stores) {
-            int r = cv_stage_put_file(context, "out/same", path, NULL, error);
+            int r = cv_stage_put(context, &(struct cv_new_object){.key = "out/same", .path = path},
+                                 error);
             close(fd);
             if (r < 0 || unlink(path) != 0) {
                 return r < 0 ? r : cv_fail_errno(error, errno, "cannot remove %s", path);
@@ -259,7 +262,9 @@ static int put(struct cv_stage_context *context, const json_t *payload, json_t *
     const char *key = NULL;
     int r = cv_payload_object_key(payload, "key", &key, error);
     const char *text = text_of(payload, "text", "");
-    r = r < 0 ? r : cv_stage_put(context, key, text, strlen(text), "text/plain", error);
+    const struct cv_new_object object = {
+        .key = key, .data = text, .size = strlen(text), .content_type = "text/plain"};
+    r = r < 0 ? r : cv_stage_put(context, &object, error);
     return r < 0 ? r : work(context, payload, result, error);
 }
 

@@ -109,7 +109,8 @@ static void test_removal_takes_all_and_no_more(void **state)
         "inbox/" ID "/a.mp4",
     };
     for (size_t i = 0; i < CV_COUNT(keys); i++) {
-        assert_int_equal(cv_store_put(store, keys[i], "x", 1, NULL, NULL, &error), 0);
+        const struct cv_new_object object = {.key = keys[i], .data = "x", .size = 1};
+        assert_int_equal(cv_store_put(store, &object, NULL, &error), 0);
     }
     struct cv_objects_removal removal = {.store = store};
     assert_int_equal(cv_objects_remove_video(&removal, ID, &error), 0);

@@ -142,7 +142,8 @@ static int keep_entry(struct cv_stage_context *context, const struct command_fil
     }
     CV_TRY(cv_format(&key, error, "%s%s", files->folder, entry->fts_path + root_length + 1));
     CV_TRY(cv_stage_open_store(context, error));
-    return cv_stage_put_file(context, key, entry->fts_path, NULL, error);
+    const struct cv_new_object object = {.key = key, .path = entry->fts_path};
+    return cv_stage_put(context, &object, error);
 }
 
 CV_DEFINE_CLEANUP(FTS *, fts_close)

@@ -173,9 +173,11 @@ static void save(struct ocr_memory *memory)
     cv_auto_free char *text =
         object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     struct cv_error error;
-    struct cv_put_params params = {.content_type = "application/json"};
-    if (text &&
-        cv_store_put(memory->store, memory->key, text, strlen(text), &params, NULL, &error) == 0) {
+    const struct cv_new_object stored = {.key = memory->key,
+                                         .data = text,
+                                         .size = text ? strlen(text) : 0,
+                                         .content_type = "application/json"};
+    if (text && cv_store_put(memory->store, &stored, NULL, &error) == 0) {
         memory->has_object = true;
         memory->saved = memory->count;
     } else {

@@ -111,7 +111,9 @@ int output_keep(void *opaque, const struct sampler_frame *frame, struct cv_error
                       0,
                   error, "the list of frames");
     output->last_ms = time_ms;
-    return cv_stage_upload(output->context, key, cv_take(data), size, "image/jpeg", error);
+    const struct cv_new_object object = {
+        .key = key, .data = cv_take(data), .size = size, .content_type = "image/jpeg"};
+    return cv_stage_upload(output->context, &object, error);
 }
 
 /* Stores frames from `first` on as a list, under the time of the first one. */
@@ -131,7 +133,9 @@ static int put_list(struct output *output, size_t first, size_t count, struct cv
     CV_TRY_MEMORY(text && json_array_append_new(output->lists, json_string(key)) == 0, error,
                   "a list of frames");
     size_t size = strlen(text);
-    return cv_stage_upload(output->context, key, cv_take(text), size, "application/json", error);
+    const struct cv_new_object object = {
+        .key = key, .data = cv_take(text), .size = size, .content_type = "application/json"};
+    return cv_stage_upload(output->context, &object, error);
 }
 
 static int put_lists(struct output *output, struct cv_error *error)

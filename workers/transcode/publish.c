@@ -93,10 +93,10 @@ static int put_provisional(struct transcode_publisher *publisher, const struct c
     cv_auto_free char *key = NULL;
     CV_TRY(cv_format(&key, error, "%s%s", publisher->prefixes[file->part], file->name));
     CV_TRY(cv_stage_uploads_wait(publisher->context, error));
-    struct cv_put_params params = {.content_type = file->content_type};
+    const struct cv_new_object object = {
+        .key = key, .path = file->path, .content_type = file->content_type};
     publisher->is_early = true;
-    return cv_store_put_file(cv_stage_store(publisher->context), key, file->path, &params, NULL,
-                             error);
+    return cv_store_put(cv_stage_store(publisher->context), &object, NULL, error);
 }
 
 int transcode_publisher_take(void *opaque, const struct cv_ladder_file *file,
@@ -120,9 +120,9 @@ int transcode_publisher_take(void *opaque, const struct cv_ladder_file *file,
     if (!file->path) {
         return 0;
     }
-    return noted.is_on_its_way ? cv_stage_upload_file(publisher->context, noted.key, noted.path,
-                                                      noted.content_type, error)
-                               : 0;
+    const struct cv_new_object object = {
+        .key = noted.key, .path = noted.path, .content_type = noted.content_type};
+    return noted.is_on_its_way ? cv_stage_upload(publisher->context, &object, error) : 0;
 }
 
 static int put_rest(const struct transcode_publisher *publisher, struct cv_error *error)
@@ -135,8 +135,9 @@ static int put_rest(const struct transcode_publisher *publisher, struct cv_error
         if (noted->is_on_its_way) {
             continue;
         }
-        CV_TRY(cv_stage_put_file(publisher->context, noted->key, noted->path, noted->content_type,
-                                 error));
+        const struct cv_new_object object = {
+            .key = noted->key, .path = noted->path, .content_type = noted->content_type};
+        CV_TRY(cv_stage_put(publisher->context, &object, error));
     }
     return 0;
 }
@@ -148,7 +149,9 @@ int transcode_publisher_put(struct transcode_publisher *publisher, enum cv_ladde
     cv_auto_free char *key = NULL;
     struct cv_ladder_file file = {part, name, NULL, content_type, false};
     CV_TRY(cv_format(&key, error, "%s%s", publisher->prefixes[part], name));
-    CV_TRY(cv_stage_put(publisher->context, key, data, size, content_type, error));
+    const struct cv_new_object object = {
+        .key = key, .data = data, .size = size, .content_type = content_type};
+    CV_TRY(cv_stage_put(publisher->context, &object, error));
     return transcode_publisher_take(publisher, &file, error);
 }
 

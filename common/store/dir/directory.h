@@ -52,9 +52,8 @@ CV_MUST_CHECK int cv_directory_publish(const struct cv_directory_store *director
                                        struct cv_error *error);
 
 /* The backend's call. */
-CV_MUST_CHECK int cv_directory_put(struct cv_store *store, const char *key,
+CV_MUST_CHECK int cv_directory_put(struct cv_store *store, const struct cv_new_object *object,
                                    const struct cv_store_input *input,
-                                   const struct cv_put_params *params,
                                    struct cv_object_info *ret_info, struct cv_error *error);
 
 /* Removes files of killed writers from `.incoming/`: those older than an hour that nobody has

@@ -233,26 +233,28 @@ static int open_incoming(struct cv_directory_store *directory, struct incoming *
 }
 
 /* Writes the object once, through an unnamed or a named file. */
-static int put_once(struct cv_directory_store *directory, bool named, const char *key,
-                    const struct cv_store_input *input, const struct cv_put_params *params,
-                    struct cv_object_info *ret_info, struct cv_error *error)
+static int put_once(struct cv_directory_store *directory, const struct cv_new_object *object,
+                    const struct cv_store_input *input, struct cv_object_info *ret_info,
+                    struct cv_error *error)
 {
+    const char *key = object->key;
     cv_auto(incoming_deinit) struct incoming incoming = {.directory = -1, .file = -1};
     CV_TRY(open_incoming(directory, &incoming, error));
-    CV_TRY(named ? create_named(&incoming, error) : create_unnamed(&incoming, error));
+    CV_TRY(directory->named_only ? create_named(&incoming, error)
+                                 : create_unnamed(&incoming, error));
     char sha256[CV_STORE_SHA256_SIZE];
     CV_TRY(copy(input, incoming.file, sha256, error));
-    if (params->sha256 && strcmp(params->sha256, sha256) != 0) {
+    if (object->sha256 && strcmp(object->sha256, sha256) != 0) {
         return cv_fail(error, CV_ERROR_CONFLICT, "the bytes for %s have SHA-256 %s, not %s", key,
-                       sha256, params->sha256);
+                       sha256, object->sha256);
     }
     struct stat status;
     if (fstat(incoming.file, &status)) {
         return cv_fail_errno(error, errno, "look at %s", key);
     }
-    cv_directory_write_notes(incoming.file, &status, params->content_type, sha256);
-    if (params->metadata) {
-        int result = cv_directory_write_metadata(incoming.file, params->metadata, error);
+    cv_directory_write_notes(incoming.file, &status, object->content_type, sha256);
+    if (object->metadata) {
+        int result = cv_directory_write_metadata(incoming.file, object->metadata, error);
         if (result) {
             return cv_fail_context(error, result, "%s", key);
         }
@@ -261,28 +263,23 @@ static int put_once(struct cv_directory_store *directory, bool named, const char
         return cv_fail_errno(error, errno, "write %s to disk", key);
     }
     CV_TRY(name_it(&incoming, error));
-    CV_TRY(publish(directory, key, &incoming, params->create_only, error));
+    CV_TRY(publish(directory, key, &incoming, object->create_only, error));
     cv_directory_read_info(incoming.file, &status, key, ret_info);
     return 0;
 }
 
-int cv_directory_put(struct cv_store *store, const char *key, const struct cv_store_input *input,
-                     const struct cv_put_params *params, struct cv_object_info *ret_info,
+int cv_directory_put(struct cv_store *store, const struct cv_new_object *object,
+                     const struct cv_store_input *input, struct cv_object_info *ret_info,
                      struct cv_error *error)
 {
     struct cv_directory_store *directory = (struct cv_directory_store *)store;
-    int result = cv_directory_check_key(key, error);
-    if (result) {
-        return result;
-    }
-    if (!directory->named_only) {
-        result = put_once(directory, false, key, input, params, ret_info, error);
-        if (result != NEEDS_NAME) {
-            return result;
-        }
+    CV_TRY(cv_directory_check_key(object->key, error));
+    int result = put_once(directory, object, input, ret_info, error);
+    if (result == NEEDS_NAME && !directory->named_only) {
         directory->named_only = true;
+        result = put_once(directory, object, input, ret_info, error);
     }
-    return put_once(directory, true, key, input, params, ret_info, error);
+    return result;
 }
 
 /* ---- leftovers ------------------------------------------------------------------------------- */

@@ -80,18 +80,18 @@ static int copy_whole(const struct copying *copying, struct cv_error *error)
     return result && request.answer.status == 412 ? (int)CV_STORE_CHANGED : result;
 }
 
-static int copy_part(const struct copying *copying, const char *upload_id, int part,
-                     char etag[CV_STORE_ETAG_SIZE], struct cv_error *error)
+static int copy_part(const struct copying *copying, struct cv_store_parts *parts, size_t part,
+                     struct cv_error *error)
 {
     cv_auto(cv_s3_request_deinit) struct cv_s3_request request;
     CV_TRY(cv_s3_request_init(&request, copying->store->client, "PUT", copying->to, error));
     CV_TRY(name_source(copying, &request, error));
-    int64_t first = part * COPY_PART;
+    int64_t first = (int64_t)part * COPY_PART;
     int64_t end = first + COPY_PART < copying->info.size ? first + COPY_PART : copying->info.size;
     cv_s3_pairs_format(&request.headers, "x-amz-copy-source-range", "bytes=%lld-%lld",
                        (long long)first, (long long)end - 1);
-    cv_s3_pairs_format(&request.query, "partNumber", "%d", part + 1);
-    cv_s3_pairs_add(&request.query, "uploadId", upload_id);
+    cv_s3_pairs_format(&request.query, "partNumber", "%zu", part + 1);
+    cv_s3_pairs_add(&request.query, "uploadId", parts->upload_id);
     static char path[] = "CopyPartResult/ETag";
     request.check = check_copied;
     request.opaque = path;
@@ -99,32 +99,31 @@ static int copy_part(const struct copying *copying, const char *upload_id, int p
     if (result) {
         return request.answer.status == 412 ? (int)CV_STORE_CHANGED : result;
     }
-    memcpy(etag, request.answer.etag, CV_STORE_ETAG_SIZE);
+    memcpy(parts->items[part].etag, request.answer.etag, CV_STORE_ETAG_SIZE);
+    parts->items[part].size = end - first;
     return 0;
 }
 
 static int copy_in_parts(const struct copying *copying, struct cv_object_info *ret_info,
                          struct cv_error *error)
 {
-    int count = (int)((copying->info.size + COPY_PART - 1) / COPY_PART);
-    cv_auto_free char(*etags)[CV_STORE_ETAG_SIZE] = calloc((size_t)count, sizeof(etags[0]));
-    cv_auto_free char *upload_id = NULL;
-    const struct cv_put_params params = {.content_type = copying->info.content_type,
+    cv_auto(cv_store_parts_deinit) struct cv_store_parts parts = {
+        .count = (size_t)((copying->info.size + COPY_PART - 1) / COPY_PART)};
+    const struct cv_new_object object = {.key = copying->to,
+                                         .content_type = copying->info.content_type,
+                                         .sha256 = copying->info.sha256,
                                          .metadata = &copying->metadata};
-    CV_TRY_MEMORY(etags, error, "a copy");
-    int result = cv_s3_multipart_begin(copying->store, copying->to, &params, copying->info.sha256,
-                                       &upload_id, error);
-    if (result) {
-        return result;
+    parts.items = calloc(parts.count, sizeof(*parts.items));
+    CV_TRY_MEMORY(parts.items, error, "a copy");
+    CV_TRY(cv_s3_multipart_begin(copying->store, &object, &parts.upload_id, error));
+    int result = 0;
+    for (size_t i = 0; result == 0 && i < parts.count; i++) {
+        result = copy_part(copying, &parts, i, error);
     }
-    for (int i = 0; result == 0 && i < count; i++) {
-        result = copy_part(copying, upload_id, i, etags[i], error);
-    }
-    result = result ? result
-                    : cv_s3_multipart_end(copying->store, copying->to, upload_id, etags, count,
-                                          copying->info.size, ret_info, error);
+    result =
+        result ? result : cv_s3_multipart_end(copying->store, copying->to, &parts, ret_info, error);
     if (result) {
-        cv_s3_multipart_abort(copying->store, copying->to, upload_id);
+        cv_s3_multipart_abort(copying->store, copying->to, parts.upload_id);
     }
     return result;
 }
@@ -333,7 +332,7 @@ static int set_document(struct cv_s3_request *request, const struct cv_s3_client
     const struct cv_store_input input = {.data = document, .size = strlen(document), .fd = -1};
     char md5[CV_S3_MD5_SIZE];
     char base64[25];
-    CV_TRY(cv_s3_request_body(request, client, &input, 0, input.size, md5, error));
+    CV_TRY(cv_s3_request_body(request, client, &input, md5, error));
     if (!cv_s3_client_config(client)->tls) {
         cv_s3_md5_base64(md5, base64);
         cv_s3_pairs_add(&request->headers, "content-md5", base64);

@@ -149,10 +149,10 @@ int cv_s3_parts_find(struct cv_store *store, const char *key, bool make,
                      struct cv_store_parts *ret_parts, struct cv_error *error)
 {
     struct cv_s3_store *s3 = cv_s3_of(store);
-    const struct cv_put_params params = {0};
+    const struct cv_new_object object = {.key = key};
     CV_TRY(find_upload(s3, key, &ret_parts->upload_id, error));
     if (!ret_parts->upload_id) {
-        return make ? cv_s3_multipart_begin(s3, key, &params, NULL, &ret_parts->upload_id, error)
+        return make ? cv_s3_multipart_begin(s3, &object, &ret_parts->upload_id, error)
                     : (int)CV_STORE_NOT_FOUND;
     }
     return list_parts(s3, key, ret_parts, error);
@@ -174,20 +174,12 @@ int cv_s3_parts_presign(struct cv_store *store, const char *key, const struct cv
 int cv_s3_parts_join(struct cv_store *store, const char *key, const struct cv_store_parts *parts,
                      struct cv_object_info *ret_info, struct cv_error *error)
 {
-    cv_auto_free char(*etags)[CV_STORE_ETAG_SIZE] = calloc(parts->count, sizeof(etags[0]));
-    int64_t size = 0;
-    if (!etags) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to join parts");
-    }
     for (size_t i = 0; i < parts->count; i++) {
         if (parts->items[i].number != (int)i + 1) {
             return cv_fail(error, CV_ERROR_CONSTRAINT, "part %zu is missing", i + 1);
         }
-        memcpy(etags[i], parts->items[i].etag, sizeof(etags[i]));
-        size += parts->items[i].size;
     }
-    return cv_s3_multipart_end(cv_s3_of(store), key, parts->upload_id, etags, (int)parts->count,
-                               size, ret_info, error);
+    return cv_s3_multipart_end(cv_s3_of(store), key, parts, ret_info, error);
 }
 
 int cv_s3_parts_drop(struct cv_store *store, const char *key, struct cv_error *error)

@@ -315,8 +315,9 @@ static int check_whole(struct cv_s3_request *request, struct cv_error *error)
         return 0;
     }
     char md5[CV_S3_MD5_SIZE];
-    const struct cv_store_input input = {.data = request->text.data, .fd = -1};
-    CV_TRY(cv_s3_digest(&input, 0, request->text.length, NULL, md5, error));
+    const struct cv_store_input input = {
+        .data = request->text.data, .size = request->text.length, .fd = -1};
+    CV_TRY(cv_s3_digest(&input, NULL, md5, error));
     if (strcasecmp(md5, answer->etag) != 0) {
         return cv_fail(error, CV_ERROR_CONNECTION,
                        "the bytes were damaged on their way: MD5 %s, ETag %s", md5, answer->etag);

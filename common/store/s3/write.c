@@ -25,16 +25,16 @@ static bool update(EVP_MD_CTX *const digests[DIGESTS], const void *data, size_t 
     return good;
 }
 
-static int digest_file(const struct cv_store_input *input, int64_t offset, size_t size,
-                       EVP_MD_CTX *const digests[DIGESTS], struct cv_error *error)
+static int digest_file(const struct cv_store_input *input, EVP_MD_CTX *const digests[DIGESTS],
+                       struct cv_error *error)
 {
     cv_auto_free char *data = malloc(READ_SIZE);
     if (!data) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to read a file");
     }
-    for (size_t done = 0; done < size;) {
-        size_t wanted = size - done < READ_SIZE ? size - done : READ_SIZE;
-        ssize_t got = pread(input->fd, data, wanted, offset + (int64_t)done);
+    for (size_t done = 0; done < input->size;) {
+        size_t wanted = input->size - done < READ_SIZE ? input->size - done : READ_SIZE;
+        ssize_t got = pread(input->fd, data, wanted, input->offset + (int64_t)done);
         if (got < 0 && errno == EINTR) {
             continue;
         }
@@ -49,8 +49,8 @@ static int digest_file(const struct cv_store_input *input, int64_t offset, size_
     return 0;
 }
 
-int cv_s3_digest(const struct cv_store_input *input, int64_t offset, size_t size, char *sha256,
-                 char *md5, struct cv_error *error)
+int cv_s3_digest(const struct cv_store_input *input, char *sha256, char *md5,
+                 struct cv_error *error)
 {
     cv_auto(EVP_MD_CTX_free) EVP_MD_CTX *first = sha256 ? EVP_MD_CTX_new() : NULL;
     cv_auto(EVP_MD_CTX_free) EVP_MD_CTX *second = md5 ? EVP_MD_CTX_new() : NULL;
@@ -63,8 +63,8 @@ int cv_s3_digest(const struct cv_store_input *input, int64_t offset, size_t size
         }
     }
     if (input->fd >= 0) {
-        CV_TRY(digest_file(input, offset, size, digests, error));
-    } else if (size > 0 && !update(digests, (const char *)input->data + offset, size)) {
+        CV_TRY(digest_file(input, digests, error));
+    } else if (input->size > 0 && !update(digests, input->data, input->size)) {
         return cv_fail(error, CV_ERROR_INTERNAL, "cannot compute a digest");
     }
     for (int i = 0; i < DIGESTS; i++) {
@@ -93,20 +93,17 @@ void cv_s3_md5_base64(const char *md5_hex, char base64[25])
 /* ---- what a put sends ------------------------------------------------------------------------ */
 
 int cv_s3_request_body(struct cv_s3_request *request, const struct cv_s3_client *client,
-                       const struct cv_store_input *input, int64_t offset, size_t size,
-                       char md5[CV_S3_MD5_SIZE], struct cv_error *error)
+                       const struct cv_store_input *input, char md5[CV_S3_MD5_SIZE],
+                       struct cv_error *error)
 {
     request->body_fd = input->fd;
-    request->body_size = size;
-    if (input->fd >= 0) {
-        request->body_offset = offset;
-    } else {
-        request->body = size > 0 ? (const char *)input->data + offset : NULL;
-    }
+    request->body_size = input->size;
+    request->body_offset = input->offset;
+    request->body = input->data;
     bool tls = cv_s3_client_config(client)->tls;
     char own[CV_S3_MD5_SIZE];
     char *target = md5 ? md5 : tls ? own : NULL;
-    CV_TRY(cv_s3_digest(input, offset, size, tls ? NULL : request->payload_hash, target, error));
+    CV_TRY(cv_s3_digest(input, tls ? NULL : request->payload_hash, target, error));
     if (tls) {
         char base64[25];
         cv_s3_md5_base64(target, base64);
@@ -117,16 +114,17 @@ int cv_s3_request_body(struct cv_s3_request *request, const struct cv_s3_client 
 }
 
 /* Sets content type and metadata of a new object as headers. */
-static void describe(struct cv_s3_request *request, const char *key,
-                     const struct cv_put_params *params, const char *sha256)
+static void describe(struct cv_s3_request *request, const struct cv_new_object *object,
+                     const char *sha256)
 {
     cv_s3_pairs_add(&request->headers, "content-type",
-                    params->content_type ? params->content_type : cv_content_type_of_key(key));
+                    object->content_type ? object->content_type
+                                         : cv_content_type_of_key(object->key));
     if (sha256 && sha256[0]) {
         cv_s3_pairs_add(&request->headers, "x-amz-meta-" CV_S3_DIGEST_NAME, sha256);
     }
-    for (size_t i = 0; params->metadata && i < params->metadata->count; i++) {
-        const struct cv_metadata_entry *entry = &params->metadata->entries[i];
+    for (size_t i = 0; object->metadata && i < object->metadata->count; i++) {
+        const struct cv_metadata_entry *entry = &object->metadata->entries[i];
         char name[sizeof("x-amz-meta-") + CV_STORE_METADATA_NAME_MAX];
         (void)snprintf(name, sizeof(name), "x-amz-meta-%s", entry->name);
         cv_auto_free char *value = NULL;
@@ -216,42 +214,43 @@ static int load_file(struct cv_store_put *put, struct cv_store_input *input, str
 /* Calculates the digests of the body. If the signature needs the hash, the whole body is hashed
  * before. */
 static int digest_body(struct cv_store_put *put, const struct cv_store_input *input,
-                       const struct cv_put_params *params, struct cv_error *error)
+                       const char *expected, struct cv_error *error)
 {
     struct cv_s3_client *client = put->store->client;
-    int result = cv_s3_request_body(&put->request, client, input, 0, input->size, put->md5, error);
+    int result = cv_s3_request_body(&put->request, client, input, put->md5, error);
     if (result == 0 && cv_s3_client_config(client)->tls) {
-        result = cv_s3_digest(input, 0, input->size, put->sha256, NULL, error);
+        result = cv_s3_digest(input, put->sha256, NULL, error);
     } else if (result == 0) {
         memcpy(put->sha256, put->request.payload_hash, sizeof(put->sha256));
     }
-    if (result == 0 && params->sha256 && strcmp(params->sha256, put->sha256) != 0) {
+    if (result == 0 && expected && strcmp(expected, put->sha256) != 0) {
         return cv_fail(error, CV_ERROR_CONFLICT, "the bytes for %s have SHA-256 %s, not %s",
-                       put->key, put->sha256, params->sha256);
+                       put->key, put->sha256, expected);
     }
     return result;
 }
 
-static int begin_put(struct cv_store *store, const char *key, const struct cv_store_input *input,
-                     const struct cv_put_params *params, bool create_only,
-                     struct cv_store_put **ret_put, struct cv_error *error)
+static int begin_put(struct cv_store *store, const struct cv_new_object *object,
+                     const struct cv_store_input *input, struct cv_store_put **ret_put,
+                     struct cv_error *error)
 {
     cv_auto(put_free) struct cv_store_put *put = calloc(1, sizeof(*put));
     if (!put) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to put an object");
     }
     put->store = cv_s3_of(store);
-    put->create_only = create_only;
+    put->create_only = object->create_only;
     struct cv_s3_client *client = put->store->client;
-    const char *type = params->content_type ? params->content_type : cv_content_type_of_key(key);
-    CV_TRY(cv_s3_request_init(&put->request, client, "PUT", key, error));
-    CV_TRY(cv_format(&put->key, error, "%s", key));
+    const char *type =
+        object->content_type ? object->content_type : cv_content_type_of_key(object->key);
+    CV_TRY(cv_s3_request_init(&put->request, client, "PUT", object->key, error));
+    CV_TRY(cv_format(&put->key, error, "%s", object->key));
     CV_TRY(cv_format(&put->content_type, error, "%s", type));
     struct cv_store_input body = *input;
     CV_TRY(load_file(put, &body, error));
-    CV_TRY(digest_body(put, &body, params, error));
-    describe(&put->request, key, params, put->sha256);
-    if (create_only) {
+    CV_TRY(digest_body(put, &body, object->sha256, error));
+    describe(&put->request, object, put->sha256);
+    if (object->create_only) {
         cv_s3_pairs_add(&put->request.headers, "if-none-match", "*");
     }
     put->request.check = check_etag;
@@ -279,26 +278,12 @@ static int end_put(struct cv_store_put *put, struct cv_object_info *ret_info,
     return 0;
 }
 
-static int put_once(struct cv_store *store, const char *key, const struct cv_store_input *input,
-                    const struct cv_put_params *params, bool create_only,
-                    struct cv_object_info *ret_info, int *ret_status, struct cv_error *error)
-{
-    cv_auto(put_free) struct cv_store_put *put = NULL;
-    int result = begin_put(store, key, input, params, create_only, &put, error);
-    result = result ? result : end_put(put, ret_info, error);
-    *ret_status = put ? put->request.answer.status : 0;
-    return result;
-}
-
-int cv_s3_put_begin(struct cv_store *store, const char *key, const struct cv_store_input *input,
-                    const struct cv_put_params *params, struct cv_store_put **ret_put,
+int cv_s3_put_begin(struct cv_store *store, const struct cv_new_object *object,
+                    const struct cv_store_input *input, struct cv_store_put **ret_put,
                     struct cv_error *error)
 {
-    if (input->size >= CV_S3_MULTIPART_FROM) {
-        *ret_put = NULL;
-        return 0;
-    }
-    return begin_put(store, key, input, params, false, ret_put, error);
+    *ret_put = NULL;
+    return input->size < CV_S3_MULTIPART_FROM ? begin_put(store, object, input, ret_put, error) : 0;
 }
 
 int cv_s3_put_end(struct cv_store_put *put, struct cv_object_info *ret_info, struct cv_error *error)
@@ -314,34 +299,6 @@ void cv_s3_put_stop(struct cv_store_put *put)
     put_free(put);
 }
 
-int cv_s3_put(struct cv_store *store, const char *key, const struct cv_store_input *input,
-              const struct cv_put_params *params, struct cv_object_info *ret_info,
-              struct cv_error *error)
-{
-    bool create_only = params->create_only;
-    if (input->size >= CV_S3_MULTIPART_FROM) {
-        struct cv_object_info info;
-        int result =
-            create_only ? cv_s3_head(store, key, &info, NULL, error) : (int)CV_STORE_NOT_FOUND;
-        return result == 0 ? (int)CV_STORE_EXISTS
-               : result == CV_STORE_NOT_FOUND
-                   ? cv_s3_put_multipart(store, key, input, params, ret_info, error)
-                   : result;
-    }
-    int status = 0;
-    int result = put_once(store, key, input, params, create_only, ret_info, &status, error);
-    if (result < 0 && create_only && status == 501) {
-        /* This server does not support the condition: check first, which is nearly as good. */
-        struct cv_object_info info;
-        result = cv_s3_head(store, key, &info, NULL, error);
-        result = result == 0 ? (int)CV_STORE_EXISTS
-                 : result == CV_STORE_NOT_FOUND
-                     ? put_once(store, key, input, params, false, ret_info, &status, error)
-                     : result;
-    }
-    return result;
-}
-
 /* Parts under way at once. They are read from the file while they are sent, so they take no memory. */
 enum { PARTS_AT_ONCE = 6, UPLOAD_ID_SIZE = 1024 };
 
@@ -355,14 +312,13 @@ static int check_upload_id(struct cv_s3_request *request, struct cv_error *error
     return id[0] ? 0 : cv_fail(error, CV_ERROR_CONNECTION, "the server's answer has no upload id");
 }
 
-int cv_s3_multipart_begin(struct cv_s3_store *store, const char *key,
-                          const struct cv_put_params *params, const char *sha256,
+int cv_s3_multipart_begin(struct cv_s3_store *store, const struct cv_new_object *object,
                           char **ret_upload_id, struct cv_error *error)
 {
     cv_auto(cv_s3_request_deinit) struct cv_s3_request request;
-    CV_TRY(cv_s3_request_init(&request, store->client, "POST", key, error));
+    CV_TRY(cv_s3_request_init(&request, store->client, "POST", object->key, error));
     cv_s3_pairs_add(&request.query, "uploads", "");
-    describe(&request, key, params, sha256);
+    describe(&request, object, object->sha256);
     request.check = check_upload_id;
     CV_TRY(cv_s3_perform(store->client, &request, error));
     char id[UPLOAD_ID_SIZE];
@@ -396,37 +352,38 @@ static int check_joined(struct cv_s3_request *request, struct cv_error *error)
 }
 
 /* Calculates "MD5 of the parts' MD5s - count" if the parts' ETags are MD5s; else "". */
-static void joined_etag(char (*etags)[CV_STORE_ETAG_SIZE], int count, char etag[CV_STORE_ETAG_SIZE])
+static void joined_etag(const struct cv_store_parts *parts, char etag[CV_STORE_ETAG_SIZE])
 {
     cv_auto(cv_buffer_deinit) struct cv_buffer bytes = CV_BUFFER_INIT;
     etag[0] = '\0';
-    for (int i = 0; i < count; i++) {
-        if (!cv_s3_is_md5(etags[i])) {
+    for (size_t i = 0; i < parts->count; i++) {
+        const char *part = parts->items[i].etag;
+        if (!cv_s3_is_md5(part)) {
             return;
         }
         for (int k = 0; k < CV_S3_MD5_SIZE - 1; k += 2) {
-            char pair[3] = {etags[i][k], etags[i][k + 1], '\0'};
+            char pair[3] = {part[k], part[k + 1], '\0'};
             unsigned char byte = (unsigned char)strtol(pair, NULL, 16);
             cv_buffer_append(&bytes, &byte, 1);
         }
     }
     char md5[CV_S3_MD5_SIZE];
     struct cv_error ignored;
-    const struct cv_store_input input = {.data = bytes.data, .fd = -1};
-    if (!bytes.failed && cv_s3_digest(&input, 0, bytes.length, NULL, md5, &ignored) == 0) {
-        (void)snprintf(etag, CV_STORE_ETAG_SIZE, "%s-%d", md5, count);
+    const struct cv_store_input input = {.data = bytes.data, .size = bytes.length, .fd = -1};
+    if (!bytes.failed && cv_s3_digest(&input, NULL, md5, &ignored) == 0) {
+        (void)snprintf(etag, CV_STORE_ETAG_SIZE, "%s-%zu", md5, parts->count);
     }
 }
 
-static int join(struct cv_s3_store *store, const char *key, const char *upload_id,
-                char (*etags)[CV_STORE_ETAG_SIZE], int count, struct cv_error *error)
+static int join(struct cv_s3_store *store, const char *key, const struct cv_store_parts *parts,
+                struct cv_error *error)
 {
     cv_auto(cv_buffer_deinit) struct cv_buffer body = CV_BUFFER_INIT;
     cv_buffer_text(&body, "<CompleteMultipartUpload "
                           "xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
-    for (int i = 0; i < count; i++) {
-        cv_buffer_printf(&body, "<Part><PartNumber>%d</PartNumber><ETag>&quot;", i + 1);
-        cv_s3_xml_escape(&body, etags[i]);
+    for (size_t i = 0; i < parts->count; i++) {
+        cv_buffer_printf(&body, "<Part><PartNumber>%zu</PartNumber><ETag>&quot;", i + 1);
+        cv_s3_xml_escape(&body, parts->items[i].etag);
         cv_buffer_text(&body, "&quot;</ETag></Part>");
     }
     cv_buffer_text(&body, "</CompleteMultipartUpload>");
@@ -436,21 +393,25 @@ static int join(struct cv_s3_store *store, const char *key, const char *upload_i
     cv_auto(cv_s3_request_deinit) struct cv_s3_request request;
     CV_TRY(cv_s3_request_init(&request, store->client, "POST", key, error));
     const struct cv_store_input input = {.data = body.data, .size = body.length, .fd = -1};
-    CV_TRY(cv_s3_request_body(&request, store->client, &input, 0, body.length, NULL, error));
-    cv_s3_pairs_add(&request.query, "uploadId", upload_id);
+    CV_TRY(cv_s3_request_body(&request, store->client, &input, NULL, error));
+    cv_s3_pairs_add(&request.query, "uploadId", parts->upload_id);
     cv_s3_pairs_add(&request.headers, "content-type", "application/xml");
     request.check = check_joined;
     request.stall_timeout_s = CV_S3_SLOW_STALL_S;
     return cv_s3_perform(store->client, &request, error);
 }
 
-int cv_s3_multipart_end(struct cv_s3_store *store, const char *key, const char *upload_id,
-                        char (*etags)[CV_STORE_ETAG_SIZE], int count, int64_t size,
-                        struct cv_object_info *ret_info, struct cv_error *error)
+int cv_s3_multipart_end(struct cv_s3_store *store, const char *key,
+                        const struct cv_store_parts *parts, struct cv_object_info *ret_info,
+                        struct cv_error *error)
 {
     char expected[CV_STORE_ETAG_SIZE];
-    joined_etag(etags, count, expected);
-    int joined = join(store, key, upload_id, etags, count, error);
+    int64_t size = 0;
+    for (size_t i = 0; i < parts->count; i++) {
+        size += parts->items[i].size;
+    }
+    joined_etag(parts, expected);
+    int joined = join(store, key, parts, error);
     struct cv_error other;
     struct cv_object_info info;
     int result = joined == 0 || error->type == CV_ERROR_OBJECT_NOT_FOUND
@@ -483,12 +444,10 @@ struct upload {
     struct cv_s3_store *store;
     const char *key;
     const struct cv_store_input *input;
-    const char *id;
     size_t part_size;
-    int count;
-    char (*etags)[CV_STORE_ETAG_SIZE];
+    struct cv_store_parts parts;
     struct cv_s3_request requests[PARTS_AT_ONCE]; /* part i uses slot i mod PARTS_AT_ONCE */
-    int started, finished;                        /* parts */
+    size_t started, finished;                     /* parts */
 };
 
 static int check_part(struct cv_s3_request *request, struct cv_error *error)
@@ -500,17 +459,22 @@ static int check_part(struct cv_s3_request *request, struct cv_error *error)
 
 static int start_part(struct upload *upload, struct cv_error *error)
 {
-    int part = upload->started;
+    size_t part = upload->started, before = part * upload->part_size;
+    size_t left = upload->input->size - before;
+    const struct cv_store_input *whole = upload->input;
+    const struct cv_store_input input = {
+        .data = whole->data ? (const char *)whole->data + before : NULL,
+        .size = left < upload->part_size ? left : upload->part_size,
+        .fd = whole->fd,
+        .offset = whole->offset + (int64_t)before,
+    };
     struct cv_s3_request *request = &upload->requests[part % PARTS_AT_ONCE];
-    int64_t offset = (int64_t)part * (int64_t)upload->part_size;
-    size_t left = upload->input->size - (size_t)offset;
     CV_TRY(cv_s3_request_init(request, upload->store->client, "PUT", upload->key, error));
-    cv_s3_pairs_format(&request->query, "partNumber", "%d", part + 1);
-    cv_s3_pairs_add(&request->query, "uploadId", upload->id);
+    cv_s3_pairs_format(&request->query, "partNumber", "%zu", part + 1);
+    cv_s3_pairs_add(&request->query, "uploadId", upload->parts.upload_id);
     request->check = check_part;
-    int result =
-        cv_s3_request_body(request, upload->store->client, upload->input, offset,
-                           left < upload->part_size ? left : upload->part_size, NULL, error);
+    upload->parts.items[part].size = (int64_t)input.size;
+    int result = cv_s3_request_body(request, upload->store->client, &input, NULL, error);
     result = result ? result : cv_s3_start(upload->store->client, request, error);
     if (result) {
         cv_s3_request_deinit(request);
@@ -522,11 +486,11 @@ static int start_part(struct upload *upload, struct cv_error *error)
 
 static int finish_part(struct upload *upload, struct cv_error *error)
 {
-    int part = upload->finished;
+    size_t part = upload->finished;
     struct cv_s3_request *request = &upload->requests[part % PARTS_AT_ONCE];
     int result = cv_s3_finish(upload->store->client, request, error);
     if (result == 0) {
-        memcpy(upload->etags[part], request->answer.etag, CV_STORE_ETAG_SIZE);
+        memcpy(upload->parts.items[part].etag, request->answer.etag, CV_STORE_ETAG_SIZE);
     }
     cv_s3_request_deinit(request);
     upload->finished++;
@@ -536,10 +500,10 @@ static int finish_part(struct upload *upload, struct cv_error *error)
 static int send_parts(struct upload *upload, struct cv_error *error)
 {
     int result = 0;
-    while (result == 0 && upload->finished < upload->count) {
+    while (result == 0 && upload->finished < upload->parts.count) {
         bool room = upload->started - upload->finished < PARTS_AT_ONCE;
-        result = room && upload->started < upload->count ? start_part(upload, error)
-                                                         : finish_part(upload, error);
+        result = room && upload->started < upload->parts.count ? start_part(upload, error)
+                                                               : finish_part(upload, error);
     }
     for (; upload->finished < upload->started; upload->finished++) {
         struct cv_s3_request *request = &upload->requests[upload->finished % PARTS_AT_ONCE];
@@ -551,48 +515,75 @@ static int send_parts(struct upload *upload, struct cv_error *error)
 
 /* A file that changes while it is sent has parts of two versions; if the caller gave a digest, this
  * is noticed here. */
-static int check_digest(const char *key, const struct cv_store_input *input, const char *expected,
+static int check_digest(const struct cv_new_object *object, const struct cv_store_input *input,
                         struct cv_error *error)
 {
     char sha256[CV_S3_HASH_SIZE];
-    CV_TRY(expected ? cv_s3_digest(input, 0, input->size, sha256, NULL, error) : 0);
-    if (expected && strcmp(expected, sha256) != 0) {
-        return cv_fail(error, CV_ERROR_CONFLICT, "the bytes for %s have SHA-256 %s, not %s", key,
-                       sha256, expected);
+    CV_TRY(object->sha256 ? cv_s3_digest(input, sha256, NULL, error) : 0);
+    if (object->sha256 && strcmp(object->sha256, sha256) != 0) {
+        return cv_fail(error, CV_ERROR_CONFLICT, "the bytes for %s have SHA-256 %s, not %s",
+                       object->key, sha256, object->sha256);
     }
     return 0;
 }
 
-int cv_s3_put_multipart(struct cv_store *store, const char *key, const struct cv_store_input *input,
-                        const struct cv_put_params *params, struct cv_object_info *ret_info,
-                        struct cv_error *error)
+static int put_multipart(struct cv_store *store, const struct cv_new_object *object,
+                         const struct cv_store_input *input, struct cv_object_info *ret_info,
+                         struct cv_error *error)
 {
     static const size_t unit = 1 << 20;
     size_t least = (input->size / CV_S3_PARTS_MAX / unit + 1) * unit;
     struct upload upload = {
         .store = cv_s3_of(store),
-        .key = key,
+        .key = object->key,
         .input = input,
         .part_size = least > CV_S3_PART_SIZE ? least : CV_S3_PART_SIZE,
     };
-    upload.count = (int)((input->size + upload.part_size - 1) / upload.part_size);
-    cv_auto_free void *etags = calloc((size_t)upload.count, sizeof(upload.etags[0]));
-    CV_TRY_MEMORY(etags, error, "an upload");
-    upload.etags = etags;
-    cv_auto_free char *id = NULL;
-    int result = check_digest(key, input, params->sha256, error);
-    result = result ? result
-                    : cv_s3_multipart_begin(upload.store, key, params, params->sha256, &id, error);
+    cv_auto(cv_store_parts_deinit) struct cv_store_parts parts = {
+        .count = (input->size + upload.part_size - 1) / upload.part_size};
+    parts.items = calloc(parts.count, sizeof(*parts.items));
+    CV_TRY_MEMORY(parts.items, error, "an upload");
+    CV_TRY(check_digest(object, input, error));
+    CV_TRY(cv_s3_multipart_begin(upload.store, object, &parts.upload_id, error));
+    upload.parts = parts;
+    int result = send_parts(&upload, error);
+    result =
+        result ? result : cv_s3_multipart_end(upload.store, object->key, &parts, ret_info, error);
     if (result) {
-        return result;
-    }
-    upload.id = id;
-    result = send_parts(&upload, error);
-    result = result ? result
-                    : cv_s3_multipart_end(upload.store, key, id, upload.etags, upload.count,
-                                          (int64_t)input->size, ret_info, error);
-    if (result) {
-        cv_s3_multipart_abort(upload.store, key, id);
+        cv_s3_multipart_abort(upload.store, object->key, parts.upload_id);
     }
     return result;
+}
+
+/* ---- the backend's put ----------------------------------------------------------------------- */
+
+/* Puts an object unless there is one, without the server's help: nearly as good as its condition. */
+static int put_if_missing(struct cv_store *store, const struct cv_new_object *object,
+                          const struct cv_store_input *input, struct cv_object_info *ret_info,
+                          struct cv_error *error)
+{
+    struct cv_object_info info;
+    struct cv_new_object unconditional = *object;
+    unconditional.create_only = false;
+    int result = cv_s3_head(store, object->key, &info, NULL, error);
+    return result == 0                    ? (int)CV_STORE_EXISTS
+           : result == CV_STORE_NOT_FOUND ? cv_s3_put(store, &unconditional, input, ret_info, error)
+                                          : result;
+}
+
+int cv_s3_put(struct cv_store *store, const struct cv_new_object *object,
+              const struct cv_store_input *input, struct cv_object_info *ret_info,
+              struct cv_error *error)
+{
+    if (input->size >= CV_S3_MULTIPART_FROM) {
+        return object->create_only ? put_if_missing(store, object, input, ret_info, error)
+                                   : put_multipart(store, object, input, ret_info, error);
+    }
+    cv_auto(put_free) struct cv_store_put *put = NULL;
+    int result = begin_put(store, object, input, &put, error);
+    result = result ? result : end_put(put, ret_info, error);
+    bool knows_no_condition = put && put->request.answer.status == 501;
+    return result < 0 && object->create_only && knows_no_condition
+               ? put_if_missing(store, object, input, ret_info, error)
+               : result;
 }
