@@ -174,7 +174,8 @@ static bool is_loopback(const char *address)
  * the error. */
 static int start_page(struct gateway *gateway, struct cv_error *error)
 {
-    enum { SECONDS = 1 }; /* seconds; this URL is never used */
+    /* This URL is never used. */
+    const struct cv_signed_url any = {.key = CV_KEYS_INBOX "any", .method = "PUT", .seconds = 1};
     cv_auto(cv_store_close) struct cv_store *store = NULL;
     cv_auto_free char *url = NULL;
     struct cv_error reason;
@@ -184,9 +185,8 @@ static int start_page(struct gateway *gateway, struct cv_error *error)
         return cv_fail(error, CV_ERROR_CONFIGURATION,
                        "CORTANA_MEDIA is %s, but must be redirect or proxy", way);
     }
-    gateway->media.is_bucket =
-        cv_store_open(NULL, &store, &reason) == 0 &&
-        cv_store_presign(store, CV_KEYS_INBOX "any", "PUT", SECONDS, &url, &reason) == 0;
+    gateway->media.is_bucket = cv_store_open(NULL, &store, &reason) == 0 &&
+                               cv_store_presign(store, &any, &url, &reason) == 0;
     assets_start(gateway->media.is_bucket ? url : NULL);
     return 0;
 }

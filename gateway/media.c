@@ -348,8 +348,9 @@ static bool refers_to_others(const char *key)
 static int redirect(struct cv_store *store, struct exchange *exchange, const char *key,
                     struct cv_error *error)
 {
+    const struct cv_signed_url allowed = {.key = key, .method = "GET", .seconds = REDIRECT_SECONDS};
     cv_auto_free char *url = NULL;
-    CV_TRY(cv_store_presign(store, key, "GET", REDIRECT_SECONDS, &url, error));
+    CV_TRY(cv_store_presign(store, &allowed, &url, error));
     exchange->answer.status = 307;
     exchange->answer.etag[0] = '\0';
     /* The URL is valid for twice as long as caches may keep the redirect. */

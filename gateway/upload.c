@@ -218,18 +218,15 @@ static int upload_show_parts(struct cv_store *store, const struct upload *upload
 
 /* ---- URLs ---------------------------------------------------------------------------------------- */
 
-static int sign_part(struct cv_store *store, const struct upload *upload,
-                     const struct cv_store_parts *parts, const struct cv_store_part *part,
-                     json_t *items, struct cv_error *error)
+static int sign_part(struct cv_store *store, const struct cv_signed_url *allowed, json_t *items,
+                     struct cv_error *error)
 {
     cv_auto_free char *url = NULL;
-    int result = cv_store_parts_presign(store, upload->key, parts, part, URL_SECONDS, &url, error);
-    if (result == 0 &&
-        json_array_append_new(items, json_pack("{s:i, s:I, s:s}", "number", part->number, "size",
-                                               (json_int_t)part->size, "url", url)) != 0) {
-        result = cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for URLs");
-    }
-    return result;
+    CV_TRY(cv_store_presign(store, allowed, &url, error));
+    json_t *item = json_pack("{s:i, s:I, s:s}", "number", allowed->part->number, "size",
+                             (json_int_t)allowed->part->size, "url", url);
+    CV_TRY_MEMORY(json_array_append_new(items, item) == 0, error, "URLs");
+    return 0;
 }
 
 static int sign_parts(struct cv_store *store, struct exchange *exchange,
@@ -257,9 +254,10 @@ static int sign_parts(struct cv_store *store, struct exchange *exchange,
                 "and every part has part_size bytes");
             return 0;
         }
+        const struct cv_signed_url allowed = {upload->key, "PUT", URL_SECONDS, parts.upload_id,
+                                              &part};
         result =
-            result ? result
-                   : sign_part(store, upload, &parts, &part, json_object_get(body, "items"), error);
+            result ? result : sign_part(store, &allowed, json_object_get(body, "items"), error);
     }
     return result ? result : upload_set_body(&exchange->answer, body, error);
 }
@@ -501,7 +499,8 @@ static int finish(struct cv_store *store, struct exchange *exchange, struct uplo
     if (part->at < part->upload.size) {
         return 0;
     }
-    int result = cv_store_move(store, part->spool, part->upload.key, NULL, NULL, error);
+    const struct cv_object_move move = {.from = part->spool, .to = part->upload.key};
+    int result = cv_store_move(store, &move, NULL, error);
     result = result == CV_STORE_NOT_FOUND ? 0 : result; /* it was moved, but not reported */
     exchange->is_last_part = result == 0;
     return result;

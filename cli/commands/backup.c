@@ -149,8 +149,8 @@ static int save_objects(struct backup *backup, struct cv_error *error)
     int result = file ? 0 : cv_fail_errno(error, errno, "write %s", backup->list);
     do {
         cv_auto(cv_object_list_deinit) struct cv_object_list page = {0};
-        result = result ? result
-                        : cv_store_list(store, "", continuation, CV_STORE_PAGE_MAX, &page, error);
+        const struct cv_listing listing = {.prefix = "", .continuation = continuation};
+        result = result ? result : cv_store_list(store, &listing, &page, error);
         for (size_t i = 0; result == 0 && i < page.count; i++) {
             const struct cv_object_entry *entry = &page.entries[i];
             result = backup->objects

@@ -18,29 +18,32 @@ static bool is_success(int status)
     return status >= HTTP_OK && status < HTTP_MULTIPLE;
 }
 
-static int fail_answer(const char *what, int status, const char *body, struct cv_error *error)
+static int fail_answer(const char *what, const struct cv_bucket_answer *answer,
+                       struct cv_error *error)
 {
-    return cv_fail(error, status >= 500 ? CV_ERROR_SERVER : CV_ERROR_AUTHORIZATION,
-                   "%s: the server answers %d: %.300s", what, status, body ? body : "");
+    return cv_fail(error, answer->status >= 500 ? CV_ERROR_SERVER : CV_ERROR_AUTHORIZATION,
+                   "%s: the server answers %d: %.300s", what, answer->status,
+                   answer->text ? answer->text : "");
 }
 
 /* Makes the bucket if it is missing. */
 static int make_bucket(struct cv_store *store, bool *ret_created, struct cv_error *error)
 {
-    int status = 0;
-    cv_auto_free char *body = NULL;
-    int result = cv_store_bucket_request(store, "HEAD", "", NULL, &status, &body, error);
-    if (result != 0 || is_success(status)) {
+    cv_auto(cv_bucket_answer_deinit) struct cv_bucket_answer found = {0};
+    cv_auto(cv_bucket_answer_deinit) struct cv_bucket_answer made = {0};
+    int result = cv_store_bucket_request(
+        store, &(struct cv_bucket_request){.method = "HEAD", .subresource = ""}, &found, error);
+    if (result != 0 || is_success(found.status)) {
         *ret_created = false;
         return result;
     }
-    if (status != HTTP_NOT_FOUND) {
-        return fail_answer("look at the bucket", status, body, error);
+    if (found.status != HTTP_NOT_FOUND) {
+        return fail_answer("look at the bucket", &found, error);
     }
-    cv_auto_free char *answer = NULL;
-    result = cv_store_bucket_request(store, "PUT", "", NULL, &status, &answer, error);
-    if (result == 0 && !is_success(status)) {
-        return fail_answer("make the bucket", status, answer, error);
+    result = cv_store_bucket_request(
+        store, &(struct cv_bucket_request){.method = "PUT", .subresource = ""}, &made, error);
+    if (result == 0 && !is_success(made.status)) {
+        return fail_answer("make the bucket", &made, error);
     }
     *ret_created = result == 0;
     return result;
@@ -141,30 +144,34 @@ static bool knows_no_rules(int status)
 
 static int set_rules(struct cv_store *store, int64_t clip_days, struct cv_error *error)
 {
-    int status = 0;
-    cv_auto_free char *present = NULL;
-    CV_TRY(cv_store_bucket_request(store, "GET", "lifecycle", NULL, &status, &present, error));
-    if (knows_no_rules(status)) {
+    cv_auto(cv_bucket_answer_deinit) struct cv_bucket_answer present = {0};
+    cv_auto(cv_bucket_answer_deinit) struct cv_bucket_answer answer = {0};
+    CV_TRY(cv_store_bucket_request(
+        store, &(struct cv_bucket_request){.method = "GET", .subresource = "lifecycle"}, &present,
+        error));
+    if (knows_no_rules(present.status)) {
         return CV_BUCKET_RULES_UNKNOWN;
     }
-    if (!is_success(status) && status != HTTP_NOT_FOUND) {
-        return fail_answer("read the lifecycle rules", status, present, error);
+    if (!is_success(present.status) && present.status != HTTP_NOT_FOUND) {
+        return fail_answer("read the lifecycle rules", &present, error);
     }
     cv_auto_free char *prefix = NULL;
     cv_auto_free char *body = NULL;
-    cv_auto_free char *answer = NULL;
     CV_TRY(store_prefix(store, &prefix, error));
-    CV_TRY(compose_rules(is_success(status) ? present : NULL, prefix, clip_days, &body, error));
-    CV_TRY(cv_store_bucket_request(store, "PUT", "lifecycle", body, &status, &answer, error));
-    if (is_success(status)) {
+    CV_TRY(compose_rules(is_success(present.status) ? present.text : NULL, prefix, clip_days, &body,
+                         error));
+    CV_TRY(cv_store_bucket_request(store, &(struct cv_bucket_request){"PUT", "lifecycle", body},
+                                   &answer, error));
+    if (is_success(answer.status)) {
         return 0;
     }
     /* Swift answers 400 with the reason in the text. */
-    if (knows_no_rules(status) || (answer && strcasestr(answer, "not implemented")) ||
-        (answer && strcasestr(answer, "NotImplemented"))) {
+    if (knows_no_rules(answer.status) ||
+        (answer.text && strcasestr(answer.text, "not implemented")) ||
+        (answer.text && strcasestr(answer.text, "NotImplemented"))) {
         return CV_BUCKET_RULES_UNKNOWN;
     }
-    return fail_answer("set the lifecycle rules", status, answer, error);
+    return fail_answer("set the lifecycle rules", &answer, error);
 }
 
 /* Sets CORS rules, because browsers use signed URLs of the bucket to play and to upload. The
@@ -180,17 +187,19 @@ static int set_sites(struct cv_store *store, struct cv_error *error)
         "</AllowedMethod><AllowedMethod>PUT</AllowedMethod><AllowedHeader>*</"
         "AllowedHeader><ExposeHeader>"
         "ETag</ExposeHeader><MaxAgeSeconds>3600</MaxAgeSeconds></CORSRule></CORSConfiguration>";
-    int status = 0;
-    cv_auto_free char *present = NULL;
-    cv_auto_free char *answer = NULL;
-    CV_TRY(cv_store_bucket_request(store, "GET", "cors", NULL, &status, &present, error));
-    if (status != HTTP_NOT_FOUND) {
+    cv_auto(cv_bucket_answer_deinit) struct cv_bucket_answer present = {0};
+    cv_auto(cv_bucket_answer_deinit) struct cv_bucket_answer answer = {0};
+    CV_TRY(cv_store_bucket_request(
+        store, &(struct cv_bucket_request){.method = "GET", .subresource = "cors"}, &present,
+        error));
+    if (present.status != HTTP_NOT_FOUND) {
         return 0; /* there are rules, or the server answers all origins */
     }
-    int result = cv_store_bucket_request(store, "PUT", "cors", rules, &status, &answer, error);
-    return result != 0 || is_success(status) || knows_no_rules(status)
+    int result = cv_store_bucket_request(store, &(struct cv_bucket_request){"PUT", "cors", rules},
+                                         &answer, error);
+    return result != 0 || is_success(answer.status) || knows_no_rules(answer.status)
                ? result
-               : fail_answer("let browsers use the bucket", status, answer, error);
+               : fail_answer("let browsers use the bucket", &answer, error);
 }
 
 /* Makes folders that show people where objects go; the store itself makes and removes them as

@@ -324,7 +324,8 @@ static int gc_check_pair(struct gc *gc, struct cv_error *error)
     if (!gc->params->remove_rows) {
         return 0;
     }
-    CV_TRY(cv_store_list(gc->store, cv_object_prefix(CV_OBJECT_ORIGINAL), NULL, 1, &list, error));
+    const struct cv_listing listing = {.prefix = cv_object_prefix(CV_OBJECT_ORIGINAL), .limit = 1};
+    CV_TRY(cv_store_list(gc->store, &listing, &list, error));
     if (list.count == 0) {
         return cv_fail(error, CV_ERROR_CONFLICT,
                        "%s holds no original, so that every row would go: is it the right store?",
@@ -493,12 +494,13 @@ CV_DEFINE_CLEANUP_ADDRESS(struct place_walk, place_walk_deinit)
 static int list_page(struct gc *gc, const struct place_walk *walk, struct cv_object_list *page,
                      struct cv_error *error)
 {
-    const char *prefix = cv_object_prefix(walk->place);
+    const struct cv_listing listing = {
+        .prefix = cv_object_prefix(walk->place),
+        .start_after = walk->start,
+        .continuation = walk->continuation,
+    };
     gc->summary.pages++;
-    return walk->continuation ? cv_store_list(gc->store, prefix, walk->continuation,
-                                              CV_STORE_PAGE_MAX, page, error)
-                              : cv_store_list_after(gc->store, prefix, walk->start,
-                                                    CV_STORE_PAGE_MAX, page, error);
+    return cv_store_list(gc->store, &listing, page, error);
 }
 
 /* The last video of a page; NULL if the page has none. */

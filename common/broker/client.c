@@ -473,15 +473,14 @@ static int read_list(struct broker_store *store, const struct reply *reply,
     return 0;
 }
 
-static int list_objects(struct cv_store *store, const char *prefix, const char *start_after,
-                        const char *continuation, size_t limit, struct cv_object_list *ret_list,
-                        struct cv_error *error)
+static int list_objects(struct cv_store *store, const struct cv_listing *listing,
+                        struct cv_object_list *ret_list, struct cv_error *error)
 {
     const struct call call = {
         .operation = CV_WIRE_LIST,
-        .length = limit,
-        .text = json_pack("{s:s, s:s*, s:s*}", "prefix", prefix, "start_after", start_after,
-                          "continuation", continuation),
+        .length = listing->limit,
+        .text = json_pack("{s:s, s:s*, s:s*}", "prefix", listing->prefix, "start_after",
+                          listing->start_after, "continuation", listing->continuation),
         .needs_text = true,
     };
     cv_auto(reply_deinit) struct reply reply = REPLY_INIT;
@@ -489,24 +488,20 @@ static int list_objects(struct cv_store *store, const char *prefix, const char *
     return read_list(of_store(store), &reply, ret_list, error);
 }
 
-static int move(struct cv_store *store, const char *from, const char *to, const char *if_etag,
+static int move(struct cv_store *store, const struct cv_object_move *move,
                 struct cv_object_info *ret_info, struct cv_error *error)
 {
     (void)store;
-    (void)from;
-    (void)to;
-    (void)if_etag;
+    (void)move;
     (void)ret_info;
     return not_for_stages("move objects", error);
 }
 
-static int presign(struct cv_store *store, const char *key, const char *method, int64_t seconds,
-                   char **ret_url, struct cv_error *error)
+static int presign(struct cv_store *store, const struct cv_signed_url *allowed, char **ret_url,
+                   struct cv_error *error)
 {
     (void)store;
-    (void)key;
-    (void)method;
-    (void)seconds;
+    (void)allowed;
     (void)ret_url;
     return not_for_stages("hand out URLs", error);
 }

@@ -498,15 +498,18 @@ static int answer_list(const struct cv_object_list *list, struct answer *answer,
 static int list_objects(struct server *server, struct request *request, struct answer *answer,
                         struct cv_error *error)
 {
-    const char *prefix = member(request, "prefix");
-    size_t limit = request->head.length;
-    if (!prefix || limit < 1 || limit > CV_STORE_PAGE_MAX) {
+    const struct cv_listing listing = {
+        .prefix = member(request, "prefix"),
+        .start_after = member(request, "start_after"),
+        .continuation = member(request, "continuation"),
+        .limit = request->head.length,
+    };
+    if (!listing.prefix || listing.limit < 1 || listing.limit > CV_STORE_PAGE_MAX) {
         return cv_fail(error, CV_ERROR_INVALID_KEY, "a request for a list has no prefix or limit");
     }
     cv_auto(cv_object_list_deinit) struct cv_object_list list = {0};
-    CV_TRY(check_prefix(server, prefix, error));
-    CV_TRY(server->store->backend->list(server->store, prefix, member(request, "start_after"),
-                                        member(request, "continuation"), limit, &list, error));
+    CV_TRY(check_prefix(server, listing.prefix, error));
+    CV_TRY(server->store->backend->list(server->store, &listing, &list, error));
     return answer_list(&list, answer, error);
 }
 

@@ -62,7 +62,8 @@ static int remove_frames(struct cv_store *store, const char *video_id, const cha
         cv_auto(cv_object_list_deinit) struct cv_object_list page = {0};
         const char *doomed[CV_STORE_PAGE_MAX];
         size_t doomed_count = 0;
-        result = cv_store_list(store, prefix, continuation, CV_STORE_PAGE_MAX, &page, error);
+        const struct cv_listing listing = {.prefix = prefix, .continuation = continuation};
+        result = cv_store_list(store, &listing, &page, error);
         for (size_t i = 0; result == 0 && i < page.count; i++) {
             const char *key = page.entries[i].key;
             if (!bsearch(key, shown, count, sizeof(*shown), compare_keys)) {

@@ -73,27 +73,22 @@ struct cv_store_backend {
     /* At most CV_STORE_PAGE_MAX keys; NULL: one by one. */
     int (*delete_many)(struct cv_store *store, const char *const *keys, size_t count,
                        struct cv_error *error);
-    int (*move)(struct cv_store *store, const char *from, const char *to, const char *if_etag,
+    int (*move)(struct cv_store *store, const struct cv_object_move *move,
                 struct cv_object_info *ret_info, struct cv_error *error);
-    /* At most one of `start_after` and `continuation` is given. */
-    int (*list)(struct cv_store *store, const char *prefix, const char *start_after,
-                const char *continuation, size_t limit, struct cv_object_list *ret_list,
-                struct cv_error *error);
-    int (*presign)(struct cv_store *store, const char *key, const char *method, int64_t seconds,
-                   char **ret_url, struct cv_error *error);
+    /* `start_after` is NULL on pages that have a `continuation`. */
+    int (*list)(struct cv_store *store, const struct cv_listing *listing,
+                struct cv_object_list *ret_page, struct cv_error *error);
+    int (*presign)(struct cv_store *store, const struct cv_signed_url *allowed, char **ret_url,
+                   struct cv_error *error);
     /* Of uploads in parts; NULL: the store is not a bucket. */
     int (*parts_find)(struct cv_store *store, const char *key, bool make,
                       struct cv_store_parts *ret_parts, struct cv_error *error);
-    int (*parts_presign)(struct cv_store *store, const char *key,
-                         const struct cv_store_parts *parts, const struct cv_store_part *part,
-                         int64_t seconds, char **ret_url, struct cv_error *error);
     int (*parts_join)(struct cv_store *store, const char *key, const struct cv_store_parts *parts,
                       struct cv_object_info *ret_info, struct cv_error *error);
     int (*parts_drop)(struct cv_store *store, const char *key, struct cv_error *error);
     /* NULL: the store is not a bucket. */
-    int (*bucket_request)(struct cv_store *store, const char *method, const char *subresource,
-                          const char *body, int *ret_status, char **ret_body,
-                          struct cv_error *error);
+    int (*bucket_request)(struct cv_store *store, const struct cv_bucket_request *request,
+                          struct cv_bucket_answer *ret_answer, struct cv_error *error);
     /* NULL: nothing is waited for. */
     void (*set_cancel)(struct cv_store *store, struct cv_cancel *cancel);
     /* Fails when this handle reaches another place than the one that was opened (a directory that was

@@ -6,39 +6,26 @@
 #include <string.h>
 #include <utf8proc.h>
 
-static int list_page(struct cv_store *store, const char *prefix, const char *start_after,
-                     const char *continuation, size_t limit, struct cv_object_list *ret_list,
-                     struct cv_error *error)
+int cv_store_list(struct cv_store *store, const struct cv_listing *listing,
+                  struct cv_object_list *ret_page, struct cv_error *error)
 {
-    if (limit < 1 || limit > CV_STORE_PAGE_MAX) {
-        return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "a page of a list has 1 to %d entries",
+    struct cv_listing given = *listing;
+    given.start_after = given.continuation ? NULL : given.start_after;
+    given.limit = given.limit > 0 ? given.limit : CV_STORE_PAGE_MAX;
+    if (given.limit > CV_STORE_PAGE_MAX) {
+        return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "a page of a list has up to %d entries",
                        CV_STORE_PAGE_MAX);
     }
-    if (strnlen(prefix, CV_STORE_KEY_MAX + 1) > CV_STORE_KEY_MAX ||
-        (start_after && strnlen(start_after, CV_STORE_KEY_MAX + 1) > CV_STORE_KEY_MAX)) {
+    if (strnlen(given.prefix, CV_STORE_KEY_MAX + 1) > CV_STORE_KEY_MAX ||
+        (given.start_after &&
+         strnlen(given.start_after, CV_STORE_KEY_MAX + 1) > CV_STORE_KEY_MAX)) {
         return cv_fail(error, CV_ERROR_INVALID_KEY, "prefix or start of a list exceeds a key");
     }
-    struct cv_object_list list = {0};
-    int result = cv_store_judge(
-        store->backend->list(store, prefix, start_after, continuation, limit, &list, error), error);
-    if (result) {
-        cv_object_list_deinit(&list);
-        return result;
-    }
-    *ret_list = list;
+    cv_auto(cv_object_list_deinit) struct cv_object_list page = {0};
+    CV_TRY(cv_store_judge(store->backend->list(store, &given, &page, error), error));
+    *ret_page = page;
+    page = (struct cv_object_list){0};
     return 0;
-}
-
-int cv_store_list(struct cv_store *store, const char *prefix, const char *continuation,
-                  size_t limit, struct cv_object_list *ret_list, struct cv_error *error)
-{
-    return list_page(store, prefix, NULL, continuation, limit, ret_list, error);
-}
-
-int cv_store_list_after(struct cv_store *store, const char *prefix, const char *start_after,
-                        size_t limit, struct cv_object_list *ret_list, struct cv_error *error)
-{
-    return list_page(store, prefix, start_after, NULL, limit, ret_list, error);
 }
 
 void cv_object_list_deinit(struct cv_object_list *list)
@@ -269,7 +256,8 @@ int cv_store_expire(struct cv_store *store, const char *prefix, int64_t days,
     *ret_removed = 0;
     do {
         cv_auto(cv_object_list_deinit) struct cv_object_list page = {.count = 0};
-        int result = cv_store_list(store, prefix, continuation, CV_STORE_PAGE_MAX, &page, error);
+        const struct cv_listing listing = {.prefix = prefix, .continuation = continuation};
+        int result = cv_store_list(store, &listing, &page, error);
         result = result ? result : remove_old(store, &page, before_ms, cancel, ret_removed, error);
         if (result < 0) {
             return result;

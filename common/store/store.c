@@ -250,27 +250,27 @@ int cv_store_delete_many(struct cv_store *store, const char *const *keys, size_t
     return first;
 }
 
-int cv_store_move(struct cv_store *store, const char *from, const char *to, const char *if_etag,
+int cv_store_move(struct cv_store *store, const struct cv_object_move *move,
                   struct cv_object_info *ret_info, struct cv_error *error)
 {
-    CV_TRY(cv_store_check_key(from, error));
-    CV_TRY(cv_store_check_key(to, error));
-    if (strcmp(from, to) == 0) {
-        return cv_fail(error, CV_ERROR_INVALID_KEY, "cannot put %s in its own place", from);
+    CV_TRY(cv_store_check_key(move->from, error));
+    CV_TRY(cv_store_check_key(move->to, error));
+    if (strcmp(move->from, move->to) == 0) {
+        return cv_fail(error, CV_ERROR_INVALID_KEY, "cannot put %s in its own place", move->from);
     }
     struct cv_object_info info;
-    CV_TRY(cv_store_judge(store->backend->move(store, from, to, if_etag, &info, error), error));
+    CV_TRY(cv_store_judge(store->backend->move(store, move, &info, error), error));
     if (ret_info) {
         *ret_info = info;
     }
     return 0;
 }
 
-int cv_store_presign(struct cv_store *store, const char *key, const char *method, int64_t seconds,
-                     char **ret_url, struct cv_error *error)
+int cv_store_presign(struct cv_store *store, const struct cv_signed_url *allowed, char **ret_url,
+                     struct cv_error *error)
 {
-    CV_TRY(cv_store_check_key(key, error));
-    return store->backend->presign(store, key, method, seconds, ret_url, error);
+    CV_TRY(cv_store_check_key(allowed->key, error));
+    return store->backend->presign(store, allowed, ret_url, error);
 }
 
 void cv_store_parts_deinit(struct cv_store_parts *parts)
@@ -292,15 +292,6 @@ int cv_store_parts_find(struct cv_store *store, const char *key, bool make,
     return cv_store_judge(result, error);
 }
 
-int cv_store_parts_presign(struct cv_store *store, const char *key,
-                           const struct cv_store_parts *parts, const struct cv_store_part *part,
-                           int64_t seconds, char **ret_url, struct cv_error *error)
-{
-    return store->backend->parts_presign
-               ? store->backend->parts_presign(store, key, parts, part, seconds, ret_url, error)
-               : (int)CV_STORE_UNSUPPORTED;
-}
-
 int cv_store_parts_join(struct cv_store *store, const char *key, const struct cv_store_parts *parts,
                         struct cv_object_info *ret_info, struct cv_error *error)
 {
@@ -318,13 +309,16 @@ int cv_store_parts_drop(struct cv_store *store, const char *key, struct cv_error
                : cv_store_judge(store->backend->parts_drop(store, key, error), error);
 }
 
-int cv_store_bucket_request(struct cv_store *store, const char *method, const char *subresource,
-                            const char *body, int *ret_status, char **ret_body,
-                            struct cv_error *error)
+void cv_bucket_answer_deinit(struct cv_bucket_answer *answer)
+{
+    free(cv_take(answer->text));
+}
+
+int cv_store_bucket_request(struct cv_store *store, const struct cv_bucket_request *request,
+                            struct cv_bucket_answer *ret_answer, struct cv_error *error)
 {
     return store->backend->bucket_request
-               ? store->backend->bucket_request(store, method, subresource, body, ret_status,
-                                                ret_body, error)
+               ? store->backend->bucket_request(store, request, ret_answer, error)
                : (int)CV_STORE_UNSUPPORTED;
 }
 
@@ -392,7 +386,8 @@ static int look(struct cv_store *store, struct cv_object_list *list, struct cv_e
 {
     int result = store->backend->check_place ? store->backend->check_place(store, error) : 0;
     result = cv_store_judge(result, error);
-    return result ? result : cv_store_list(store, CV_KEYS_PROBES, NULL, LEFT_MAX, list, error);
+    const struct cv_listing listing = {.prefix = CV_KEYS_PROBES, .limit = LEFT_MAX};
+    return result ? result : cv_store_list(store, &listing, list, error);
 }
 
 static int remove_left(struct cv_store *store, const struct cv_object_list *list,

@@ -131,14 +131,19 @@ CV_MUST_CHECK int cv_store_delete(struct cv_store *store, const char *key, struc
 CV_MUST_CHECK int cv_store_delete_many(struct cv_store *store, const char *const *keys,
                                        size_t count, struct cv_error *error);
 
-/* Moves an object with its type and metadata, replacing any object at `to`. With `if_etag` (may be
- * NULL) only if the object at `from` has that ETag; otherwise CV_STORE_CHANGED, and nothing is
- * done. CV_STORE_NOT_FOUND is an outcome. `ret_info` (may be NULL) describes the new object; its
- * ETag may differ from the old one. On S3 a move is a copy and a delete: after a failure the
- * object may be at both places, and moving it again fixes that. */
-CV_MUST_CHECK int cv_store_move(struct cv_store *store, const char *from, const char *to,
-                                const char *if_etag, struct cv_object_info *ret_info,
-                                struct cv_error *error);
+struct cv_object_move {
+    const char *from;
+    const char *to;
+    const char *if_etag; /* NULL: any */
+};
+
+/* Moves an object with its type and metadata, replacing any object at `to`. With `if_etag` only if
+ * the object at `from` has that ETag; otherwise CV_STORE_CHANGED, and nothing is done.
+ * CV_STORE_NOT_FOUND is an outcome. `ret_info` (may be NULL) describes the new object; its ETag may
+ * differ from the old one. On S3 a move is a copy and a delete: after a failure the object may be at
+ * both places, and moving it again fixes that. */
+CV_MUST_CHECK int cv_store_move(struct cv_store *store, const struct cv_object_move *move,
+                                struct cv_object_info *ret_info, struct cv_error *error);
 
 struct cv_object_entry {
     char *key;
@@ -156,19 +161,18 @@ struct cv_object_list {
 void cv_object_list_deinit(struct cv_object_list *list);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_object_list, cv_object_list_deinit)
 
-/* Reads one page (up to `limit` entries, 1…CV_STORE_PAGE_MAX) of the keys that begin with `prefix`
- * (may be ""), in byte order. `continuation` is NULL for the first page, else that of the page
- * before. A page may be short or empty and have a continuation. Names that are not valid keys
- * (folders made by a console, "a//b") are left out. The list is initialised here. */
-CV_MUST_CHECK int cv_store_list(struct cv_store *store, const char *prefix,
-                                const char *continuation, size_t limit,
-                                struct cv_object_list *ret_list, struct cv_error *error);
+/* A page of the list of the keys that begin with `prefix`, in byte order. */
+struct cv_listing {
+    const char *prefix;       /* may be "" */
+    const char *start_after;  /* the first page begins behind this key; NULL: with the first key */
+    const char *continuation; /* that of the page before; NULL: this is the first page */
+    size_t limit;             /* entries; 0: CV_STORE_PAGE_MAX, which is also the most */
+};
 
-/* The same, beginning behind the key `start_after` (NULL: at the first key), to continue a list
- * that ended earlier. The pages after it are read with their continuation. */
-CV_MUST_CHECK int cv_store_list_after(struct cv_store *store, const char *prefix,
-                                      const char *start_after, size_t limit,
-                                      struct cv_object_list *ret_list, struct cv_error *error);
+/* Reads one page. A page may be short or empty and have a continuation. Names that are not valid
+ * keys (folders made by a console, "a//b") are left out. *ret_page is initialised here. */
+CV_MUST_CHECK int cv_store_list(struct cv_store *store, const struct cv_listing *listing,
+                                struct cv_object_list *ret_page, struct cv_error *error);
 
 /* ---- logs of jobs: logs/pipeline/{job_id}.json -------------------------------------------------- */
 
@@ -189,18 +193,26 @@ CV_MUST_CHECK int cv_store_expire(struct cv_store *store, const char *prefix, in
                                   struct cv_cancel *cancel, int64_t *ret_removed,
                                   struct cv_error *error);
 
-/* Sends a request about the bucket itself, in S3's protocol: `subresource` is "" (create it, look
- * at it), "lifecycle", "cors", "versioning" …, `body` NULL or XML. *ret_status is the server's
- * status (200, 404, 501 …), *ret_body its answer (free() it). CV_STORE_UNSUPPORTED for a store
- * that is not a bucket. */
-CV_MUST_CHECK int cv_store_bucket_request(struct cv_store *store, const char *method,
-                                          const char *subresource, const char *body,
-                                          int *ret_status, char **ret_body, struct cv_error *error);
+/* A request about the bucket itself, in S3's protocol. */
+struct cv_bucket_request {
+    const char *method;
+    const char *subresource; /* "" (create it, look at it), "lifecycle", "cors", "versioning" … */
+    const char *body;        /* XML, or NULL */
+};
 
-/* A URL under which `method` ("GET" or "PUT") works without credentials for `seconds`; free() it.
- * The directory store has file:// URLs for GET and refuses PUT (CV_ERROR_CONFIGURATION). */
-CV_MUST_CHECK int cv_store_presign(struct cv_store *store, const char *key, const char *method,
-                                   int64_t seconds, char **ret_url, struct cv_error *error);
+struct cv_bucket_answer {
+    int status; /* 200, 404, 501 … */
+    char *text;
+};
+
+void cv_bucket_answer_deinit(struct cv_bucket_answer *answer);
+CV_DEFINE_CLEANUP_ADDRESS(struct cv_bucket_answer, cv_bucket_answer_deinit)
+
+/* Sends such a request. CV_STORE_UNSUPPORTED for a store that is not a bucket. */
+CV_MUST_CHECK int cv_store_bucket_request(struct cv_store *store,
+                                          const struct cv_bucket_request *request,
+                                          struct cv_bucket_answer *ret_answer,
+                                          struct cv_error *error);
 
 /* ---- uploads in parts by others ---------------------------------------------------------------- */
 
@@ -228,12 +240,20 @@ CV_DEFINE_CLEANUP_ADDRESS(struct cv_store_parts, cv_store_parts_deinit)
 CV_MUST_CHECK int cv_store_parts_find(struct cv_store *store, const char *key, bool make,
                                       struct cv_store_parts *ret_parts, struct cv_error *error);
 
-/* A URL with which a client without credentials can put the part with this number and exactly this
- * size, for `seconds`; free() it. */
-CV_MUST_CHECK int cv_store_parts_presign(struct cv_store *store, const char *key,
-                                         const struct cv_store_parts *parts,
-                                         const struct cv_store_part *part, int64_t seconds,
-                                         char **ret_url, struct cv_error *error);
+/* What a URL allows without credentials. */
+struct cv_signed_url {
+    const char *key;
+    const char *method; /* "GET" or "PUT" */
+    int64_t seconds;    /* for which it works */
+    /* For a PUT of one part of an unfinished upload: its id, and the part's number and exact size. */
+    const char *upload_id;
+    const struct cv_store_part *part; /* NULL: for the whole object */
+};
+
+/* Makes such a URL; free() it. The directory store has file:// URLs for GET and refuses PUT
+ * (CV_ERROR_CONFIGURATION). */
+CV_MUST_CHECK int cv_store_presign(struct cv_store *store, const struct cv_signed_url *allowed,
+                                   char **ret_url, struct cv_error *error);
 
 /* Joins the parts to the object. Their numbers must begin with 1 and have no gaps
  * (CV_ERROR_CONSTRAINT). */

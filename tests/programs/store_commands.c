@@ -155,10 +155,9 @@ static int call_delete_many(const json_t *call, json_t *answer, struct cv_error 
 static int call_move(const json_t *call, json_t *answer, struct cv_error *error)
 {
     struct cv_object_info info;
-    const char *from = text_of(call, "from");
-    const char *to = text_of(call, "to");
-    const char *if_etag = text_of(call, "if_etag");
-    int result = cv_store_move(store, from, to, if_etag, &info, error);
+    const struct cv_object_move move = {text_of(call, "from"), text_of(call, "to"),
+                                        text_of(call, "if_etag")};
+    int result = cv_store_move(store, &move, &info, error);
     if (result == 0) {
         add_info(answer, &info);
     }
@@ -169,12 +168,13 @@ static int call_list(const json_t *call, json_t *answer, struct cv_error *error)
 {
     cv_auto(cv_object_list_deinit) struct cv_object_list list = {0};
     const char *prefix = text_of(call, "prefix");
-    const char *start_after = text_of(call, "start_after");
-    size_t limit = (size_t)number_of(call, "limit", 1000);
-    int result = start_after ? cv_store_list_after(store, prefix ? prefix : "", start_after, limit,
-                                                   &list, error)
-                             : cv_store_list(store, prefix ? prefix : "",
-                                             text_of(call, "continuation"), limit, &list, error);
+    const struct cv_listing listing = {
+        .prefix = prefix ? prefix : "",
+        .start_after = text_of(call, "start_after"),
+        .continuation = text_of(call, "continuation"),
+        .limit = (size_t)number_of(call, "limit", 1000),
+    };
+    int result = cv_store_list(store, &listing, &list, error);
     if (result) {
         return result;
     }
@@ -266,8 +266,12 @@ static int call_download(const json_t *call, json_t *answer, struct cv_error *er
 static int call_presign(const json_t *call, json_t *answer, struct cv_error *error)
 {
     cv_auto_free char *url = NULL;
-    int result = cv_store_presign(store, text_of(call, "key"), text_of(call, "method"),
-                                  number_of(call, "seconds", 60), &url, error);
+    const struct cv_signed_url allowed = {
+        .key = text_of(call, "key"),
+        .method = text_of(call, "method"),
+        .seconds = number_of(call, "seconds", 60),
+    };
+    int result = cv_store_presign(store, &allowed, &url, error);
     if (result == 0) {
         json_object_set_new(answer, "url", json_string(url));
     }
@@ -276,14 +280,13 @@ static int call_presign(const json_t *call, json_t *answer, struct cv_error *err
 
 static int call_bucket(const json_t *call, json_t *answer, struct cv_error *error)
 {
-    int status = 0;
-    cv_auto_free char *body = NULL;
-    int result =
-        cv_store_bucket_request(store, text_of(call, "method"), text_of(call, "subresource"),
-                                text_of(call, "body"), &status, &body, error);
+    cv_auto(cv_bucket_answer_deinit) struct cv_bucket_answer given = {0};
+    const struct cv_bucket_request request = {text_of(call, "method"), text_of(call, "subresource"),
+                                              text_of(call, "body")};
+    int result = cv_store_bucket_request(store, &request, &given, error);
     if (result == 0) {
-        json_object_set_new(answer, "status", json_integer(status));
-        json_object_set_new(answer, "body", json_string(body));
+        json_object_set_new(answer, "status", json_integer(given.status));
+        json_object_set_new(answer, "body", json_string(given.text));
     }
     return result;
 }

@@ -73,8 +73,8 @@ static int fetch_input(struct cv_stage_context *context, const char *input, cons
     const char *scratch = cv_stage_scratch(context);
     do {
         cv_auto(cv_object_list_deinit) struct cv_object_list page = {.count = 0};
-        int result = cv_store_list(cv_stage_store(context), folder, continuation, CV_STORE_PAGE_MAX,
-                                   &page, error);
+        const struct cv_listing listing = {.prefix = folder, .continuation = continuation};
+        int result = cv_store_list(cv_stage_store(context), &listing, &page, error);
         for (size_t i = 0; result == 0 && i < page.count; i++) {
             cv_auto_free char *path = NULL;
             const char *key = page.entries[i].key;

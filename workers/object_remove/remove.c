@@ -26,7 +26,8 @@ static int remove_prefix(struct cv_objects_removal *removal, const char *prefix,
             return cv_fail(error, CV_ERROR_CANCELED, "stopped while removing %s", prefix);
         }
         cv_auto(cv_object_list_deinit) struct cv_object_list list = {0};
-        CV_TRY(cv_store_list(store, prefix, continuation, CV_STORE_PAGE_MAX, &list, error));
+        const struct cv_listing listing = {.prefix = prefix, .continuation = continuation};
+        CV_TRY(cv_store_list(store, &listing, &list, error));
         if (list.count == 0 && !list.continuation) {
             return 0;
         }

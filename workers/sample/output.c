@@ -8,7 +8,6 @@
 /* Text stays free of ringing at 90; 95 costs half as much again and reads no better. */
 enum {
     JPEG_QUALITY = 90,
-    LIST_PAGE = 1000,
     /* Frames of a list, until OUTPUT_LISTS_MAX lists are full: few enough that a step of a workflow that fans out has
      * lists to share out, many enough that a list costs little beside its frames. */
     LIST_FRAMES = 32,
@@ -204,7 +203,8 @@ static int remove_others(struct output *output, int64_t until_ms, struct cv_erro
     CV_TRY(cv_object_folder(CV_OBJECT_FRAMES, output->video_id, &prefix, error));
     do {
         cv_auto(cv_object_list_deinit) struct cv_object_list page = {0};
-        CV_TRY(cv_store_list(store, prefix, continuation, LIST_PAGE, &page, error));
+        const struct cv_listing listing = {.prefix = prefix, .continuation = continuation};
+        CV_TRY(cv_store_list(store, &listing, &page, error));
         for (size_t i = 0; i < page.count; i++) {
             const char *key = page.entries[i].key;
             int64_t time_ms = 0;

@@ -143,11 +143,12 @@ static int walk_page(struct scanner *scanner, const struct scan *scan, char **po
     cv_auto(cv_object_list_deinit) struct cv_object_list page = {0};
     scanner->lists++;
     cv_probe_beat(scanner->daemon.probe);
-    int result = *continuation ? cv_store_list(scanner->store, scan->prefix, *continuation,
-                                               CV_STORE_PAGE_MAX, &page, error)
-                               : cv_store_list_after(scanner->store, scan->prefix,
-                                                     **position ? *position : NULL,
-                                                     CV_STORE_PAGE_MAX, &page, error);
+    const struct cv_listing listing = {
+        .prefix = scan->prefix,
+        .start_after = **position ? *position : NULL,
+        .continuation = *continuation,
+    };
+    int result = cv_store_list(scanner->store, &listing, &page, error);
     result = result ? result : note_page(scanner, scan, &page, error);
     const char *last = page.count > 0 ? page.entries[page.count - 1].key : NULL;
     bool is_end = !page.continuation || (last && scan->stop && strcmp(last, scan->stop) > 0);

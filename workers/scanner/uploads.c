@@ -294,8 +294,8 @@ static int move_in(struct scanner *scanner, const struct upload *upload,
     struct cv_object_info found = original->info;
     original->video_id = cv_db_text(rows, 0, "video_id");
     original->key = cv_db_text(rows, 0, "original_key");
-    int result = cv_store_move(scanner->store, upload->key, original->key, found.etag,
-                               &original->info, error);
+    const struct cv_object_move move = {upload->key, original->key, found.etag};
+    int result = cv_store_move(scanner->store, &move, &original->info, error);
     if (result == CV_STORE_CHANGED) {
         return postpone(scanner, upload->key, &found, error);
     }

@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-enum { LIST_PAGE = 1000 };
-
 static const char index_name[] = "index.m3u8";
 
 struct noted {
@@ -200,7 +198,8 @@ static int delete_stale(const struct transcode_publisher *publisher, const char 
     cv_auto_free char *continuation = NULL;
     do {
         cv_auto(cv_object_list_deinit) struct cv_object_list list = {0};
-        int result = cv_store_list(store, prefix, continuation, LIST_PAGE, &list, error);
+        const struct cv_listing listing = {.prefix = prefix, .continuation = continuation};
+        int result = cv_store_list(store, &listing, &list, error);
         for (size_t i = 0; result == 0 && i < list.count; i++) {
             const struct noted wanted = {.key = list.entries[i].key};
             if (is_ours(wanted.key + strlen(prefix)) &&
@@ -228,7 +227,8 @@ static int delete_playlists(const struct transcode_publisher *publisher, struct 
     cv_auto(cv_object_list_deinit) struct cv_object_list list = {0};
     CV_TRY(cv_format(&index, error, "%s%s", prefix, index_name));
     int result = cv_store_delete(store, index, error);
-    result = result < 0 ? result : cv_store_list(store, prefix, NULL, LIST_PAGE, &list, error);
+    const struct cv_listing listing = {.prefix = prefix};
+    result = result < 0 ? result : cv_store_list(store, &listing, &list, error);
     for (size_t i = 0; result >= 0 && i < list.count; i++) {
         const char *key = list.entries[i].key;
         size_t length = strlen(key), tail = sizeof(ending) - 1;

@@ -145,37 +145,27 @@ static int delete_object(struct cv_store *store, const char *key, struct cv_erro
 
 /* ---- moving ---------------------------------------------------------------------------------- */
 
-/* Opens the object at `from` and checks that it is the expected one. */
-static int open_expected(const struct cv_directory_store *directory, const char *from,
-                         const char *if_etag, int *ret_fd, struct cv_object_info *ret_info,
-                         struct cv_error *error)
-{
-    cv_auto_fd int fd = -1;
-    struct stat status;
-    CV_TRY(open_object(directory, from, &fd, &status, error));
-    cv_directory_read_info(fd, &status, from, ret_info);
-    if (if_etag && strcmp(if_etag, ret_info->etag) != 0) {
-        return CV_STORE_CHANGED;
-    }
-    *ret_fd = cv_take_fd(&fd);
-    return 0;
-}
-
 /* Renames the file; its attributes move with it. If the object is overwritten between the check and
  * the rename, the new one is moved. */
-static int move(struct cv_store *store, const char *from, const char *to, const char *if_etag,
+static int move(struct cv_store *store, const struct cv_object_move *move,
                 struct cv_object_info *ret_info, struct cv_error *error)
 {
     const struct cv_directory_store *directory = (struct cv_directory_store *)store;
     cv_auto_fd int fd = -1;
     cv_auto_fd int parent = -1;
+    const char *from = move->from;
     size_t parent_length = cv_directory_parent_length(from);
     const char *name = parent_length > 0 ? from + parent_length + 1 : from;
+    struct stat status;
     struct cv_object_info info;
-    CV_TRY(cv_directory_check_key(to, error));
-    CV_TRY(open_expected(directory, from, if_etag, &fd, &info, error));
+    CV_TRY(cv_directory_check_key(move->to, error));
+    CV_TRY(open_object(directory, from, &fd, &status, error));
+    cv_directory_read_info(fd, &status, from, &info);
+    if (move->if_etag && strcmp(move->if_etag, info.etag) != 0) {
+        return CV_STORE_CHANGED;
+    }
     CV_TRY(cv_directory_walk(directory, from, parent_length, &parent, error));
-    CV_TRY(cv_directory_publish(directory, to, parent, name, false, error));
+    CV_TRY(cv_directory_publish(directory, move->to, parent, name, false, error));
     if (fsync(parent)) {
         return cv_fail_errno(error, errno, "write the move of %s to disk", from);
     }
@@ -186,18 +176,18 @@ static int move(struct cv_store *store, const char *from, const char *to, const 
 
 /* ---- the other functions of the backend ------------------------------------------------------ */
 
-static int presign(struct cv_store *store, const char *key, const char *method, int64_t seconds,
-                   char **ret_url, struct cv_error *error)
+static int presign(struct cv_store *store, const struct cv_signed_url *allowed, char **ret_url,
+                   struct cv_error *error)
 {
-    (void)seconds; /* a path never expires */
-    CV_TRY(cv_directory_check_key(key, error));
-    if (strcmp(method, "GET") != 0) {
+    CV_TRY(cv_directory_check_key(allowed->key, error));
+    if (strcmp(allowed->method, "GET") != 0) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "the directory store has URLs for GET alone, not for %s", method);
+                       "the directory store has URLs for GET alone, not for %s", allowed->method);
     }
+    /* A path never expires. */
     cv_auto(cv_buffer_deinit) struct cv_buffer url = CV_BUFFER_INIT;
     cv_buffer_text(&url, "file://");
-    const char *const parts[] = {of_store(store)->path, "/", key};
+    const char *const parts[] = {of_store(store)->path, "/", allowed->key};
     for (size_t i = 0; i < CV_COUNT(parts); i++) {
         cv_percent_encode(&url, parts[i], true);
     }

@@ -39,8 +39,7 @@ CV_MUST_CHECK int cv_directory_make(const struct cv_directory_store *directory, 
 size_t cv_directory_parent_length(const char *key);
 
 /* The backend's call. */
-CV_MUST_CHECK int cv_directory_list(struct cv_store *store, const char *prefix,
-                                    const char *start_after, const char *continuation, size_t limit,
+CV_MUST_CHECK int cv_directory_list(struct cv_store *store, const struct cv_listing *listing,
                                     struct cv_object_list *ret_list, struct cv_error *error);
 
 /* Writing objects, and what is noted on their files. */

@@ -299,17 +299,16 @@ static int list_directory(struct walk *walk, int fd, struct cv_error *error)
     return 0;
 }
 
-int cv_directory_list(struct cv_store *store, const char *prefix, const char *start_after,
-                      const char *continuation, size_t limit, struct cv_object_list *ret_list,
-                      struct cv_error *error)
+int cv_directory_list(struct cv_store *store, const struct cv_listing *listing,
+                      struct cv_object_list *ret_list, struct cv_error *error)
 {
     struct cv_directory_store *directory = (struct cv_directory_store *)store;
     struct walk walk = {
-        .prefix = prefix,
-        .continuation = continuation  ? continuation
-                        : start_after ? start_after
-                                      : "",
-        .limit = limit,
+        .prefix = listing->prefix,
+        .continuation = listing->continuation  ? listing->continuation
+                        : listing->start_after ? listing->start_after
+                                               : "",
+        .limit = listing->limit,
         .list = ret_list,
     };
     CV_TRY(list_directory(&walk, directory->root, error));

@@ -143,15 +143,15 @@ static int copy(const struct copying *copying, struct cv_object_info *ret_info,
 }
 
 /* The backend's call. */
-static int move(struct cv_store *store, const char *from, const char *to, const char *if_etag,
+static int move(struct cv_store *store, const struct cv_object_move *move,
                 struct cv_object_info *ret_info, struct cv_error *error)
 {
     cv_auto(copying_deinit) struct copying copying = {
-        .store = cv_s3_of(store), .from = from, .to = to};
+        .store = cv_s3_of(store), .from = move->from, .to = move->to};
     struct cv_object_info after;
     struct cv_object_info copied;
-    int result = cv_s3_head(store, from, &copying.info, &copying.metadata, error);
-    if (result == 0 && if_etag && strcmp(if_etag, copying.info.etag) != 0) {
+    int result = cv_s3_head(store, move->from, &copying.info, &copying.metadata, error);
+    if (result == 0 && move->if_etag && strcmp(move->if_etag, copying.info.etag) != 0) {
         return CV_STORE_CHANGED;
     }
     result = result ? result : copy(&copying, &copied, error);
@@ -159,11 +159,11 @@ static int move(struct cv_store *store, const char *from, const char *to, const 
         return result;
     }
     /* An object that was put during the copy must not be lost. */
-    result = cv_s3_head(store, from, &after, NULL, error);
+    result = cv_s3_head(store, move->from, &after, NULL, error);
     if (result == 0 && strcmp(copying.info.etag, after.etag) != 0) {
         return CV_STORE_CHANGED;
     }
-    result = result == 0 ? cv_s3_delete(store, from, error) : result;
+    result = result == 0 ? cv_s3_delete(store, move->from, error) : result;
     if (result < 0) {
         return result;
     }
@@ -366,25 +366,31 @@ static int delete_many(struct cv_store *store, const char *const *keys, size_t c
 
 /* ---- URLs and the bucket --------------------------------------------------------------------- */
 
-int cv_s3_url(struct cv_store *store, const struct cv_s3_url_params *params, char **ret_url,
-              struct cv_error *error)
+static int presign(struct cv_store *store, const struct cv_signed_url *allowed, char **ret_url,
+                   struct cv_error *error)
 {
     struct cv_s3_client *client = cv_s3_of(store)->client;
     const struct cv_s3_config *config = cv_s3_client_config(client);
-    if (params->seconds < 1 || params->seconds > PRESIGN_SECONDS_MAX) {
+    if (strcmp(allowed->method, "GET") != 0 && strcmp(allowed->method, "PUT") != 0) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION, "URLs are for GET and PUT, not for %s",
+                       allowed->method);
+    }
+    if (allowed->seconds < 1 || allowed->seconds > PRESIGN_SECONDS_MAX) {
         return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "a URL works for 1 to %d seconds",
                        PRESIGN_SECONDS_MAX);
     }
     cv_auto(cv_s3_credentials_deinit) struct cv_s3_credentials credentials = {0};
     cv_auto(cv_s3_pairs_deinit) struct cv_s3_pairs headers = {0};
+    cv_auto(cv_s3_pairs_deinit) struct cv_s3_pairs parameters = {0};
     cv_auto_free char *path = NULL;
     cv_auto_free char *query = NULL;
     CV_TRY(cv_s3_identity_get(cv_s3_client_identity(client), &credentials, error));
-    CV_TRY(cv_format(&path, error, "%s/%s%s", config->base, config->prefix, params->key));
+    CV_TRY(cv_format(&path, error, "%s/%s%s", config->base, config->prefix, allowed->key));
     cv_s3_pairs_add(&headers, "host", config->public_host);
-    for (size_t i = 0; params->headers && i < params->headers->count; i++) {
-        const struct cv_s3_pair *header = &params->headers->items[i];
-        cv_s3_pairs_add(&headers, header->name, header->value);
+    if (allowed->part) {
+        cv_s3_pairs_format(&headers, "content-length", "%lld", (long long)allowed->part->size);
+        cv_s3_pairs_format(&parameters, "partNumber", "%d", allowed->part->number);
+        cv_s3_pairs_add(&parameters, "uploadId", allowed->upload_id);
     }
     const struct cv_s3_signing signing = {
         .access_key = credentials.access_key,
@@ -394,12 +400,12 @@ int cv_s3_url(struct cv_store *store, const struct cv_s3_url_params *params, cha
         .service = "s3",
         .time_s = cv_wall_ms() / 1000,
     };
-    const struct cv_s3_message message = {.method = params->method,
+    const struct cv_s3_message message = {.method = allowed->method,
                                           .path = path,
-                                          .query = params->query,
+                                          .query = &parameters,
                                           .headers = &headers,
                                           .payload_hash = CV_S3_UNSIGNED};
-    CV_TRY(cv_s3_presign(&signing, &message, params->seconds, &query, error));
+    CV_TRY(cv_s3_presign(&signing, &message, allowed->seconds, &query, error));
     cv_auto(cv_buffer_deinit) struct cv_buffer url = CV_BUFFER_INIT;
     cv_buffer_printf(&url, "%s://%s", config->public_scheme, config->public_host);
     cv_percent_encode(&url, path, true);
@@ -407,38 +413,24 @@ int cv_s3_url(struct cv_store *store, const struct cv_s3_url_params *params, cha
     return cv_buffer_take(&url, ret_url, error);
 }
 
-static int presign(struct cv_store *store, const char *key, const char *method, int64_t seconds,
-                   char **ret_url, struct cv_error *error)
-{
-    const struct cv_s3_url_params params = {.method = method, .key = key, .seconds = seconds};
-    if (strcmp(method, "GET") != 0 && strcmp(method, "PUT") != 0) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION, "URLs are for GET and PUT, not for %s",
-                       method);
-    }
-    return cv_s3_url(store, &params, ret_url, error);
-}
-
-static int bucket_request(struct cv_store *store, const char *method, const char *subresource,
-                          const char *body, int *ret_status, char **ret_body,
-                          struct cv_error *error)
+static int bucket_request(struct cv_store *store, const struct cv_bucket_request *asked,
+                          struct cv_bucket_answer *ret_answer, struct cv_error *error)
 {
     struct cv_s3_client *client = cv_s3_of(store)->client;
     cv_auto(cv_s3_request_deinit) struct cv_s3_request request;
-    CV_TRY(cv_s3_request_init(&request, client, method, NULL, error));
-    CV_TRY(body ? set_document(&request, client, body, error) : 0);
-    if (subresource[0]) {
-        cv_s3_pairs_add(&request.query, subresource, "");
+    CV_TRY(cv_s3_request_init(&request, client, asked->method, NULL, error));
+    CV_TRY(asked->body ? set_document(&request, client, asked->body, error) : 0);
+    if (asked->subresource[0]) {
+        cv_s3_pairs_add(&request.query, asked->subresource, "");
     }
     int result = cv_s3_perform(client, &request, error);
     if (request.answer.status == 0 || (result && error->verdict == CV_VERDICT_RETRY)) {
         return result;
     }
-    int status = request.answer.status;
-    result = cv_buffer_take(&request.text, ret_body, error);
-    if (result == 0) {
-        *ret_status = status;
-    }
-    return result;
+    struct cv_bucket_answer answer = {.status = request.answer.status};
+    CV_TRY(cv_buffer_take(&request.text, &answer.text, error));
+    *ret_answer = answer;
+    return 0;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -474,7 +466,6 @@ static const struct cv_store_backend backend = {
     .list = cv_s3_list,
     .presign = presign,
     .parts_find = cv_s3_parts_find,
-    .parts_presign = cv_s3_parts_presign,
     .parts_join = cv_s3_parts_join,
     .parts_drop = cv_s3_parts_drop,
     .bucket_request = bucket_request,

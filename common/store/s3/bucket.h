@@ -37,14 +37,3 @@ CV_MUST_CHECK int cv_s3_confirm_empty(struct cv_store *store, const char *key,
                                       struct cv_error *error);
 
 CV_MUST_CHECK int cv_s3_delete(struct cv_store *store, const char *key, struct cv_error *error);
-
-/* The parameters of a signed URL, which others use without credentials. */
-struct cv_s3_url_params {
-    const char *method;
-    const char *key;                   /* without the store's prefix */
-    int64_t seconds;                   /* seconds for which it is valid */
-    const struct cv_s3_pairs *query;   /* NULL: none */
-    const struct cv_s3_pairs *headers; /* headers that must be sent with it unchanged; NULL: none */
-};
-CV_MUST_CHECK int cv_s3_url(struct cv_store *store, const struct cv_s3_url_params *params,
-                            char **ret_url, struct cv_error *error);

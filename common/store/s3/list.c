@@ -281,9 +281,8 @@ static void ask_for_page(struct cv_s3_request *request, const char *prefix, size
     request->check = check_page;
 }
 
-int cv_s3_list(struct cv_store *store, const char *prefix, const char *start_after,
-               const char *continuation, size_t limit, struct cv_object_list *ret_list,
-               struct cv_error *error)
+int cv_s3_list(struct cv_store *store, const struct cv_listing *listing,
+               struct cv_object_list *ret_list, struct cv_error *error)
 {
     struct cv_s3_client *client = cv_s3_of(store)->client;
     const char *own = cv_s3_client_config(client)->prefix;
@@ -292,18 +291,18 @@ int cv_s3_list(struct cv_store *store, const char *prefix, const char *start_aft
     cv_auto_free char *whole_prefix = NULL;
     struct position position;
     CV_TRY(cv_s3_request_init(&request, client, "GET", NULL, error));
-    CV_TRY(
-        cv_format(&start, error, "%s%s", start_after ? own : "", start_after ? start_after : ""));
-    CV_TRY(cv_format(&whole_prefix, error, "%s%s", own, prefix));
-    CV_TRY(find_position(continuation, start, &position, error));
-    ask_for_page(&request, whole_prefix, limit, &position);
+    const char *after = listing->start_after;
+    CV_TRY(cv_format(&start, error, "%s%s", after ? own : "", after ? after : ""));
+    CV_TRY(cv_format(&whole_prefix, error, "%s%s", own, listing->prefix));
+    CV_TRY(find_position(listing->continuation, start, &position, error));
+    ask_for_page(&request, whole_prefix, listing->limit, &position);
     CV_TRY(cv_s3_perform(client, &request, error));
     const struct cv_s3_list_answer answer = {
         .text = request.text.data,
         .length = request.text.length,
         .store_prefix = own,
         .start = start,
-        .continuation = continuation,
+        .continuation = listing->continuation,
     };
     return cv_s3_list_read(&answer, ret_list, error);
 }

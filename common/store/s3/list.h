@@ -19,6 +19,5 @@ CV_MUST_CHECK int cv_s3_list_read(const struct cv_s3_list_answer *answer,
                                   struct cv_object_list *ret_list, struct cv_error *error);
 
 /* The backend's function. */
-CV_MUST_CHECK int cv_s3_list(struct cv_store *store, const char *prefix, const char *start_after,
-                             const char *continuation, size_t limit,
+CV_MUST_CHECK int cv_s3_list(struct cv_store *store, const struct cv_listing *listing,
                              struct cv_object_list *ret_list, struct cv_error *error);

@@ -158,19 +158,6 @@ int cv_s3_parts_find(struct cv_store *store, const char *key, bool make,
     return list_parts(s3, key, ret_parts, error);
 }
 
-int cv_s3_parts_presign(struct cv_store *store, const char *key, const struct cv_store_parts *parts,
-                        const struct cv_store_part *part, int64_t seconds, char **ret_url,
-                        struct cv_error *error)
-{
-    cv_auto(cv_s3_pairs_deinit) struct cv_s3_pairs query = {0};
-    cv_auto(cv_s3_pairs_deinit) struct cv_s3_pairs headers = {0};
-    cv_s3_pairs_format(&headers, "content-length", "%lld", (long long)part->size);
-    cv_s3_pairs_format(&query, "partNumber", "%d", part->number);
-    cv_s3_pairs_add(&query, "uploadId", parts->upload_id);
-    const struct cv_s3_url_params params = {"PUT", key, seconds, &query, &headers};
-    return cv_s3_url(store, &params, ret_url, error);
-}
-
 int cv_s3_parts_join(struct cv_store *store, const char *key, const struct cv_store_parts *parts,
                      struct cv_object_info *ret_info, struct cv_error *error)
 {

@@ -6,10 +6,6 @@
 /* The backend's functions: those of store.h with a checked key. */
 CV_MUST_CHECK int cv_s3_parts_find(struct cv_store *store, const char *key, bool make,
                                    struct cv_store_parts *ret_parts, struct cv_error *error);
-CV_MUST_CHECK int cv_s3_parts_presign(struct cv_store *store, const char *key,
-                                      const struct cv_store_parts *parts,
-                                      const struct cv_store_part *part, int64_t seconds,
-                                      char **ret_url, struct cv_error *error);
 CV_MUST_CHECK int cv_s3_parts_join(struct cv_store *store, const char *key,
                                    const struct cv_store_parts *parts,
                                    struct cv_object_info *ret_info, struct cv_error *error);

@@ -236,7 +236,6 @@ enum {
     OBJECT_MAX = 512 << 20, /* four seconds at a gigabit per second */
     VARIANTS_MAX = 16,
     SOUNDS_MAX = 16,
-    LIST_PAGE = 1000,
 };
 
 static const double bandwidth_slack = 1.1; /* Apple's authoring rules: the peak within 10 % */
@@ -556,7 +555,8 @@ static int check_listing(struct cv_hls_checker *checker, const char *prefix, str
     cv_auto_free char *continuation = NULL;
     do {
         cv_auto(cv_object_list_deinit) struct cv_object_list list = {0};
-        int result = cv_store_list(checker->store, prefix, continuation, LIST_PAGE, &list, error);
+        const struct cv_listing listing = {.prefix = prefix, .continuation = continuation};
+        int result = cv_store_list(checker->store, &listing, &list, error);
         if (result != 0) {
             return result;
         }
