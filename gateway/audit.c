@@ -204,8 +204,7 @@ void audit_stop(struct audit *audit)
     if (audit->has_thread) {
         (void)pthread_join(audit->thread, NULL);
     }
-    (void)pthread_cond_destroy(&audit->arrived);
-    (void)pthread_mutex_destroy(&audit->mutex);
+    cv_thread_locks_deinit(&audit->mutex, &audit->arrived);
     free(audit);
 }
 

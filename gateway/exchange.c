@@ -197,8 +197,7 @@ void exchange_queue_stop(struct exchange_queue *queue)
 
 void exchange_queue_deinit(struct exchange_queue *queue)
 {
-    (void)pthread_cond_destroy(&queue->arrived);
-    (void)pthread_mutex_destroy(&queue->mutex);
+    cv_thread_locks_deinit(&queue->mutex, &queue->arrived);
 }
 
 bool exchange_queue_take(struct exchange_queue *queue, struct exchange *exchange)

@@ -209,8 +209,7 @@ void key_source_close(struct key_source *source)
         (void)pthread_join(source->thread, NULL);
     }
     token_keys_free(source->keys);
-    (void)pthread_cond_destroy(&source->changed);
-    (void)pthread_mutex_destroy(&source->mutex);
+    cv_thread_locks_deinit(&source->mutex, &source->changed);
     (void)pthread_rwlock_destroy(&source->lock);
     char *const texts[] = {source->url,    source->ca_file,  source->first_set,   source->secret,
                            source->issuer, source->audience, source->default_role};

@@ -258,6 +258,7 @@ int cv_cancel_fd(const struct cv_cancel *cancel);
 /* Initialises a lock and a condition that waits by the monotonic clock. */
 CV_MUST_CHECK int cv_thread_locks(pthread_mutex_t *mutex, pthread_cond_t *changed,
                                   struct cv_error *error);
+void cv_thread_locks_deinit(pthread_mutex_t *mutex, pthread_cond_t *changed);
 
 /* Starts a thread with all signals blocked: the main thread handles them. */
 CV_MUST_CHECK int cv_thread_start(pthread_t *ret_thread, void *(*run)(void *), void *opaque,
@@ -271,6 +272,18 @@ void cv_thread_wait(pthread_cond_t *changed, pthread_mutex_t *mutex, int64_t unt
 CV_MUST_CHECK int cv_wakeup_open(int *ret_fd, struct cv_error *error);
 void cv_wakeup_signal(int fd);
 void cv_wakeup_clear(int fd);
+
+/* ---- files below a directory that others fill -------------------------------------------------- */
+
+/* Opens the directory that the first `length` bytes of `path` name below `directory`; 0: that one
+ * itself. Each part is opened separately without following links or "..", even if parts are exchanged
+ * meanwhile. `make` makes missing directories, durably. Returns a descriptor that the caller owns;
+ * -1 with errno on failure: ENOENT if a part is missing, ENOTDIR or ELOOP if it is no directory. */
+int cv_open_directory_below(int directory, const char *path, size_t length, bool make);
+
+/* Opens a file below `directory` for reading, on such a way. Does not wait, whatever the type of the
+ * file. */
+int cv_open_file_below(int directory, const char *path);
 
 /* ---- another process ------------------------------------------------------------------------- */
 

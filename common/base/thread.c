@@ -17,6 +17,12 @@ int cv_thread_locks(pthread_mutex_t *mutex, pthread_cond_t *changed, struct cv_e
     return 0;
 }
 
+void cv_thread_locks_deinit(pthread_mutex_t *mutex, pthread_cond_t *changed)
+{
+    (void)pthread_cond_destroy(changed);
+    (void)pthread_mutex_destroy(mutex);
+}
+
 int cv_thread_start(pthread_t *ret_thread, void *(*run)(void *), void *opaque,
                     struct cv_error *error)
 {

@@ -1,4 +1,3 @@
-#include "common/broker/below.h"
 #include "common/broker/broker.h"
 #include "common/broker/wire.h"
 #include "common/store/backend.h"
@@ -298,7 +297,7 @@ static int open_file(const struct server *server, const char *path, struct reque
     size_t length = strlen(scratch);
     struct stat status = {.st_mode = 0};
     if (strncmp(path, scratch, length) == 0 && path[length] == '/') {
-        request->fd = cv_open_below(server->scratch_fd, path + length + 1);
+        request->fd = cv_open_file_below(server->scratch_fd, path + length + 1);
     }
     if (request->fd < 0 || fstat(request->fd, &status) != 0 || !S_ISREG(status.st_mode)) {
         return cv_fail(error, CV_ERROR_INVALID_KEY,

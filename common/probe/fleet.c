@@ -190,8 +190,7 @@ static void fleet_free(struct cv_fleet *fleet)
     }
     cv_db_close(fleet->db);
     cv_cancel_free(fleet->cancel);
-    (void)pthread_cond_destroy(&fleet->changed);
-    (void)pthread_mutex_destroy(&fleet->mutex);
+    cv_thread_locks_deinit(&fleet->mutex, &fleet->changed);
     free(fleet);
 }
 CV_DEFINE_CLEANUP(struct cv_fleet *, fleet_free)

@@ -33,8 +33,7 @@ static void logs_free(struct cv_job_logs *logs)
     }
     cv_store_close(logs->store);
     cv_cancel_free(logs->cancel);
-    (void)pthread_cond_destroy(&logs->changed);
-    (void)pthread_mutex_destroy(&logs->mutex);
+    cv_thread_locks_deinit(&logs->mutex, &logs->changed);
     free(logs);
 }
 CV_DEFINE_CLEANUP(struct cv_job_logs *, logs_free)

@@ -274,8 +274,7 @@ static void keeper_free(struct cv_keeper *keeper)
     if (keeper->news_fd >= 0) {
         close(keeper->news_fd);
     }
-    (void)pthread_cond_destroy(&keeper->changed);
-    (void)pthread_mutex_destroy(&keeper->mutex);
+    cv_thread_locks_deinit(&keeper->mutex, &keeper->changed);
     free(keeper->held);
     free(keeper);
 }

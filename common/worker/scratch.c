@@ -436,8 +436,7 @@ static void watch_free(struct cv_scratch_watch *watch)
     if (watch->news_fd >= 0) {
         close(watch->news_fd);
     }
-    (void)pthread_cond_destroy(&watch->changed);
-    (void)pthread_mutex_destroy(&watch->mutex);
+    cv_thread_locks_deinit(&watch->mutex, &watch->changed);
     free(watch);
 }
 CV_DEFINE_CLEANUP(struct cv_scratch_watch *, watch_free)

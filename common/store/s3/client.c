@@ -242,8 +242,7 @@ void cv_s3_client_close(struct cv_s3_client *client)
     }
     cv_s3_identity_close(client->identity);
     cv_s3_config_deinit(&client->config);
-    (void)pthread_cond_destroy(&client->changed);
-    (void)pthread_mutex_destroy(&client->lock);
+    cv_thread_locks_deinit(&client->lock, &client->changed);
     free(client);
 }
 

@@ -439,8 +439,7 @@ void cv_rendition_free(struct cv_rendition *rendition)
     avcodec_free_context(&rendition->encoder);
     cv_segments_free(rendition->segments);
     cv_fit_free(rendition->fit);
-    (void)pthread_mutex_destroy(&rendition->lock);
-    (void)pthread_cond_destroy(&rendition->changed);
+    cv_thread_locks_deinit(&rendition->lock, &rendition->changed);
     free(rendition);
 }
 
