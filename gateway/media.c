@@ -439,12 +439,13 @@ static void serve_key(struct cv_store *store, struct exchange *exchange, const c
 
 /* ---- pictures ------------------------------------------------------------------------------------ */
 
-static int read_piece(struct cv_store *store, struct answer *answer, const char *key,
-                      int64_t offset, size_t bytes, struct cv_error *error)
+static int read_piece(struct cv_store_reader *reader, int64_t offset, size_t bytes,
+                      struct answer *answer, struct cv_error *error)
 {
+    struct cv_byte_source source = cv_store_reader_source(reader);
     size_t there = 0;
     cv_auto_free char *data = malloc(bytes);
-    int result = data ? cv_store_get_range(store, key, offset, data, bytes, &there, error)
+    int result = data ? source.read(source.opaque, offset, data, bytes, &there, error)
                       : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a picture");
     if (result == 0 && there < bytes) {
         result = CV_STORE_NOT_FOUND;
@@ -453,25 +454,32 @@ static int read_piece(struct cv_store *store, struct answer *answer, const char 
     return result;
 }
 
-/* Answers with one picture out of an object that contains many. */
-static int serve_piece(struct cv_store *store, struct exchange *exchange, const char *key,
-                       int64_t offset, int64_t bytes, struct cv_error *error)
+/* A picture in an object that contains many. */
+struct piece {
+    const char *key;
+    int64_t offset;
+    int64_t bytes;
+};
+
+static int serve_piece(struct cv_store *store, struct exchange *exchange, const struct piece *piece,
+                       struct cv_error *error)
 {
+    int64_t offset = piece->offset, bytes = piece->bytes;
     struct answer *answer = &exchange->answer;
     cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
-    CV_TRY(cv_store_reader_open(store, key, &reader, error));
+    CV_TRY(cv_store_reader_open(store, piece->key, &reader, error));
     const struct cv_object_info *info = cv_store_reader_info(reader);
     int fd = cv_store_reader_fd(reader);
     if (offset < 0 || bytes <= 0 || bytes > PICTURE_MAX_BYTES || offset + bytes > info->size) {
         return CV_STORE_NOT_FOUND; /* the object was replaced meanwhile */
     }
     if (fd < 0) {
-        CV_TRY(read_piece(store, answer, key, offset, (size_t)bytes, error));
+        CV_TRY(read_piece(reader, offset, (size_t)bytes, answer, error));
     } else {
         answer->fd = dup(fd);
         answer->has_fd = answer->fd >= 0;
         answer->offset = offset;
-        CV_TRY(answer->has_fd ? 0 : cv_fail_errno(error, errno, "cannot keep %s open", key));
+        CV_TRY(answer->has_fd ? 0 : cv_fail_errno(error, errno, "cannot keep %s open", piece->key));
     }
     (void)snprintf(answer->etag, sizeof(answer->etag), "\"%.60s-%lld\"", info->etag,
                    (long long)offset);
@@ -494,10 +502,9 @@ void media_answer_object(struct cv_store *store, struct exchange *exchange)
     if (!store || !key) {
         exchange_refuse_store(exchange, NULL);
     } else if (bytes) {
-        int64_t offset = json_integer_value(json_object_get(body, "offset"));
-        settle(exchange,
-               serve_piece(store, exchange, key, offset, json_integer_value(bytes), &error),
-               &error);
+        const struct piece piece = {key, json_integer_value(json_object_get(body, "offset")),
+                                    json_integer_value(bytes)};
+        settle(exchange, serve_piece(store, exchange, &piece, &error), &error);
     } else {
         serve_key(store, exchange, key);
     }

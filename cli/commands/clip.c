@@ -97,8 +97,7 @@ int cli_clip_make(struct cli_call *call, struct cli_workers *workers, const stru
         char job_id[CV_UUID_SIZE];
         result = call->session.is_local ? cli_workers_start(workers, "clip_generate", error) : 0;
         result = result ? result : enqueue(call, clip, &request, job_id, error);
-        result =
-            result ? result : cli_wait_for_job(call, workers, job_id, "clip", clip->name, error);
+        result = result ? result : cli_wait_for_clip(call, workers, job_id, clip->name, error);
     }
     if (result == 0) {
         *ret_key = cv_take(request.key);

@@ -52,19 +52,30 @@ struct setting {
     const char *rule; /* the allowed values, for the error message */
 };
 
-/* Sets one column of the row whose key is `row`. If the database refuses the value, prints the
+/* The settings of a kind of thing: its table, the column that names a row, and what can be set. */
+struct settings {
+    const char *thing;
+    const char *table;
+    const char *key;
+    const struct setting *items;
+    size_t count;
+};
+
+/* Sets one column of the row that the command names. If the database refuses the value, prints the
  * rule. */
-static int set_one(struct cli_call *call, const char *table, const char *key, const char *row,
+static int set_one(struct cli_call *call, const struct settings *settings,
                    const struct setting *setting, const char *value, struct cv_error *error)
 {
     cv_auto_free char *sql = NULL;
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     bool is_list = strcmp(setting->type, "text[]") == 0;
-    int result = cv_format(&sql, error, "UPDATE %s SET %s = %s%s%s WHERE %s = $1 RETURNING %s",
-                           table, setting->column, is_list ? "string_to_array(" : "$2::text::",
-                           is_list ? "$2::text, ','" : setting->type, is_list ? ")" : "", key, key);
+    int result = cv_format(
+        &sql, error, "UPDATE %s SET %s = %s%s%s WHERE %s = $1 RETURNING %s", settings->table,
+        setting->column,
+        is_list ? "string_to_array(" : "$2::text::", is_list ? "$2::text, ','" : setting->type,
+        is_list ? ")" : "", settings->key, settings->key);
     result = result ? result
-                    : cv_db_run(call->session.db, &rows, error, sql, row,
+                    : cv_db_run(call->session.db, &rows, error, sql, call->arguments[0],
                                 strcmp(value, "none") == 0 ? NULL : value);
     const char *state = result ? cv_db_sqlstate(call->session.db) : "";
     bool is_refused = strncmp(state, "22", 2) == 0 || strncmp(state, "23", 2) == 0;
@@ -76,12 +87,12 @@ static int set_one(struct cli_call *call, const char *table, const char *key, co
 }
 
 /* Sets all settings of the command line or none. 1: there is no such row. */
-static int set_all(struct cli_call *call, const char *table, const char *key,
-                   const struct setting *settings, size_t count, struct cv_error *error)
+static int set_all(struct cli_call *call, const struct settings *settings, struct cv_error *error)
 {
+    size_t count = settings->count;
     cv_auto(cv_buffer_deinit) struct cv_buffer names = CV_BUFFER_INIT;
     for (size_t i = 0; i < count; i++) {
-        cv_buffer_printf(&names, "%s%s", i ? " " : "", settings[i].name);
+        cv_buffer_printf(&names, "%s%s", i ? " " : "", settings->items[i].name);
     }
     CV_TRY(cli_open(call, error));
     CV_TRY(cv_db_begin(call->session.db, error));
@@ -92,7 +103,7 @@ static int set_all(struct cli_call *call, const char *table, const char *key,
         const struct setting *setting = NULL;
         (void)snprintf(name, sizeof(name), "%.*s", equals ? (int)(equals - text) : 63, text);
         for (size_t s = 0; s < count && !setting; s++) {
-            setting = strcmp(settings[s].name, name) == 0 ? &settings[s] : NULL;
+            setting = strcmp(settings->items[s].name, name) == 0 ? &settings->items[s] : NULL;
         }
         if (!setting || !equals) {
             const char *near = cli_did_you_mean(names.data ? names.data : "", name);
@@ -100,13 +111,16 @@ static int set_all(struct cli_call *call, const char *table, const char *key,
                              names.data ? names.data : "", near[0] ? "; did you mean " : "", near,
                              near[0] ? "?" : "");
         }
-        CV_TRY(set_one(call, table, key, call->arguments[0], setting, equals + 1, error));
+        CV_TRY(set_one(call, settings, setting, equals + 1, error));
     }
     return cv_db_commit(call->session.db, error);
 }
 
-static int tell_set(struct cli_call *call, int result, const char *thing, struct cv_error *error)
+static int set_and_tell(struct cli_call *call, const struct settings *settings,
+                        struct cv_error *error)
 {
+    const char *thing = settings->thing;
+    int result = set_all(call, settings, error);
     if (result == 1) {
         return cv_fail(error, CV_ERROR_NOT_FOUND, "no %s is called '%s'", thing,
                        call->arguments[0]);
@@ -152,8 +166,8 @@ int cli_rules_set(struct cli_call *call, struct cv_error *error)
         {"retries", "retry_delays", "interval[]", "durations like '{1 minute,5 minutes}'"},
         {"public", "is_public", "boolean", "yes or no"},
     };
-    return tell_set(call, set_all(call, "job_types", "name", settings, CV_COUNT(settings), error),
-                    "job type", error);
+    const struct settings all = {"job type", "job_types", "name", settings, CV_COUNT(settings)};
+    return set_and_tell(call, &all, error);
 }
 
 /* ---- hosts ----------------------------------------------------------------------------------- */
@@ -176,8 +190,8 @@ int cli_hosts_set(struct cli_call *call, struct cv_error *error)
     static const struct setting settings[] = {
         {"cpu-budget", "cpu_budget", "int", "a sum of weights, 1 or more, or none"},
     };
-    return tell_set(call, set_all(call, "hosts", "name", settings, CV_COUNT(settings), error),
-                    "host", error);
+    const struct settings all = {"host", "hosts", "name", settings, CV_COUNT(settings)};
+    return set_and_tell(call, &all, error);
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
@@ -241,14 +255,18 @@ int cli_nodes_set(struct cli_call *call, struct cv_error *error)
         {"port", "port", "int", "a number from 1 to 65535"},
         {"enabled", "is_enabled", "boolean", "yes or no"},
     };
-    return tell_set(call, set_all(call, "nodes", "name", settings, CV_COUNT(settings), error),
-                    "node", error);
+    const struct settings all = {"node", "nodes", "name", settings, CV_COUNT(settings)};
+    return set_and_tell(call, &all, error);
 }
 
 int cli_nodes_remove(struct cli_call *call, struct cv_error *error)
 {
-    return cli_change(call, "DELETE FROM nodes WHERE name = $1 RETURNING name", call->arguments[0],
-                      NULL, "node", "is forgotten", error);
+    const struct cli_change change = {
+        .thing = "node",
+        .sql = "DELETE FROM nodes WHERE name = $1 RETURNING name",
+        .done = "is forgotten",
+    };
+    return cli_change(call, &change, error);
 }
 
 int cli_nodes_wake(struct cli_call *call, struct cv_error *error)

@@ -345,11 +345,18 @@ static int open_filtered(struct cli_call *call, int place, json_t *filter, struc
     return 0;
 }
 
-/* Calls `sql` until nothing is left to change, in short transactions; it has a column n and takes
- * two parameters. */
-static int change_all(struct cli_call *call, const char *sql, const char *first, const char *second,
-                      const char *sentence, struct cv_error *error)
+/* A change of many jobs: `sql` changes some of them, returns their number as n, and takes two
+ * parameters. */
+struct change {
+    const char *sql;
+    const char *parameters[2];
+    const char *sentence; /* "N jobs …" */
+};
+
+/* Repeats the change until nothing is left to change, in short transactions. */
+static int change_all(struct cli_call *call, const struct change *change, struct cv_error *error)
 {
+    const char *sentence = change->sentence;
     int result = 0;
     int64_t total = 0;
     int64_t step = 1;
@@ -358,7 +365,8 @@ static int change_all(struct cli_call *call, const char *sql, const char *first,
     while (result == 0 && step > 0) {
         char note[128];
         cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-        result = cv_db_run(call->session.db, &rows, error, sql, first, second);
+        result = cv_db_run(call->session.db, &rows, error, change->sql, change->parameters[0],
+                           change->parameters[1]);
         step = result == 0 ? cv_db_int(rows, 0, "n", 0) : 0;
         total += step;
         if (step > 0) {
@@ -380,12 +388,14 @@ static int change_all(struct cli_call *call, const char *sql, const char *first,
                              "%lld jobs %s", (long long)total, sentence);
 }
 
-static int change_filtered(struct cli_call *call, const json_t *filter, const char *sql,
-                           const char *more, const char *sentence, struct cv_error *error)
+/* The same; the first parameter is `filter`. */
+static int change_filtered(struct cli_call *call, const json_t *filter, struct change change,
+                           struct cv_error *error)
 {
     cv_auto_free char *text = json_dumps(filter, JSON_COMPACT);
-    return text ? change_all(call, sql, text, more, sentence, error)
-                : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a filter");
+    CV_TRY_MEMORY(text, error, "a filter");
+    change.parameters[0] = text;
+    return change_all(call, &change, error);
 }
 
 /* Prints what happened to one job, as a sentence. */
@@ -413,8 +423,10 @@ int cli_jobs_cancel(struct cli_call *call, struct cv_error *error)
     cv_auto(json_decref) json_t *filter = json_object();
     CV_TRY(open_filtered(call, 0, filter, error));
     if (call->count == 0) {
-        return change_filtered(call, filter, "SELECT cancel_jobs($1::jsonb, $2::int) AS n", CHUNK,
-                               "are canceled, or stop soon", error);
+        const struct change change = {.sql = "SELECT cancel_jobs($1::jsonb, $2::int) AS n",
+                                      .parameters = {NULL, CHUNK},
+                                      .sentence = "are canceled, or stop soon"};
+        return change_filtered(call, filter, change, error);
     }
     CV_TRY(find_job(call, call->arguments[0], id, error));
     return tell(call, cv_queue_cancel(call->session.db, id, error), id, "canceled, or stops soon",
@@ -430,10 +442,13 @@ int cli_jobs_retry(struct cli_call *call, struct cv_error *error)
     }
     CV_TRY(open_filtered(call, 0, filter, error));
     if (call->count == 0) {
-        return change_all(call, "SELECT retry_failed_jobs($1, $2, " RETRIES ") AS n",
-                          json_string_value(json_object_get(filter, "job_type")),
-                          json_string_value(json_object_get(filter, "error_type")),
-                          "are queued again", error);
+        const struct change change = {
+            .sql = "SELECT retry_failed_jobs($1, $2, " RETRIES ") AS n",
+            .parameters = {json_string_value(json_object_get(filter, "job_type")),
+                           json_string_value(json_object_get(filter, "error_type"))},
+            .sentence = "are queued again",
+        };
+        return change_all(call, &change, error);
     }
     CV_TRY(find_job(call, call->arguments[0], id, error));
     return tell(call, cv_queue_retry(call->session.db, id, error), id, "queued again", error);
@@ -448,9 +463,12 @@ int cli_jobs_priority(struct cli_call *call, struct cv_error *error)
         CV_TRY(find_job(call, call->arguments[1], id, error));
         CV_TRY_MEMORY(json_object_set_new(filter, "id", json_string(id)) == 0, error, "a filter");
     }
-    return change_filtered(call, filter,
-                           "SELECT set_priority($1::jsonb, priority_number($2), " CHUNK ") AS n",
-                           call->arguments[0], "have another priority now", error);
+    const struct change change = {
+        .sql = "SELECT set_priority($1::jsonb, priority_number($2), " CHUNK ") AS n",
+        .parameters = {NULL, call->arguments[0]},
+        .sentence = "have another priority now",
+    };
+    return change_filtered(call, filter, change, error);
 }
 
 /* Reads which tenant or type is to be paused or resumed; 0 or CLI_EXIT_USAGE. */

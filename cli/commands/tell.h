@@ -39,10 +39,16 @@ CV_MUST_CHECK int cli_show(struct cli_call *call, const struct cli_listing *list
 CV_MUST_CHECK int cli_tell(const struct cli_call *call, json_t *object, struct cv_error *error,
                            const char *format, ...) CV_PRINTF(4, 5);
 
-/* Runs `sql` with the parameters `name` and, unless it is NULL, `more`; it returns a row if there
- * is such an object. Prints "NAME DONE". `thing` names the kind of object: "webhook". */
-CV_MUST_CHECK int cli_change(struct cli_call *call, const char *sql, const char *name,
-                             const char *more, const char *thing, const char *done,
+/* A change of the object that the command names with its first argument. */
+struct cli_change {
+    const char *thing; /* the kind of object: "webhook" */
+    const char *sql;   /* takes the name and `more`; returns a row if there is such an object */
+    const char *more;  /* NULL: `sql` takes the name only */
+    const char *done;  /* "is on" */
+};
+
+/* Makes the change and prints "NAME DONE". */
+CV_MUST_CHECK int cli_change(struct cli_call *call, const struct cli_change *change,
                              struct cv_error *error);
 
 /* Finds a job or a run (`thing`) by its id or the beginning of one. CV_ERROR_NOT_FOUND if there is

@@ -178,8 +178,13 @@ int cli_triggers_add(struct cli_call *call, struct cv_error *error)
 
 static int change(struct cli_call *call, const char *sql, const char *done, struct cv_error *error)
 {
-    return cli_change(call, sql, call->arguments[0], is_schedule(call) ? "true" : "false",
-                      thing(call), done, error);
+    const struct cli_change change = {
+        .thing = thing(call),
+        .sql = sql,
+        .more = is_schedule(call) ? "true" : "false",
+        .done = done,
+    };
+    return cli_change(call, &change, error);
 }
 
 int cli_triggers_pause(struct cli_call *call, struct cv_error *error)
@@ -353,21 +358,32 @@ int cli_webhooks_test(struct cli_call *call, struct cv_error *error)
 int cli_webhooks_disable(struct cli_call *call, struct cv_error *error)
 {
     const char *reason = cli_value(call, "reason");
-    return cli_change(call,
-                      "SELECT disable_webhook(name, nullif($2, '')) FROM webhooks WHERE name = $1",
-                      call->arguments[0], reason ? reason : "", "webhook", "is off", error);
+    const struct cli_change change = {
+        .thing = "webhook",
+        .sql = "SELECT disable_webhook(name, nullif($2, '')) FROM webhooks WHERE name = $1",
+        .more = reason ? reason : "",
+        .done = "is off",
+    };
+    return cli_change(call, &change, error);
 }
 
 int cli_webhooks_enable(struct cli_call *call, struct cv_error *error)
 {
-    return cli_change(call, "SELECT enable_webhook(name) FROM webhooks WHERE name = $1",
-                      call->arguments[0], NULL, "webhook", "is on", error);
+    const struct cli_change change = {
+        .thing = "webhook",
+        .sql = "SELECT enable_webhook(name) FROM webhooks WHERE name = $1",
+        .done = "is on",
+    };
+    return cli_change(call, &change, error);
 }
 
 int cli_webhooks_remove(struct cli_call *call, struct cv_error *error)
 {
-    return cli_change(call,
-                      "WITH triggers AS (DELETE FROM job_triggers WHERE action = 'webhook'"
-                      " AND target = $1) DELETE FROM webhooks WHERE name = $1 RETURNING name",
-                      call->arguments[0], NULL, "webhook", "is removed, with its triggers", error);
+    const struct cli_change change = {
+        .thing = "webhook",
+        .sql = "WITH triggers AS (DELETE FROM job_triggers WHERE action = 'webhook'"
+               " AND target = $1) DELETE FROM webhooks WHERE name = $1 RETURNING name",
+        .done = "is removed, with its triggers",
+    };
+    return cli_change(call, &change, error);
 }

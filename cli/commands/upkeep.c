@@ -137,11 +137,10 @@ static void print_json(const struct cv_gc_params *params, const struct cv_gc_sum
 static int expire_clips(struct cli_call *call, const struct cv_gc_params *params,
                         struct cv_error *error)
 {
-    int64_t removed = 0;
-    CV_TRY(cv_clips_expire(call->session.db, call->session.store, params->clip_days, INT32_MAX,
-                           params->cancel, &removed, error));
-    return cli_tell(call, json_pack("{s:I}", "clips_removed", (json_int_t)removed), error,
-                    "%lld clips are removed", (long long)removed);
+    struct cv_retention retention = {call->session.db, call->session.store, params->cancel, 0};
+    CV_TRY(cv_clips_expire(&retention, params->clip_days, INT32_MAX, error));
+    return cli_tell(call, json_pack("{s:I}", "clips_removed", (json_int_t)retention.removed), error,
+                    "%lld clips are removed", (long long)retention.removed);
 }
 
 int cli_gc(struct cli_call *call, struct cv_error *error)

@@ -332,11 +332,11 @@ int cli_wait_for_videos(struct cli_call *call, struct cli_workers *workers,
     }
 }
 
-/* ---- one job --------------------------------------------------------------------------------- */
+/* ---- the job of a clip --------------------------------------------------------------------------------- */
 
 /* Checks the job. 1: it is done; 0: not yet. */
 static int look_at_job(struct cli_call *call, struct cli_progress *progress, const char *job_id,
-                       const char *label, const char *name, struct cv_error *error)
+                       const char *name, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cv_db_run(call->session.db, &rows, error,
@@ -345,7 +345,7 @@ static int look_at_job(struct cli_call *call, struct cli_progress *progress, con
                      " LEFT JOIN videos v ON v.id = o.video_id WHERE o.id = $1::uuid",
                      job_id));
     if (cv_db_rows(rows) == 0) {
-        return cv_fail(error, CV_ERROR_NOT_FOUND, "%s: its job %s is gone", label, job_id);
+        return cv_fail(error, CV_ERROR_NOT_FOUND, "clip: its job %s is gone", job_id);
     }
     const char *state = cv_db_text(rows, 0, "state");
     const char *doing = cv_db_text(rows, 0, "progress_message");
@@ -355,22 +355,22 @@ static int look_at_job(struct cli_call *call, struct cli_progress *progress, con
         explain(&text, type, type ? cv_db_text(rows, 0, "error_message") : state,
                 cv_db_text(rows, 0, "key"), name);
         cli_progress_erase(progress);
-        return cv_fail(error, type ? cv_error_type_from_name(type) : CV_ERROR_CANCELED, "%s: %s",
-                       label, text.failed ? state : text.data);
+        return cv_fail(error, type ? cv_error_type_from_name(type) : CV_ERROR_CANCELED, "clip: %s",
+                       text.failed ? state : text.data);
     }
     cli_progress_begin(progress);
-    cli_progress_row(progress, label, cv_db_double(rows, 0, "progress", 0), doing ? doing : state);
+    cli_progress_row(progress, "clip", cv_db_double(rows, 0, "progress", 0), doing ? doing : state);
     cli_progress_end(progress);
     return strcmp(state, "done") == 0;
 }
 
-int cli_wait_for_job(struct cli_call *call, struct cli_workers *workers, const char *job_id,
-                     const char *label, const char *name, struct cv_error *error)
+int cli_wait_for_clip(struct cli_call *call, struct cli_workers *workers, const char *job_id,
+                      const char *name, struct cv_error *error)
 {
     cv_auto(cli_progress_deinit) struct cli_progress progress;
     cli_progress_init(&progress, call->quiet || call->json, call->plain);
     for (;;) {
-        int result = look_at_job(call, &progress, job_id, label, name, error);
+        int result = look_at_job(call, &progress, job_id, name, error);
         if (result == 1) {
             cli_progress_erase(&progress);
             return 0;

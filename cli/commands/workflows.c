@@ -234,11 +234,14 @@ int cli_commands_define(struct cli_call *call, struct cv_error *error)
 int cli_commands_enable(struct cli_call *call, struct cv_error *error)
 {
     bool is_enabled = strcmp(call->verb->name, "commands enable") == 0;
-    return cli_change(call,
-                      "UPDATE job_definitions SET is_enabled = $2::boolean WHERE key = $1"
-                      " RETURNING key",
-                      call->arguments[0], is_enabled ? "true" : "false", "command",
-                      is_enabled ? "may be run" : "may not be run", error);
+    const struct cli_change change = {
+        .thing = "command",
+        .sql = "UPDATE job_definitions SET is_enabled = $2::boolean WHERE key = $1"
+               " RETURNING key",
+        .more = is_enabled ? "true" : "false",
+        .done = is_enabled ? "may be run" : "may not be run",
+    };
+    return cli_change(call, &change, error);
 }
 
 /* Waits until the job has ended; prints its result on standard output. */

@@ -81,16 +81,15 @@ static int expire_old(struct scanner *scanner, struct cv_error *error)
 
 static int keep_house(struct scanner *scanner, struct cv_error *error)
 {
-    int64_t removed = 0;
-    CV_TRY(cv_clips_expire(scanner->db, scanner->store, scanner->clip_days, CLIPS_A_PASS,
-                           scanner->daemon.cancel, &removed, error));
-    if (removed > 0) {
-        cv_log(CV_LOG_INFO, "%lld expired clips were removed", (long long)removed);
+    struct cv_retention retention = {scanner->db, scanner->store, scanner->daemon.cancel, 0};
+    CV_TRY(cv_clips_expire(&retention, scanner->clip_days, CLIPS_A_PASS, error));
+    if (retention.removed > 0) {
+        cv_log(CV_LOG_INFO, "%lld expired clips were removed", (long long)retention.removed);
     }
-    CV_TRY(cv_frames_thin(scanner->db, scanner->store, scanner->frame_days, scanner->daemon.cancel,
-                          &removed, error));
-    if (removed > 0) {
-        cv_log(CV_LOG_INFO, "%lld objects of frames have had their time", (long long)removed);
+    CV_TRY(cv_frames_thin(&retention, scanner->frame_days, error));
+    if (retention.removed > 0) {
+        cv_log(CV_LOG_INFO, "%lld objects of frames have had their time",
+               (long long)retention.removed);
     }
     CV_TRY(expire_old(scanner, error));
     return cv_db_run(scanner->db, NULL, error, "SELECT prune_object_notes()");
