@@ -125,17 +125,6 @@ static bool gc_is_suspect(const struct cv_db_result *suspects, const char *video
     return false;
 }
 
-/* Keys have no control characters, so only quotes and backslashes must be escaped in an array's
- * text. */
-static void append_element(struct cv_buffer *list, const char *text)
-{
-    cv_buffer_text(list, list->length > 1 ? ",\"" : "\"");
-    for (const char *c = text; *c; c++) {
-        cv_buffer_printf(list, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
-    }
-    cv_buffer_text(list, "\"");
-}
-
 /* Finds objects of these videos on a page that are unreferenced and old enough: rows of "key".
  * NULL: none. */
 static int gc_find_leftovers(struct gc *gc, enum cv_object_place place,
@@ -152,8 +141,8 @@ static int gc_find_leftovers(struct gc *gc, enum cv_object_place place,
         const struct cv_object_entry *entry = &page->entries[i];
         if (gc->now_ms - entry->modified_ms >= gc->params->min_age_ms &&
             cv_object_video(place, entry->key, id) && gc_is_suspect(suspects, id)) {
-            append_element(&keys, entry->key);
-            append_element(&ids, id);
+            cv_db_array_append(&keys, entry->key);
+            cv_db_array_append(&ids, id);
         }
     }
     bool has_none = keys.length == 1;

@@ -79,6 +79,9 @@ struct cv_db_number {
 };
 struct cv_db_number cv_db_number(int64_t value);
 
+/* Appends `value`, which has no control characters, as an element to the text of an array ("{…"). */
+void cv_db_array_append(struct cv_buffer *array, const char *value);
+
 /* Runs one statement. `ret_result` may be NULL when the rows do not matter. After a time-out
  * (CV_ERROR_TIMEOUT) or an abort (CV_ERROR_CANCELED) the server has been asked to stop the statement;
  * if it did not answer that either, the connection is closed. After a lost connection

@@ -327,6 +327,15 @@ int cv_db_query_after(struct cv_db *db, const struct cv_db_statement *first,
     return run(db, &request, ret_result, error);
 }
 
+void cv_db_array_append(struct cv_buffer *array, const char *value)
+{
+    cv_buffer_text(array, array->length > 1 ? ",\"" : "\"");
+    for (const char *c = value; *c; c++) {
+        cv_buffer_printf(array, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
+    }
+    cv_buffer_text(array, "\"");
+}
+
 struct cv_db_number cv_db_number(int64_t value)
 {
     struct cv_db_number number;

@@ -75,16 +75,6 @@ static int note_page(struct scanner *scanner, const struct scan *scan,
 
 /* ---- originals that are gone ----------------------------------------------------------------- */
 
-/* Appends a text as an element of a PostgreSQL array literal. */
-static void append_element(struct cv_buffer *list, const char *text)
-{
-    cv_buffer_text(list, list->length > 1 ? ",\"" : "\"");
-    for (const char *c = text; *c; c++) {
-        cv_buffer_printf(list, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
-    }
-    cv_buffer_text(list, "\"");
-}
-
 /* An object that is missing from the list may have been added or moved while the list was read, so
  * each one is looked up. */
 static int check_missing(struct scanner *scanner, const char *after, const char *until,
@@ -94,7 +84,7 @@ static int check_missing(struct scanner *scanner, const char *after, const char 
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     cv_buffer_text(&seen, "{");
     for (size_t i = 0; i < page->count; i++) {
-        append_element(&seen, page->entries[i].key);
+        cv_db_array_append(&seen, page->entries[i].key);
     }
     cv_buffer_text(&seen, "}");
     CV_TRY_MEMORY(!seen.failed, error, "a page of objects");
