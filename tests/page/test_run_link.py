@@ -11,6 +11,7 @@ import tempfile
 
 import pytest
 from local_installation import environment_without_services, processes_of
+from media_tools import frames_of
 from screen import NARROW, WIDE, Screen
 from selenium.webdriver.common.keys import Keys
 
@@ -63,12 +64,6 @@ def link(program):
         left = processes_of(home / "data")
         shutil.rmtree(home, ignore_errors=True)
         assert left == []
-
-
-def frames_of(path):
-    counted = subprocess.run(["ffprobe", "-v", "error", "-count_frames", "-select_streams", "v", "-show_entries", "stream=nb_read_frames",
-                              "-of", "csv=p=0", path], check=True, capture_output=True, text=True)
-    return int(counted.stdout)
 
 
 @pytest.mark.parametrize("size, theme, begin, end", [(WIDE, "light", "1.2", "2.2"), (NARROW, "dark", "1.4", "3.2")], ids=["wide", "phone"])

@@ -137,3 +137,11 @@ def sound(path, rate=48000):
 
 def digest(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def frames_of(path):
+    """How many frames ffprobe decodes."""
+    counted = subprocess.run(["ffprobe", "-v", "error", "-count_frames", "-select_streams", "v",
+                              "-show_entries", "stream=nb_read_frames", "-of", "csv=p=0", path],
+                             check=True, capture_output=True, text=True)
+    return int(counted.stdout)

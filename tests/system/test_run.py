@@ -5,7 +5,6 @@ import pathlib
 import re
 import shutil
 import signal
-import subprocess
 import tempfile
 import urllib.error
 import urllib.parse
@@ -13,6 +12,7 @@ import urllib.request
 
 import pytest
 from local_installation import finish, processes_of, start
+from media_tools import frames_of
 from workers import wait_until
 
 
@@ -23,13 +23,6 @@ def data():
     path.chmod(0o755)
     yield path / "data"
     shutil.rmtree(path, ignore_errors=True)
-
-
-def frames_of(path):
-    counted = subprocess.run(["ffprobe", "-v", "error", "-count_frames", "-select_streams", "v",
-                              "-show_entries", "stream=nb_read_frames", "-of", "csv=p=0", path],
-                             check=True, capture_output=True, text=True)
-    return int(counted.stdout)
 
 
 def read_until(stream, text):
