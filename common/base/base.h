@@ -281,8 +281,8 @@ void cv_wakeup_clear(int fd);
  * -1 with errno on failure: ENOENT if a part is missing, ENOTDIR or ELOOP if it is no directory. */
 int cv_open_directory_below(int directory, const char *path, size_t length, bool make);
 
-/* Opens a file below `directory` for reading, on such a way. Does not wait, whatever the type of the
- * file. */
+/* Opens a file below `directory` for reading; the directories on its way as above. Does not wait,
+ * whatever the type of the file. Returns a descriptor that the caller owns; -1 with errno on failure. */
 int cv_open_file_below(int directory, const char *path);
 
 /* ---- another process ------------------------------------------------------------------------- */

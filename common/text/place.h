@@ -13,7 +13,8 @@ int cv_apart_x(struct cv_box a, struct cv_box b);
  * ascender. */
 bool cv_sizes_fit(struct cv_box a, struct cv_box b);
 
-/* Whether one text in both boxes is drawn equally large: else a page that replaced another one shows it, too. */
+/* Whether a text that stood in one box may have moved to the other one. Where the sizes differ, another page
+ * shows the same text. */
 bool cv_is_same_size(struct cv_box a, struct cv_box b);
 
 /* Whether both are boxes of one line that did not move. */
