@@ -45,6 +45,17 @@ def test_each_thing_lies_in_its_place(installed):
     assert shown.stderr == "" and "claim \"ocr\" jobs" in shown.stdout
 
 
+def test_only_programs_that_open_videos_load_ffmpeg(installed):
+    """Loading it costs 13 MiB and some 20 ms of each process of a stage."""
+    def loads_ffmpeg(program):
+        libraries = subprocess.run(["ldd", program], capture_output=True, text=True).stdout
+        return "libavcodec" in libraries or "libswscale" in libraries
+
+    programs = [*(installed / "libexec/cortana").iterdir(), installed / "bin/cortana"]
+    assert {path.name for path in programs if loads_ffmpeg(path)} == {
+        "transcode-worker", "sample-worker", "clip-generate-worker", "cortana"}
+
+
 def unit_files(installed, folder):
     """The units with the paths of this installation."""
     prefix = str(installed)
