@@ -82,6 +82,7 @@ WORDY = ["/?q=bridge", "/videos", "/videos/FILM?q=harbour", "/queues", "/jobs?st
 def test_other_words_fit(operator, place, words):
     with operator.words(words):
         operator.open("/")
+        operator.see(".card")  # the page has taken the token from its address
         for path in WORDY:
             operator.script(GO, path.replace("FILM", place.film).replace("RUN", place.runs[0]))
             operator.wait(lambda: operator.script("return document.querySelector('main')?.innerText.length > 100") and

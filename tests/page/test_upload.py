@@ -14,14 +14,15 @@ from selenium.webdriver.common.keys import Keys
 from store_client import StoreClient
 
 PART = 8 * 1024 * 1024  # bytes of one request of the page
-HOLD = """let parts = 0;
+HOLD_PARTS = """let parts = 0;
     const send = XMLHttpRequest.prototype.send;
     XMLHttpRequest.prototype.send = function (body) {
         if (++parts === 1) send.call(this, body);
     };"""  # what is behind the first part waits for ever
-HOLD_STREAM = """const real = window.fetch;
-    window.fetch = (url, wishes) => String(url).includes('/events?')
-        ? new Promise((go) => { window.begin = go; }).then(() => real(url, wishes)) : real(url, wishes);"""
+HOLD_REQUEST = """let asked = 0;
+    const real = window.fetch;
+    window.fetch = (url, wishes) => String(url).includes('{0}') && ++asked === {1}
+        ? new Promise((go) => {{ window.goOn = go; }}).then(() => real(url, wishes)) : real(url, wishes);"""
 DROP = """const transfer = new DataTransfer();
     transfer.items.add(new File([new Uint8Array(1000)], arguments[1]));
     document.querySelector('main').dispatchEvent(new DragEvent(arguments[0], {bubbles: true, cancelable: true,
@@ -54,7 +55,7 @@ def set_status(place, video, status):
 @on_desk_and_phone("screen")
 def test_an_upload_goes_on_after_a_reload_and_ends_with_its_text(screen, place, film):
     screen.open("/videos")
-    screen.script(HOLD)
+    screen.script(HOLD_PARTS)
     choose(screen, film)
     row(screen, film.name, "sending")
     kept = "return (JSON.parse(localStorage.getItem('uploads') || '[]')[0] || {}).sent"
@@ -118,18 +119,42 @@ def test_the_library_hears_of_a_new_video_and_of_its_end(screen, place):
     screen.see(f".card[data-id='{video}'] .badge", "Failed")
 
 
-def test_what_came_before_the_stream_began_is_there_afterwards(screen, place):
-    made = screen.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": HOLD_STREAM})["identifier"]
-    try:
-        screen.open("/videos")
-        screen.see(".card")
-        screen.wait(lambda: screen.script("return !!window.begin"), "the stream to be asked for")
-        video = place.queue.value("INSERT INTO videos (owner_id, title, status) SELECT owner_id, 'Between', 'processing'"
-                                  " FROM videos WHERE id = %s RETURNING id::text", place.videos[0])
-        screen.script("begin()")
-        screen.see(f".card[data-id='{video}']", "Between")
-    finally:
-        screen.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": made})
+@pytest.fixture
+def hold(screen):
+    """Holds the request of that number to an address, until the page's goOn() is called."""
+    made = []
+
+    def hold(address, number=1):
+        made.append(screen.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument",
+                                                  {"source": HOLD_REQUEST.format(address, number)})["identifier"])
+    yield hold
+    for one in made:
+        screen.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": one})
+
+
+def test_what_came_before_the_stream_began_is_there_afterwards(screen, place, hold):
+    hold("/events?")
+    screen.open("/videos")
+    screen.see(".card")
+    screen.wait(lambda: screen.script("return !!window.goOn"), "the stream to be asked for")
+    video = place.queue.value("INSERT INTO videos (owner_id, title, status) SELECT owner_id, 'Between', 'processing'"
+                              " FROM videos WHERE id = %s RETURNING id::text", place.videos[0])
+    screen.script("goOn()")
+    screen.see(f".card[data-id='{video}']", "Between")
+
+
+def test_a_list_that_is_read_again_goes_on_to_its_end(screen, hold):
+    hold("/videos?", 2)
+    screen.open("/videos")
+    screen.see(".card")
+    screen.wait(lambda: screen.script("return !!window.goOn"), "the list to be read again")
+    shown = len(screen.all(".card"))
+    screen.script("scrollTo(0, document.body.scrollHeight);"
+                  "new IntersectionObserver(([end]) => { window.isSeen = end.isIntersecting; }, {rootMargin: '600px'})"
+                  ".observe(document.querySelector('.end'))")
+    screen.wait(lambda: screen.script("return window.isSeen"), "the end to be in view")
+    screen.script("goOn()")
+    screen.wait(lambda: len(screen.all(".card")) > shown, "the next page")
 
 
 def test_what_came_while_the_stream_was_cut_is_there_afterwards(screen, place):

@@ -11,6 +11,7 @@ export class Pages {
     first = null; // the answer of the first page, for what it has beside its items
     next = null;
     count = 0; // pages that are there
+    answers = 0; // that were taken: also those that took the place of others
     isLoading = false;
     isAsked = false; // whether there was an answer yet
     isStarted = false; // whether all is there that was there before
@@ -92,6 +93,7 @@ export class Pages {
             looks++;
         } while (!answer.items.length && next && looks < LOOKS);
         Object.assign(this, {items: [...before.items, ...answer.items], first, next, count: before.count + 1, isAsked: true});
+        this.answers++;
         this.#current = wanted;
         kept.delete(this.key);
         kept.set(this.key, {items: this.items, first, next, count: this.count});
@@ -118,14 +120,14 @@ export function forgetPages() {
 }
 
 /**
- * Asks for the next page of a screen's list when the end of it (.end) comes into view. After each page the end is looked at
- * anew, because an observer is silent about what stays in view; and only then, because one that is told to begin again at each
+ * Asks for the next page of a screen's list when the end of it (.end) comes into view. After each answer the end is looked
+ * at anew, because an observer is silent about what stays in view; and only then, because one that is told to begin again at each
  * drawing may never come to speak while much is drawn.
  * @param {HTMLElement & {pages: Pages}} screen
  */
 export function watchEnd(screen) {
     let watched = null;
-    let page = 0;
+    let answers = 0;
     const observer = new IntersectionObserver((seen) => {
         if (seen.some((one) => one.isIntersecting) && screen.pages.items.length) {
             screen.pages.more();
@@ -135,8 +137,8 @@ export function watchEnd(screen) {
         /** To be called when the screen was drawn. */
         look() {
             const end = screen.querySelector('.end');
-            if (end !== watched || page !== screen.pages.count) {
-                [watched, page] = [end, screen.pages.count];
+            if (end !== watched || answers !== screen.pages.answers) {
+                [watched, answers] = [end, screen.pages.answers];
                 observer.disconnect();
                 if (end) {
                     observer.observe(end);
