@@ -496,7 +496,6 @@ static void test_delete_takes_empty_directories_along(void **state)
     assert_int_equal(access(path, F_OK), -1);
 }
 
-/* One of several writers: puts into and deletes from directories that the others use too. */
 static void test_urls(void **state)
 {
     struct fixture *fixture = *state;

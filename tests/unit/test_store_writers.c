@@ -3,6 +3,7 @@
 
 enum { BIG = 8 << 20, WRITERS = 8, ROUNDS = 50, KILLS = 30 };
 
+/* One of several writers: puts into and deletes from directories that the others use too. */
 static _Noreturn void write_and_delete(const char *objects, int writer, bool named)
 {
     struct cv_store *store = NULL;
