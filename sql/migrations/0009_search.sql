@@ -24,33 +24,47 @@ COMMENT ON FUNCTION cortana.search_fold IS
     'by m, and vv by w. The text must be a normal form.';
 
 CREATE FUNCTION cortana.search_grams(p_text text) RETURNS text[]
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
-    SELECT CASE WHEN p_text ~ U&'[\0E00-\0EFF\1000-\109F\1780-\17FF\2190-\2BFF\3005-\30FF\3400-\9FFF\AC00-\D7AF\F900-\FAFF\+01F000-\+01FAFF\+020000-\+03134F]'
-    THEN (
+DECLARE
+    scripts constant text := U&'[\0E00-\0EFF\1000-\109F\1780-\17FF\2190-\2BFF\3005-\30FF\3400-\9FFF\AC00-\D7AF\F900-\FAFF\+01F000-\+01FAFF\+020000-\+03134F]+';
+BEGIN
+    IF octet_length(p_text) = length(p_text) THEN
+        RETURN NULL;
+    END IF;
+    RETURN (
         SELECT array_agg(DISTINCT gram) FROM (
             SELECT substr(run[1], at, 1 + pair)
-            FROM regexp_matches(p_text, U&'[\0E00-\0EFF\1000-\109F\1780-\17FF\2190-\2BFF\3005-\30FF\3400-\9FFF\AC00-\D7AF\F900-\FAFF\+01F000-\+01FAFF\+020000-\+03134F]+', 'g') AS run,
+            FROM regexp_matches(p_text, scripts, 'g') AS run,
                  generate_series(1, length(run[1])) AS at, generate_series(0, 1) AS pair
             WHERE at + pair <= length(run[1])
-        ) AS found (gram))
-    END
+        ) AS found (gram));
+END
 $$;
 COMMENT ON FUNCTION cortana.search_grams IS
     'Returns the single characters and the pairs of neighbouring characters of scripts without blanks between '
     'words (Thai, Khmer, kana, Han, Hangul and others), and of emoji and other symbols.';
 
+CREATE FUNCTION cortana.search_phrase(p_text text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN btrim(phraseto_tsquery('pg_catalog.simple', translate(left(p_text, 2000), '<>&', '   '))::text, '''');
+COMMENT ON FUNCTION cortana.search_phrase IS
+    'Returns the words of a text in their order, as the column document contains them, with '' <-> '' between them. It '
+    'reads at most 2000 characters. phraseto_tsquery() gives the words at a fifth of the cost of reading them from a '
+    'tsvector. Unlike in document, text within HTML tags counts as words.';
+
+CREATE FUNCTION cortana.search_typed_words(p_text text) RETURNS text[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN string_to_array(cortana.search_phrase(p_text), ''' <-> ''');
+COMMENT ON FUNCTION cortana.search_typed_words IS 'Returns the words of a text in their order.';
+
 CREATE FUNCTION cortana.search_word_list(p_text text) RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN string_to_array(btrim(cortana.search_fold(
-        phraseto_tsquery('pg_catalog.simple', translate(left(p_text, 2000), '<>&', '   '))::text), ''''),
-        ''' <-> ''');
+RETURN string_to_array(cortana.search_fold(cortana.search_phrase(p_text)), ''' <-> ''');
 COMMENT ON FUNCTION cortana.search_word_list IS
-    'Returns the words of a text in their order, as the column document contains them, folded. It reads at most '
-    '2000 characters. phraseto_tsquery() gives the words at a fifth of the cost of reading them from a tsvector. '
-    'Unlike in document, text within HTML tags counts as words. The planner puts the body into the calling '
-    'expression; as a function of its own it would be planned for every line.';
+    'Returns the words of a text in their order, folded. The planner puts the body into the calling expression; as a '
+    'function of its own it would be planned for every line';
 
 CREATE FUNCTION cortana.search_key(p_text text) RETURNS int
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -614,19 +628,23 @@ COMMENT ON FUNCTION cortana.search_refuse IS
     'Raises an error about a query, in words that say what to write instead.';
 
 CREATE FUNCTION cortana.search_position(p_value text) RETURNS int
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
-    SELECT CASE
-        WHEN p_value ~ '^(\d{1,2}:)?\d{1,3}:[0-5]\d$' THEN (
+BEGIN
+    IF p_value ~ '^(\d{1,2}:)?\d{1,3}:[0-5]\d$' THEN
+        RETURN (
             SELECT sum(part::int * (60 ^ (number - 1))::int)::int * 1000
             FROM string_to_table(reverse(p_value), ':') WITH ORDINALITY AS t (turned, number),
-                 reverse(turned) AS part)
-        WHEN p_value ~ '^(\d{1,3}h)?(\d{1,4}m)?(\d{1,5}s)?$' AND p_value <> '' THEN
-            1000 * (3600 * coalesce(substring(p_value, '(\d+)h')::int, 0)
-                    + 60 * coalesce(substring(p_value, '(\d+)m')::int, 0)
-                    + coalesce(substring(p_value, '(\d+)s')::int, 0))
-    END
+                 reverse(turned) AS part);
+    END IF;
+    IF p_value ~ '^(\d{1,3}h)?(\d{1,4}m)?(\d{1,5}s)?$' AND p_value <> '' THEN
+        RETURN 1000 * (3600 * coalesce(substring(p_value, '(\d+)h')::int, 0)
+                       + 60 * coalesce(substring(p_value, '(\d+)m')::int, 0)
+                       + coalesce(substring(p_value, '(\d+)s')::int, 0));
+    END IF;
+    RETURN NULL;
+END
 $$;
 COMMENT ON FUNCTION cortana.search_position IS
     'Returns a position in a video, written as 1:30, 1:02:03, 90s, 5m or 1h20m, in milliseconds; null: the text '
@@ -723,9 +741,10 @@ DECLARE
     terms search_terms := p_terms;
     token text;
 BEGIN
-    terms.lookup := websearch_to_tsquery('simple', array_to_string(ARRAY(
+    -- Without words, websearch_to_tsquery() would take 0.2 ms to tell the caller so.
+    terms.lookup := websearch_to_tsquery('simple', nullif(array_to_string(ARRAY(
         SELECT w FROM unnest(p_wanted) WITH ORDINALITY AS t (w, n)
-        WHERE NOT search_is_beginning(w) ORDER BY n), ' '));
+        WHERE NOT search_is_beginning(w) ORDER BY n), ' '), ''));
     IF numnode(terms.lookup) = 0 OR querytree(terms.lookup) = 'T' THEN
         terms.lookup := NULL;
     END IF;
@@ -839,6 +858,7 @@ CREATE FUNCTION cortana.search_near_words(p_typed text) RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp
 SET enable_seqscan = off
+SET plan_cache_mode = force_generic_plan -- the plan is the same for all words; making it took a third of the time
 SET jit = off AS
 $$
 DECLARE
@@ -924,12 +944,15 @@ COMMENT ON FUNCTION cortana.search_expand IS
     'were left out.';
 
 CREATE FUNCTION cortana.search_sees_all() RETURNS boolean
-LANGUAGE sql STABLE
+LANGUAGE plpgsql STABLE     -- unlike sql, it keeps its plan
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
-    SELECT acts_for_everyone() OR rolbypassrls
-    FROM pg_roles
-    WHERE rolname = coalesce(nullif(current_setting('role', true), 'none'), session_user)
+BEGIN
+    RETURN (
+        SELECT acts_for_everyone() OR rolbypassrls
+        FROM pg_roles
+        WHERE rolname = coalesce(nullif(current_setting('role', true), 'none'), session_user));
+END
 $$;
 COMMENT ON FUNCTION cortana.search_sees_all IS
     'Returns whether the caller may read all rows: the service role, and roles that bypass row-level security.';
@@ -1031,6 +1054,61 @@ COMMENT ON FUNCTION cortana.search_document_condition IS
     'Returns the condition of the index on the words of a line. Excluded words are part of it, because otherwise '
     'all lines of a common word would be read to remove those that contain an excluded word.';
 
+CREATE FUNCTION cortana.search_rarest_first(p_words text[]) RETURNS text[]
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    common text[];
+    shares real[];
+BEGIN
+    -- Of two words, the order hardly matters: each of them leads the other one to its next line.
+    IF cardinality(p_words) > 2 THEN
+        SELECT most_common_elems::text::text[], most_common_elem_freqs INTO common, shares
+        FROM pg_stats
+        WHERE schemaname = 'public' AND tablename = 'search_materialized' AND attname = 'document';
+    END IF;
+    RETURN ARRAY(
+        SELECT typed FROM unnest(p_words) WITH ORDINALITY AS t (typed, n)
+        ORDER BY (SELECT sum(shares[array_position(common, btrim(word, ''''))])
+                  FROM string_to_table(btrim(typed, '( )'), ' | ') AS word) NULLS FIRST,
+                 length(typed) DESC, n);
+END
+$$;
+COMMENT ON FUNCTION cortana.search_rarest_first IS
+    'Returns words, the rarest first: words that are not among the thousand most common ones of the library (by the '
+    'statistics of ANALYZE), longest first, then the others by how many lines contain them. Instead of a word there may be '
+    'several in the form of a tsquery, (a | b). The order changes what a search costs, not what it finds.';
+
+CREATE FUNCTION cortana.search_every_key(p_keys int[]) RETURNS text
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    RETURN (
+        SELECT string_agg(format('keys @> %L', ARRAY[key]), ' AND ' ORDER BY n)
+        FROM unnest(p_keys) WITH ORDINALITY AS t (key, n));
+END
+$$;
+COMMENT ON FUNCTION cortana.search_every_key IS
+    'Returns the conditions of the index that a line has all of these keys. Of the keys of one condition, GIN reads the '
+    'shortest list, and looks up each line of it in all other lists. Of several conditions it asks the second one only '
+    'where the first one matches, and so on, and skips to the line where a condition matches next.';
+
+CREATE FUNCTION cortana.search_every_near_word(p_words tsquery, p_excluded tsquery) RETURNS text
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    RETURN (
+        SELECT string_agg(search_document_condition(alternatives::tsquery, p_excluded), ' AND ' ORDER BY n)
+        FROM unnest(search_rarest_first(string_to_array(p_words::text, ' & '))) WITH ORDINALITY AS t (alternatives, n));
+END
+$$;
+COMMENT ON FUNCTION cortana.search_every_near_word IS
+    'Returns the conditions of the index that a line has one of the alternatives for each typed word. p_words is what '
+    'search_expand() returns; no word of the library contains a blank.';
+
 CREATE FUNCTION cortana.search_newest(p_base search_condition[], p_lookup text, p_filter text, p_limit int,
                               p_span bigint)
 RETURNS tid[]
@@ -1041,15 +1119,19 @@ SET jit = off AS
 $$
 DECLARE
     newest bigint := (SELECT last_value FROM search_materialized_number_seq);
-    lookup text := (SELECT string_agg(c.lookup, ' AND ')
-                    FROM unnest(p_base || (p_lookup, p_filter)::search_condition) AS c);
-    filter text := coalesce((SELECT string_agg(c.filter, ' AND ')
-                             FROM unnest(p_base || (p_lookup, p_filter)::search_condition) AS c), 'true');
+    conditions search_condition[] := (p_lookup, p_filter)::search_condition || p_base;
+    lookup text := (SELECT string_agg(c.lookup, ' AND ') FROM unnest(conditions) AS c);
+    filter text := coalesce((SELECT string_agg(c.filter, ' AND ') FROM unnest(conditions) AS c), 'true');
     -- Lines that the lookup finds and the filter rejects must be read, too. This limit bounds the time. What is left
     -- of it passes to the next step; if it is used up within a step, the first lines in the table are taken. Lines
     -- of few videos may be anywhere in the table, so they are looked up in one step.
-    read_left int := p_limit * CASE WHEN p_span IS NULL THEN 50 ELSE 30 END;
+    read_most constant int := p_limit * CASE WHEN p_span IS NULL THEN 50 ELSE 30 END;
+    read_left int := read_most;
     small_span constant bigint := 1024;
+    -- Reading so many lines costs a fiftieth of reading all of 5,000,000, and what they do not contain is so rare that
+    -- reading all costs little.
+    many constant bigint := 131072;
+    needed bigint;              -- how many of the newest lines contain p_limit lines, by what was found so far
     span bigint := coalesce(p_span, newest);
     is_guess boolean := p_span > small_span;
     upto bigint := newest;      -- newer lines have been read
@@ -1063,15 +1145,18 @@ BEGIN
         -- most nine make up the span.
         level := CASE WHEN 2 * span >= upto THEN NULL
                       ELSE 9 + 3 * least(greatest(ceil(log(8, span / 4096.0)), 0), 5)::int END;
+        -- The slices are the first condition. GIN looks for the next line by the first condition and asks the others only
+        -- from there on. In another order it would read their lists from the oldest line on.
         EXECUTE concat(
             'SELECT (array_agg(place ORDER BY number DESC) FILTER (WHERE is_found))[:', p_limit, '], count(*)',
             ' FROM (SELECT place, number, ', filter, ' AS is_found FROM (SELECT *, ctid AS place',
             ' FROM search_materialized WHERE ',
-            concat_ws(' AND ', lookup, CASE WHEN level IS NOT NULL OR lookup IS NULL THEN
+            concat_ws(' AND ', CASE WHEN level IS NOT NULL OR lookup IS NULL THEN
                 format('keys && %L', ARRAY(
                     SELECT search_slice(n << coalesce(level, 24), coalesce(level, 24))
                     FROM generate_series(greatest(upto - span, 0) >> coalesce(level, 24),
-                                         upto >> coalesce(level, 24)) AS n)) END),
+                                         upto >> coalesce(level, 24)) AS n)) END,
+                lookup),
             ' LIMIT ', CASE WHEN is_guess THEN 4 * p_limit ELSE read_left END, ') AS m) AS r')
         INTO read_here, count_here;
         IF is_guess AND count_here = 4 * p_limit THEN
@@ -1085,10 +1170,15 @@ BEGIN
         read_left := read_left - count_here;
         EXIT WHEN level IS NULL OR cardinality(found) >= p_limit OR read_left <= 0;
         upto := (((upto - span) >> level) << level) - 1;
-        -- Widen the span in proportion to what is missing, plus a third; at most 64 times, because few lines say
-        -- little about all.
-        span := (newest - upto) * least(
-            1.33 * (p_limit - cardinality(found)) / greatest(cardinality(found), 0.25) + 0.1, 64);
+        -- Widen the span in proportion to what is missing, plus a third. If that is more than there are, read all at once.
+        -- Otherwise widen it 64 times at most, because few lines say little about all.
+        needed := (newest - upto) * (1.33 * (p_limit - cardinality(found)) / greatest(cardinality(found), 1) + 0.1);
+        span := CASE WHEN needed > newest THEN newest
+                     WHEN found = '{}' THEN greatest(many, 16 * (newest - upto))
+                     ELSE least(needed, 64 * (newest - upto)) END;
+        -- Not more than the lines that may still be read, plus a third: the index would be asked for lines that are
+        -- then not read.
+        span := least(span, (newest - upto) * 1.33 * read_left / greatest(read_most - read_left, 1));
     END LOOP;
     RETURN found;
 END
@@ -1145,19 +1235,21 @@ COMMENT ON FUNCTION cortana.search_source_condition IS
     'words), there is no condition, and the newest lines are filtered. p_owner_rule is the condition on the rows '
     'of videos that the caller may see.';
 
-CREATE FUNCTION cortana.search_joined_keys(p_words text[]) RETURNS SETOF int[]
+CREATE FUNCTION cortana.search_joined_keys(p_words text[], p_rarest_first text[]) RETURNS SETOF int[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     RETURN QUERY
-    SELECT ARRAY(SELECT search_key('w' || w) FROM unnest(
-                     p_words[:n - 1] || (p_words[n] || p_words[n + 1]) || p_words[n + 2:]) AS w)
+    SELECT search_key('w' || search_fold(p_words[n]) || search_fold(p_words[n + 1]))
+           || ARRAY(SELECT search_key('w' || search_fold(w)) FROM unnest(p_words[:n - 1] || p_words[n + 2:]) AS w
+                    ORDER BY array_position(p_rarest_first, w))
     FROM generate_series(1, least(cardinality(p_words) - 1, 7)) AS n;
 END
 $$;
 COMMENT ON FUNCTION cortana.search_joined_keys IS
-    'Returns keys for words that are written as one in the line and as two in the query, or the other way round.';
+    'Returns keys for words that are written as one in the line and as two in the query, or the other way round, first the '
+    'key of the joined words, which is the rarest, then the others in the order of p_rarest_first.';
 
 CREATE FUNCTION cortana.search_word_lookup(p_terms search_terms) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE
@@ -1185,34 +1277,38 @@ COMMENT ON FUNCTION cortana.search_word_lookup IS
     'search in GIN reads all words with that prefix before it compares anything, so that beginnings are looked up '
     'by keys and trigrams.';
 
-CREATE FUNCTION cortana.search_part_lookup(p_folded text) RETURNS text
+CREATE FUNCTION cortana.search_part_lookup(p_folded text, p_rarest_first text[]) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     start text := left(p_folded, 24);
     run text := coalesce(substring(start, '[[:alnum:]]{4,}'), substring(start, '[[:alnum:]]{3}'));
+    last_at int := greatest(length(run) - 3, 1);    -- where the last four letters begin
+    rare_words text[] := ARRAY(SELECT search_fold(w) FROM unnest(p_rarest_first) AS w);
 BEGIN
     RETURN (
-        SELECT concat_ws(' AND ', format('folded LIKE %L', '%' || run || '%'),
-            'keys @> ' || quote_literal(array_agg(search_key(
-                CASE WHEN n < last THEN 'w' || word
-                     ELSE '^' || left(word, CASE WHEN length(word) < 4 THEN 2 ELSE 4 END) END))))
+        SELECT concat_ws(' AND ', (
+            SELECT string_agg(format('folded LIKE %L', '%' || substr(run, least(at, last_at), 4) || '%'), ' AND ')
+            FROM generate_series(1, last_at + 1, 2) AS at), search_every_key(array_agg(
+            search_key(CASE WHEN n < last THEN 'w' || word
+                            ELSE '^' || left(word, CASE WHEN length(word) < 4 THEN 2 ELSE 4 END) END)
+            ORDER BY n = last, array_position(rare_words, word))))
         FROM (SELECT word, n, count(*) OVER () AS last
               FROM string_to_table(p_folded, ' ') WITH ORDINALITY AS t (word, n)) AS words
         WHERE n > 1 AND word ~ '^[[:alnum:]]{2,}$');
 END
 $$;
 COMMENT ON FUNCTION cortana.search_part_lookup IS
-    'Returns the condition of the index for a text that may begin and end within words: the trigrams within its first '
-    'run of four or more letters and digits. Trigrams at the edges of words would have the longest lists, and every '
-    'list is read for each line that the others have. If the text has several words, the last one is a beginning and '
-    'those between are whole words, whose keys have much shorter lists.';
+    'Returns the conditions of the index for a text that may begin and end within words: the trigrams within its first '
+    'run of four or more letters and digits, two of them in each condition. Trigrams at the edges of words would have the '
+    'longest lists. If the text has several words, the last one is a beginning and those between are whole words, whose '
+    'keys have much shorter lists. p_rarest_first are the words, typed, in the order in which they are asked for.';
 
-CREATE FUNCTION cortana.search_candidates(p_query text, p_video uuid, p_limit int, p_fuzzy boolean)
-RETURNS SETOF tid
+CREATE FUNCTION cortana.search_candidates(p_query text, p_video uuid, p_limit int) RETURNS SETOF tid
 LANGUAGE plpgsql STABLE
 SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp
+SET plan_cache_mode = force_generic_plan    -- no plan depends on the query; making them took a twelfth of a search
 SET jit = off AS
 $$
 DECLARE
@@ -1232,9 +1328,14 @@ DECLARE
     -- If the index cannot exclude words, a common word could make the search read all lines that are filtered.
     guesses int := CASE WHEN terms.excluded IS NULL THEN enough ELSE p_limit END;
     words text[] := search_word_list(terms.literal);
-    word_keys int[] := ARRAY(SELECT search_key('w' || w) FROM unnest(words) AS w);
-    parts text[] := search_word_list(regexp_replace(terms.literal, '[^[:alnum:]]+', ' ', 'g'));
+    rare_words text[] := search_rarest_first(search_typed_words(terms.literal));
+    has_every_word text := search_every_key(
+        coalesce(terms.pairs, ARRAY(SELECT search_key('w' || search_fold(w)) FROM unnest(rare_words) AS w)));
+    is_complete boolean := false;
+    parts text[];
+    near_words tsquery;
     found tid[] := '{}';
+    guessed tid[] := '{}';
     alternative int[];
     source record;
 BEGIN
@@ -1256,45 +1357,43 @@ BEGIN
             wide_span := NULL;
         END IF;
     END IF;
-    IF p_fuzzy THEN
-        FOR alternative IN SELECT search_joined_keys(parts)
-        LOOP
-            found := found || search_newest(base, format('keys @> %L', alternative), NULL, guesses, wide_span);
-        END LOOP;
-        IF cardinality(found) < p_limit THEN
-            found := found || search_newest(
-                base, search_document_condition(search_expand(terms.folded), terms.excluded), NULL,
-                enough, wide_span);
-        END IF;
-        RETURN QUERY SELECT unnest(found);
-        RETURN;
-    END IF;
     IF terms.words IS NULL AND terms.folded IS NULL THEN
         -- The query has no word, but a tag or a video: take its lines.
         found := search_newest(base, NULL, NULL, enough, span);
         RETURN QUERY SELECT unnest(found);
         RETURN;
     END IF;
-    -- Lines that consist only of the query come first.
-    IF words IS NOT NULL THEN
-        found := search_newest(
-            base, format('keys @> %L', ARRAY[search_key('=' || array_to_string(words, ''))]), NULL,
-            64, wide_span);
+    -- Every line that matches the words has the keys of all of them. If few lines have these keys, the lookups in the
+    -- next block would only find the same lines again. This is not so if the words of the document differ from those
+    -- of the keys, or if a filter without a key rejects lines, because then not all lines may have been read.
+    IF cardinality(words) > 1 AND numnode(terms.lookup) = 2 * cardinality(words) - 1
+        AND NOT EXISTS (SELECT FROM unnest(base) AS c WHERE c.lookup IS NULL) THEN
+        found := search_newest(base, has_every_word, NULL, enough, wide_span);
+        is_complete := cardinality(found) < enough;
     END IF;
-    IF cardinality(words) > 1 AND phraseto_tsquery('simple', terms.literal)::text <> terms.words::text
-    THEN
-        found := found || search_newest(
-            base, format('keys @> %L AND ', search_pair_keys(words))
-                  || search_document_condition(terms.words, terms.excluded),
-            format('document @@ %L::tsquery', phraseto_tsquery('simple', terms.literal)),
-            enough, span);
-    END IF;
-    IF terms.words IS NOT NULL THEN
-        found := found || search_newest(
-            base, search_word_lookup(terms),
-            CASE WHEN terms.beginnings IS NOT NULL
-                 THEN format('document @@ %L::tsquery', terms.words) END,
-            enough, span);
+    IF NOT is_complete THEN
+        found := '{}';
+        -- Lines that consist only of the query come first.
+        IF words IS NOT NULL THEN
+            found := search_newest(
+                base, format('keys @> %L', ARRAY[search_key('=' || array_to_string(words, ''))]), NULL,
+                64, wide_span);
+        END IF;
+        IF cardinality(words) > 1 AND phraseto_tsquery('simple', terms.literal)::text <> terms.words::text
+        THEN
+            found := found || search_newest(
+                base, format('keys @> %L AND ', search_pair_keys(words))
+                      || search_document_condition(terms.words, terms.excluded),
+                format('document @@ %L::tsquery', phraseto_tsquery('simple', terms.literal)),
+                enough, span);
+        END IF;
+        IF terms.words IS NOT NULL THEN
+            found := found || search_newest(
+                base, search_word_lookup(terms),
+                CASE WHEN terms.beginnings IS NOT NULL
+                     THEN format('document @@ %L::tsquery', terms.words) END,
+                enough, span);
+        END IF;
     END IF;
     IF terms.grams IS NOT NULL THEN
         found := found || search_newest(
@@ -1304,17 +1403,35 @@ BEGIN
             enough, span);
     END IF;
     -- The rest (misread words and parts of words) ranks below what has been found.
-    IF cardinality(found) < p_limit AND words IS NOT NULL THEN
-        found := found || search_newest(
-            base, format('keys @> %L', coalesce(terms.pairs, word_keys)), NULL, guesses, wide_span);
+    IF cardinality(found) < p_limit AND words IS NOT NULL AND NOT is_complete THEN
+        found := found || search_newest(base, has_every_word, NULL, guesses, wide_span);
     END IF;
     IF cardinality(found) < (CASE WHEN terms.folded LIKE '% % %' THEN 1 ELSE p_limit END)
         AND terms.grams IS NULL AND left(terms.folded, 24) ~ '[[:alnum:]]{3}' THEN
         found := found || search_newest(
-            base, search_part_lookup(terms.folded), format('position(%L IN folded) > 0', terms.folded),
+            base, search_part_lookup(terms.folded, rare_words), format('position(%L IN folded) > 0', terms.folded),
             guesses, wide_span);
     END IF;
-    RETURN QUERY SELECT unnest(found);
+    found := ARRAY(SELECT DISTINCT place FROM unnest(found) AS place);
+    -- If enough lines were found, do not guess; a query with more words needs fewer lines.
+    IF cardinality(found) < least(p_limit,
+            CASE WHEN terms.pairs IS NOT NULL OR terms.folded LIKE '% % %' THEN 1
+                 WHEN terms.folded LIKE '% %' THEN 3 ELSE 5 END)
+        AND length(terms.folded) BETWEEN 3 AND 100 THEN
+        parts := search_typed_words(regexp_replace(terms.literal, '[^[:alnum:]]+', ' ', 'g'));
+        FOR alternative IN SELECT search_joined_keys(parts, search_rarest_first(parts))
+        LOOP
+            guessed := guessed || search_newest(base, search_every_key(alternative), NULL, guesses, wide_span);
+        END LOOP;
+        IF cardinality(guessed) < p_limit THEN
+            near_words := search_expand(terms.folded);
+        END IF;
+        IF near_words IS NOT NULL THEN
+            guessed := guessed || search_newest(
+                base, search_every_near_word(near_words, terms.excluded), NULL, enough, wide_span);
+        END IF;
+    END IF;
+    RETURN QUERY SELECT unnest(found || guessed);
 END
 $$;
 COMMENT ON FUNCTION cortana.search_candidates IS
@@ -1335,6 +1452,9 @@ DECLARE
     at int := position(p_terms.literal IN lower(line COLLATE "und-x-icu"));
     marked text;
 BEGIN
+    IF p_terms.words IS NULL AND p_terms.folded IS NULL THEN
+        RETURN line;    -- the query has no words, but a tag or a video
+    END IF;
     IF at > 0 AND length(lower(line COLLATE "und-x-icu")) = length(line) THEN
         RETURN overlay(line PLACING p_start || substr(line, at, length(p_terms.literal)) || p_stop
                        FROM at FOR length(p_terms.literal));
@@ -1364,6 +1484,7 @@ RETURNS TABLE (segment_id uuid, video_id uuid, text text, snippet text, t_start 
                bounding_box jsonb, confidence real, language text, rank real, match_kind text)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp
+SET plan_cache_mode = force_generic_plan
 SET jit = off AS
 $$
 DECLARE
@@ -1380,15 +1501,7 @@ BEGIN
         OR wanted = 0 THEN
         RETURN;
     END IF;
-    candidates := ARRAY(SELECT DISTINCT c FROM search_candidates(query, video, wanted, false) AS c);
-    -- If enough lines were found, do not guess; a query with more words needs fewer lines.
-    IF cardinality(candidates) < least(wanted,
-            CASE WHEN terms.pairs IS NOT NULL OR terms.folded LIKE '% % %' THEN 1
-                 WHEN terms.folded LIKE '% %' THEN 3 ELSE 5 END)
-        AND length(terms.folded) BETWEEN 3 AND 100 THEN
-        candidates := candidates
-            || ARRAY(SELECT c FROM search_candidates(query, video, wanted, true) AS c);
-    END IF;
+    candidates := ARRAY(SELECT search_candidates(query, video, wanted));
     RETURN QUERY
     WITH rated AS (
         SELECT m.*,
@@ -1433,13 +1546,14 @@ COMMENT ON FUNCTION search_segments IS
 
 REVOKE ALL ON FUNCTION refresh_search_materialized, search_segments FROM PUBLIC, anon, authenticated;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION cortana.search_fold, cortana.search_grams, cortana.search_word_list,
-    cortana.search_key, cortana.search_pair_keys, cortana.search_refuse, cortana.search_position,
+GRANT EXECUTE ON FUNCTION cortana.search_fold, cortana.search_grams, cortana.search_phrase,
+    cortana.search_word_list, cortana.search_key, cortana.search_pair_keys, cortana.search_refuse, cortana.search_position,
     cortana.search_date, cortana.search_add_field, cortana.search_add_beginning,
     cortana.search_is_beginning, cortana.search_add_words, cortana.search_add_alternatives, cortana.search_parse,
     cortana.search_candidates, cortana.search_snippet, search_segments TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION cortana.search_slice, cortana.search_keys, cortana.search_word_query,
     cortana.search_words_prune, refresh_search_materialized, cortana.search_sees_all,
     cortana.search_time_keys, cortana.search_pattern, cortana.search_id_range, cortana.search_field_filters,
-    cortana.search_field_conditions, cortana.search_document_condition, cortana.search_joined_keys,
-    cortana.search_word_lookup, cortana.search_part_lookup TO service_role;
+    cortana.search_field_conditions, cortana.search_document_condition, cortana.search_typed_words,
+    cortana.search_every_key, cortana.search_joined_keys, cortana.search_word_lookup, cortana.search_part_lookup
+    TO service_role;

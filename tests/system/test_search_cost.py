@@ -85,7 +85,7 @@ def test_rows_of_ideographs_are_no_words(large):
 @pytest.mark.parametrize("every", EVERY)
 def test_the_newest_lines_are_found_however_common_the_word(large, every):
     found = large.queue.run(
-        "SELECT m.t_start AS n FROM search_candidates(%s, NULL, 20, false) AS c"
+        "SELECT m.t_start AS n FROM search_candidates(%s, NULL, 20) AS c"
         " JOIN search_materialized m ON m.ctid = c", f"tick{every}")
     newest = range(LINE_COUNT - LINE_COUNT % every, 0, -every)[:200]
     assert {row["n"] for row in found} >= set(newest)
