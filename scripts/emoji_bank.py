@@ -10,7 +10,7 @@ SVG needs the program rsvg-convert.
 
 Emoji and their sequences (skin tones, families, flags, keycaps) are those of Unicode's emoji-test.txt
 (UTS #51). A font that is not there, or that nothing can draw, is left out, and so are its emoji.
-The layout of a bank is described in workers/ocr/emoji_bank.h. A sheet holds a bank's fine pictures in
+The layout of a bank is described in workers/ocr/emoji/bank.h. A sheet holds a bank's fine pictures in
 rows of SHEET_COLUMNS, in steps of SHEET_STEP levels; OUTPUT.txt beside it has each emoji's text and aspect.
 """
 

@@ -1,5 +1,5 @@
 /* A bank of emoji pictures that an operator names. */
-#include "workers/ocr/emoji_bank.h"
+#include "workers/ocr/emoji/bank.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Kept pictures of lines, as `reindex` reads them back from the store: an index of JSON, then PNG pictures. */
-#include "workers/ocr/pack.h"
+#include "workers/ocr/pictures/pack.h"
 
 #include <stdlib.h>
 #include <string.h>

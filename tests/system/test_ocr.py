@@ -274,7 +274,7 @@ def test_emoji_are_read_at_their_place(ocr, theme, size):
     assert found == ["".join(words) for words in lines]
 
 
-SHEETS = pathlib.Path(__file__).resolve().parents[2] / "workers/ocr/emoji_sheets"
+SHEETS = pathlib.Path(__file__).resolve().parents[2] / "workers/ocr/emoji/sheets"
 TILE, TILES_A_ROW = 20, 64
 
 

@@ -7,8 +7,8 @@
  *
  * RESULT.json is what ocr-worker --once prints for a payload with "evidence": true. Every reading that stood at that
  * moment is printed with how likely it is text, and why it was refused; refused ones are red, the others green. */
-#include "workers/ocr/models.h"
-#include "workers/ocr/reader.h"
+#include "workers/ocr/reading/models.h"
+#include "workers/ocr/reading/reader.h"
 
 #include <getopt.h>
 #include <jansson.h>

@@ -1,7 +1,7 @@
 /* Frames drawn for the tests of the OCR stage: text of a bitmap font in any colours and sizes. */
 #pragma once
 
-#include "workers/ocr/reader.h"
+#include "workers/ocr/reading/reader.h"
 
 #include <leptonica/allheaders.h>
 #include <setjmp.h>

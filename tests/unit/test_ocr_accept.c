@@ -1,5 +1,5 @@
 /* Which readings are believed: a sentence always, a letter or two only with more to speak for it. */
-#include "workers/ocr/accept.h"
+#include "workers/ocr/tracks/accept.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

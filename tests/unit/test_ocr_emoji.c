@@ -1,6 +1,6 @@
 /* Emoji known again when they are drawn at other sizes, on other paper, under noise; and what is none. */
 #include "tests/unit/ocr_pictures.h"
-#include "workers/ocr/emoji_cells.h"
+#include "workers/ocr/emoji/mean_colours.h"
 
 #include <float.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Lines that are seen badly for a while: blurred by the codec, under a pointer, in pieces. */
 #include "tests/unit/ocr_pictures.h"
-#include "workers/ocr/match.h"
-#include "workers/ocr/session.h"
+#include "workers/ocr/tracks/match.h"
+#include "workers/ocr/tracks/session.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

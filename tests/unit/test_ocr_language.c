@@ -1,4 +1,4 @@
-#include "workers/ocr/language.h"
+#include "workers/ocr/reading/language.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

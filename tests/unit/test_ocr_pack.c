@@ -1,6 +1,6 @@
 /* Lines that are kept read the same as the first time, and a pack that somebody made up is refused. */
 #include "tests/unit/ocr_pictures.h"
-#include "workers/ocr/pack.h"
+#include "workers/ocr/pictures/pack.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Following lines from frame to frame: same pixels, shifts, edges, times, one reading a line. */
 #include "tests/unit/ocr_pictures.h"
-#include "workers/ocr/kin.h"
+#include "workers/ocr/tracks/same_line.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 #include "common/text/text.h"
 
-#include "workers/ocr/pack.h"
+#include "workers/ocr/pictures/pack.h"
+#include "workers/ocr/reading/missing_models.h"
 #include "workers/ocr/stage.h"
-#include "workers/ocr/unread.h"
 
 #include <inttypes.h>
 #include <math.h>

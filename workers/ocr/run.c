@@ -1,9 +1,9 @@
 
-#include "workers/ocr/memory.h"
-#include "workers/ocr/models.h"
-#include "workers/ocr/pack.h"
+#include "workers/ocr/pictures/pack.h"
+#include "workers/ocr/reading/missing_models.h"
+#include "workers/ocr/reading/models.h"
+#include "workers/ocr/reading/saved_readings.h"
 #include "workers/ocr/stage.h"
-#include "workers/ocr/unread.h"
 
 #include <inttypes.h>
 #include <leptonica/allheaders.h>

@@ -32,7 +32,7 @@
 
 #include "common/worker/worker.h"
 
-#include "workers/ocr/session.h"
+#include "workers/ocr/tracks/session.h"
 
 enum {
     OCR_FRAMES_MAX = 500000,      /* of one video: 14 hours at ten a second */

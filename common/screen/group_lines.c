@@ -1,0 +1,375 @@
+#include "common/screen/group_lines.h"
+
+#include <string.h>
+
+enum {
+    OPEN_MAX = 4096, /* lines under construction at one place from left to right */
+    /* Components of a mark apart from its letters: an ellipsis. More are a text of their own. */
+    MARKS_MOST = 3,
+};
+
+void ocr_lines_deinit(struct ocr_lines *lines)
+{
+    free(lines->items);
+    free(lines->glyphs);
+    *lines = (struct ocr_lines){0};
+}
+
+static int band_top(const struct ocr_growing *line)
+{
+    int top = line->band_top[0];
+    for (int i = 1; i < ocr_min(line->band_count, OCR_BAND); i++) {
+        top = ocr_min(top, line->band_top[i]);
+    }
+    return top;
+}
+
+static int band_bottom(const struct ocr_growing *line)
+{
+    int bottom = line->band_bottom[0];
+    for (int i = 1; i < ocr_min(line->band_count, OCR_BAND); i++) {
+        bottom = ocr_max(bottom, line->band_bottom[i]);
+    }
+    return bottom;
+}
+
+/* How wide a gap may be inside of a line whose tall letters have height `tall` (≈ 0.73 em): a bit
+ * over one em. A blank has a quarter of an em, columns stand further apart. */
+static int gap_limit(int tall)
+{
+    return tall + tall * 9 / 20 + 1;
+}
+
+/* Whether marks (dots, commas, accents, quotes, hyphens) belong to letters at [from, to). What begins below them is an
+ * underscore or a dot, as wide as high: a narrower sign is of a label under a bar of a chart. */
+static bool mark_fits(const struct ocr_box *mark, int count, int from, int to)
+{
+    int band = to - from, slack = band * 3 / 8;
+    bool begins_in = mark->y <= to;
+    bool begins_below = mark->y <= to + band / 6 + 1 && mark->width >= mark->height * count;
+
+    return mark->y >= from - slack && ocr_bottom(mark) <= to + slack && (begins_in || begins_below);
+}
+
+/* How well `box` continues `line`: larger is better, negative is not at all. */
+static int score(const struct ocr_growing *line, const struct ocr_box *box)
+{
+    int gap = box->x - ocr_right(&line->box);
+    int from = band_top(line), to = band_bottom(line);
+    int band = to - from, height = box->height;
+    int overlap = ocr_min(to, ocr_bottom(box)) - ocr_max(from, box->y);
+
+    if (gap > gap_limit(ocr_max(line->tall, height)) || gap > gap_limit(line->tall) * 2) {
+        return -1;
+    }
+    if (height * 20 < band * 9) {
+        bool fits = mark_fits(box, 1, from, to);
+        return fits && gap <= gap_limit(line->tall) ? 1000 - ocr_max(gap, 0) * 100 / (band + 1)
+                                                    : -1;
+    }
+    if (band * 20 < height * 9) {
+        bool fits = mark_fits(&line->box, line->glyphs, box->y, ocr_bottom(box));
+        return fits && gap * 2 <= height ? 500 - ocr_max(gap, 0) : -1;
+    }
+    int small = ocr_min(band, height), large = ocr_max(band, height);
+    if (overlap * 20 < small * 11 || large * 10 > small * 26) {
+        bool is_mark = height * 20 < band * 13 && mark_fits(box, 1, from, to);
+        return is_mark && gap <= gap_limit(line->tall) ? 500 - ocr_max(gap, 0) : -1;
+    }
+    return 1000 + 1000 * overlap / large - ocr_max(gap, 0) * 200 / (large + 1);
+}
+
+static void extend(struct ocr_growing *line, const struct ocr_box *box)
+{
+    int band = line->band_count ? band_bottom(line) - band_top(line) : 0;
+
+    line->box = line->glyphs ? ocr_box_union(&line->box, box) : *box;
+    line->glyphs++;
+    if (box->height * 20 >= band * 9) {
+        /* A first mark (dot of an i, quote) must not stay in the band of the letters. */
+        if (band * 20 < box->height * 9) {
+            line->band_count = 0;
+        }
+        line->band_top[line->band_count % OCR_BAND] = box->y;
+        line->band_bottom[line->band_count % OCR_BAND] = ocr_bottom(box);
+        line->band_count++;
+        line->tall = ocr_max(line->tall, box->height);
+    }
+}
+
+static void close_passed(struct ocr_grouping *all, int x)
+{
+    int kept = 0;
+
+    for (int i = 0; i < all->open_count; i++) {
+        const struct ocr_growing *line = &all->lines[all->open[i]];
+        if (x - ocr_right(&line->box) <= gap_limit(ocr_max(line->tall, 8)) * 2) {
+            all->open[kept++] = all->open[i];
+        }
+    }
+    all->open_count = kept;
+}
+
+static void place(struct ocr_grouping *all, size_t item)
+{
+    const struct ocr_box *box = &all->items[item].box;
+    int best = OCR_NO_LINE, best_score = -1;
+
+    for (int i = 0; i < all->open_count; i++) {
+        int mark = score(&all->lines[all->open[i]], box);
+        if (mark > best_score) {
+            best_score = mark;
+            best = all->open[i];
+        }
+    }
+    if (best == OCR_NO_LINE) {
+        if (all->open_count == OPEN_MAX) {
+            return;
+        }
+        best = all->line_count++;
+        all->lines[best] = (struct ocr_growing){.merged_into = OCR_NO_LINE};
+        all->open[all->open_count++] = best;
+    }
+    extend(&all->lines[best], box);
+    all->line_of[item] = best;
+}
+
+/* Whether a dash stands before letters, as before the items of a list: then a blank may lie between. */
+static bool is_list_dash(const struct ocr_growing *small, const struct ocr_growing *large)
+{
+    const struct ocr_box *dash = &small->box, *text = &large->box;
+    int above = dash->y - text->y, below = ocr_bottom(text) - ocr_bottom(dash);
+
+    return small->glyphs == 1 && dash->width * 2 >= dash->height * 3 &&
+           dash->width <= large->tall && dash->height * 4 <= large->tall &&
+           above * 4 >= large->tall && below * 4 >= large->tall &&
+           text->x - ocr_right(dash) <= gap_limit(large->tall) && dash->x < text->x;
+}
+
+/* Whether two finished pieces are one line: same height and place, or a stray mark beside letters. */
+static bool same_line(const struct ocr_growing *a, const struct ocr_growing *b)
+{
+    const struct ocr_growing *left = a->box.x <= b->box.x ? a : b, *right = left == a ? b : a;
+    int gap = right->box.x - ocr_right(&left->box);
+    const struct ocr_growing *large = a->box.height >= b->box.height ? a : b;
+    const struct ocr_growing *small = large == a ? b : a;
+    int height = large->box.height,
+        overlap = ocr_min(ocr_bottom(&a->box), ocr_bottom(&b->box)) - ocr_max(a->box.y, b->box.y);
+
+    if (is_list_dash(small, large)) {
+        return true;
+    }
+    if (small->box.height * 20 < large->tall * 9) {
+        return small->glyphs <= MARKS_MOST && small->box.width <= 3 * height &&
+               gap * 2 <= large->tall &&
+               mark_fits(&small->box, small->glyphs, large->box.y, ocr_bottom(&large->box));
+    }
+    /* "ana: " has no tall letter: on one baseline with others, it is a line of theirs */
+    int rests = abs(ocr_bottom(&small->box) - ocr_bottom(&large->box)) * 8 <= height;
+    int tall = rests && ocr_min(a->tall, b->tall) * 20 >= ocr_max(a->tall, b->tall) * 13
+                   ? ocr_max(a->tall, b->tall)
+                   : ocr_min(a->tall, b->tall);
+    return gap <= gap_limit(tall) && overlap * 10 >= small->box.height * 7 &&
+           height * 10 <= small->box.height * 22;
+}
+
+static int compare_tops(const void *left, const void *right, void *lines)
+{
+    const struct ocr_growing *a = &((const struct ocr_growing *)lines)[*(const int *)left];
+    const struct ocr_growing *b = &((const struct ocr_growing *)lines)[*(const int *)right];
+
+    if (a->box.y != b->box.y) {
+        return a->box.y < b->box.y ? -1 : 1;
+    }
+    return *(const int *)left - *(const int *)right;
+}
+
+/* Joins pieces of one line that left-to-right growth kept apart. */
+static void merge_pieces(struct ocr_grouping *all)
+{
+    int *order = all->open; /* free by now, and large enough */
+    int count = ocr_min(all->line_count, OPEN_MAX);
+
+    for (int i = 0; i < count; i++) {
+        order[i] = i;
+    }
+    qsort_r(order, (size_t)count, sizeof(*order), compare_tops, all->lines);
+    for (int i = 0; i < count; i++) {
+        for (int k = i + 1; k < count; k++) {
+            int a = ocr_grouping_root(all, order[i]), b = ocr_grouping_root(all, order[k]);
+            struct ocr_growing *into = &all->lines[a], *from = &all->lines[b];
+            if (all->lines[order[k]].box.y > ocr_bottom(&into->box) + into->box.height / 2) {
+                break;
+            }
+            if (a == b || !same_line(into, from)) {
+                continue;
+            }
+            into->box = ocr_box_union(&into->box, &from->box);
+            into->tall = ocr_max(into->tall, from->tall);
+            into->glyphs += from->glyphs;
+            from->merged_into = a;
+        }
+    }
+}
+
+static int compare_ints(const void *left, const void *right)
+{
+    return *(const int *)left - *(const int *)right;
+}
+
+/* Height of the tall letters: between the median and the tallest, deaf to a lone tall thing. */
+static int tall_of(const struct ocr_box *glyphs, size_t count, int *scratch)
+{
+    for (size_t i = 0; i < count; i++) {
+        scratch[i] = glyphs[i].height;
+    }
+    qsort(scratch, count, sizeof(*scratch), compare_ints);
+    return scratch[count - 1 - count / 6];
+}
+
+/* `rows` are those from the top of its letters to their bottom, without marks and specks. */
+static bool is_text(const struct ocr_line *line, int rows)
+{
+    const struct ocr_box *box = &line->box;
+
+    if (box->height < 6 || box->height > OCR_GLYPH_HEIGHT_MAX || box->width < 4) {
+        return false;
+    }
+    /* Letters of one line share their height; a patch of texture piles up. */
+    if (rows * 10 > line->tall * 22) {
+        return false;
+    }
+    return line->glyphs > 1 ? box->width * 2 >= box->height
+                            : box->height >= 8 && box->width <= 40 * box->height;
+}
+
+static int compare_lines(const void *left, const void *right)
+{
+    const struct ocr_box *a = &((const struct ocr_line *)left)->box;
+    const struct ocr_box *b = &((const struct ocr_line *)right)->box;
+
+    if (a->y != b->y) {
+        return a->y < b->y ? -1 : 1;
+    }
+    return (a->x > b->x) - (a->x < b->x);
+}
+
+void ocr_lines_sort(struct ocr_lines *lines)
+{
+    qsort(lines->items, lines->count, sizeof(*lines->items), compare_lines);
+}
+
+/* Takes one piece of a line in, if it can be text. */
+static void take_piece(struct ocr_lines *lines, size_t first, size_t count, int *scratch)
+{
+    struct ocr_line line = {.box = lines->glyphs[first],
+                            .tall = tall_of(lines->glyphs + first, count, scratch),
+                            .glyphs = (int)count,
+                            .first_glyph = first,
+                            .glyph_count = count};
+    int top = INT32_MAX, bottom = 0;
+
+    for (size_t i = first; i < first + count; i++) {
+        const struct ocr_box *glyph = &lines->glyphs[i];
+        line.box = ocr_box_union(&line.box, glyph);
+        if (glyph->height * 20 >= line.tall * 9) {
+            top = ocr_min(top, glyph->y);
+            bottom = ocr_max(bottom, ocr_bottom(glyph));
+        }
+    }
+    if (lines->count < OCR_LINES_MAX && is_text(&line, bottom - top)) {
+        lines->items[lines->count++] = line;
+    }
+}
+
+/* A line grew over gaps that fitted its tallest glyph. Where that was an emoji or a picture, they may
+ * be columns to its letters ("12 likes", "3 comments"), which are known only now. */
+static void take_pieces(struct ocr_lines *lines, size_t first, size_t count, int *scratch)
+{
+    int limit = gap_limit(tall_of(lines->glyphs + first, count, scratch));
+    int right = ocr_right(&lines->glyphs[first]);
+    size_t piece = first;
+
+    for (size_t i = first + 1; i < first + count; i++) {
+        if (lines->glyphs[i].x - right > limit) {
+            take_piece(lines, piece, i - piece, scratch);
+            piece = i;
+        }
+        right = ocr_max(right, ocr_right(&lines->glyphs[i]));
+    }
+    take_piece(lines, piece, first + count - piece, scratch);
+}
+
+/* Glyph boxes sorted by their line (components are in order of x already), and the lines' marks. */
+static int gather(struct ocr_grouping *all, struct ocr_lines *lines, struct cv_error *error)
+{
+    cv_auto_free size_t *start = calloc((size_t)all->line_count + 2, sizeof(*start));
+    cv_auto_free int *scratch = calloc(all->count + 1, sizeof(*scratch));
+
+    lines->items = calloc(OCR_LINES_MAX, sizeof(*lines->items));
+    lines->glyphs = calloc(all->count + 1, sizeof(*lines->glyphs));
+    CV_TRY_MEMORY(start && scratch && lines->items && lines->glyphs, error, "text lines");
+    for (size_t i = 0; i < all->count; i++) {
+        if (all->line_of[i] != OCR_NO_LINE) {
+            all->line_of[i] = ocr_grouping_root(all, all->line_of[i]);
+            start[all->line_of[i] + 1]++;
+        }
+    }
+    for (int i = 0; i < all->line_count; i++) {
+        start[i + 1] += start[i];
+    }
+    for (size_t i = 0; i < all->count; i++) {
+        if (all->line_of[i] != OCR_NO_LINE) {
+            lines->glyphs[start[all->line_of[i]]++] = all->items[i].box;
+        }
+    }
+    lines->glyph_count = all->count;
+    for (int i = 0; i < all->line_count && lines->count < OCR_LINES_MAX; i++) {
+        size_t first = i ? start[i - 1] : 0, count = start[i] - first;
+        if (all->lines[i].merged_into == OCR_NO_LINE && count) {
+            take_pieces(lines, first, count, scratch);
+        }
+    }
+    ocr_lines_sort(lines);
+    return 0;
+}
+
+static void grow_all(struct ocr_grouping *all, const bool *left_out)
+{
+    all->line_count = 0;
+    all->open_count = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        all->line_of[i] = OCR_NO_LINE;
+        if (i % 16 == 0) {
+            close_passed(all, all->items[i].box.x);
+        }
+        if (!left_out[i]) {
+            place(all, i);
+        }
+    }
+    merge_pieces(all);
+}
+
+int ocr_lines_group(const struct ocr_components *components, struct ocr_lines *ret_lines,
+                    struct cv_error *error)
+{
+    enum { PASSES = 3 };
+    size_t count = components->count;
+    cv_auto_free int *line_of = malloc((count + 1) * sizeof(*line_of));
+    cv_auto_free struct ocr_growing *growing = malloc((count + 1) * sizeof(*growing));
+    cv_auto_free int *open = malloc(OPEN_MAX * sizeof(*open));
+    cv_auto_free bool *left_out = calloc(count + 1, sizeof(*left_out));
+    cv_auto_free struct ocr_letters *letters = malloc((count + 1) * sizeof(*letters));
+    cv_auto(ocr_lines_deinit) struct ocr_lines lines = {0};
+
+    CV_TRY_MEMORY(line_of && growing && open && left_out && letters, error, "grouping components");
+    struct ocr_grouping all = {components->items, count, line_of, growing, 0, open, 0};
+    grow_all(&all, left_out);
+    for (int i = 1; i < PASSES && ocr_misfits_find(&all, left_out, letters); i++) {
+        grow_all(&all, left_out);
+    }
+    CV_TRY(gather(&all, &lines, error));
+    *ret_lines = lines;
+    lines = (struct ocr_lines){0};
+    return 0;
+}

@@ -1,0 +1,638 @@
+#include "common/screen/ink.h"
+
+#include <string.h>
+
+/* ---- levels ---------------------------------------------------------------------------------- */
+
+enum { REACH_MIN = 40 /* levels of the weakest ink */ };
+
+struct histogram {
+    uint32_t count[256];
+    uint32_t total;
+};
+
+/* Otsu's split of a histogram, and how good it is. */
+struct split {
+    int threshold; /* upper group: level > threshold */
+    double low_mean, high_mean;
+    double high_share; /* of the pixels */
+    double quality;    /* between-group variance over variance, 0…1 */
+};
+
+static int darkest(const struct ocr_frame *frame, size_t at)
+{
+    return ocr_min(frame->plane[OCR_RED][at],
+                   ocr_min(frame->plane[OCR_GREEN][at], frame->plane[OCR_BLUE][at]));
+}
+
+static int lightest(const struct ocr_frame *frame, size_t at)
+{
+    return ocr_max(frame->plane[OCR_RED][at],
+                   ocr_max(frame->plane[OCR_GREEN][at], frame->plane[OCR_BLUE][at]));
+}
+
+/* The level that `share` of the pixels do not exceed. */
+static int quantile(const struct histogram *histogram, double share)
+{
+    double wanted = share * histogram->total, seen = 0;
+
+    for (int level = 0; level < 256; level++) {
+        seen += histogram->count[level];
+        if (seen >= wanted && seen > 0) {
+            return level;
+        }
+    }
+    return 255;
+}
+
+static struct split otsu(const struct histogram *histogram)
+{
+    struct split best = {127, 0, 255, 0, 0};
+    double sum = 0, squares = 0, total = histogram->total;
+
+    for (int level = 0; level < 256; level++) {
+        sum += (double)level * histogram->count[level];
+        squares += (double)level * level * histogram->count[level];
+    }
+    double variance = total > 0 ? squares / total - (sum / total) * (sum / total) : 0;
+    double low_count = 0, low_sum = 0;
+    for (int level = 0; level < 255; level++) {
+        low_count += histogram->count[level];
+        low_sum += (double)level * histogram->count[level];
+        double high_count = total - low_count;
+        if (low_count < 1 || high_count < 1 || variance < 1) {
+            continue;
+        }
+        double low_mean = low_sum / low_count, high_mean = (sum - low_sum) / high_count;
+        double between = low_count * high_count * (high_mean - low_mean) * (high_mean - low_mean) /
+                         (total * total);
+        if (between / variance > best.quality) {
+            best =
+                (struct split){level, low_mean, high_mean, high_count / total, between / variance};
+        }
+    }
+    return best;
+}
+
+/* ---- ink on a picture ------------------------------------------------------------------------ */
+
+enum {
+    FILL_PERCENT =
+        82, /* of the runs of a fill that the outline encloses; in a picture, and of coloured
+                          letters, light and dark enclose each other less */
+    FILL_MORE = 25,  /* percent by which its outline is enclosed less often */
+    STROKES_MIN = 6, /* runs of the fill a row: of corners in a picture there are fewer */
+};
+
+enum side { SIDE_NONE, SIDE_LIGHT, SIDE_DARK };
+
+static enum side side_of(const struct ocr_frame *frame, size_t at, int light_threshold,
+                         int dark_threshold)
+{
+    bool light = darkest(frame, at) > light_threshold;
+    bool dark = lightest(frame, at) <= dark_threshold;
+
+    return light == dark ? SIDE_NONE : light ? SIDE_LIGHT : SIDE_DARK;
+}
+
+/* By how many percent of its runs along the rows an ink is enclosed by the other one more often than that one by it;
+ * 0 where it is enclosed too rarely to be the fill of outlined letters, whatever is behind them. */
+static int enclosed_more(const struct ocr_frame *frame, const struct ocr_box *box, enum side ink,
+                         int light_threshold, int dark_threshold)
+{
+    int reach = 2 + box->height / 16; /* the soft edge between fill and outline */
+    int runs[3] = {0}, enclosed[3] = {0};
+
+    for (int y = box->y; y < ocr_bottom(box); y++) {
+        enum side last = SIDE_NONE;
+        bool after_other = false; /* the last run follows one of the other ink */
+        int end = box->x;
+        for (int x = box->x; x < ocr_right(box); x++) {
+            size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
+            enum side side = side_of(frame, at, light_threshold, dark_threshold);
+            if (side == SIDE_NONE) {
+                continue;
+            }
+            bool begins = side != last || x > end + 1;
+            if (begins) {
+                bool other = last != SIDE_NONE && side != last && x - end <= reach;
+                enclosed[last] += other && after_other;
+                runs[side]++;
+                after_other = other;
+            }
+            last = side;
+            end = x;
+        }
+    }
+    enum side outline = ink == SIDE_LIGHT ? SIDE_DARK : SIDE_LIGHT;
+    int inside = enclosed[ink] * 100 / ocr_max(runs[ink], 1);
+    int outside = enclosed[outline] * 100 / ocr_max(runs[outline], 1);
+    bool is_fill = runs[ink] >= STROKES_MIN * box->height && inside >= FILL_PERCENT;
+    return is_fill ? ocr_max(inside - outside, 0) : 0;
+}
+
+/* The two channels in which ink on a picture is looked for, and their groups. */
+struct picture {
+    struct histogram dark_channel, light_channel;
+    struct split light, dark;
+    bool has_fill; /* enclosed by an outline */
+};
+
+static void look_at_channels(const struct ocr_frame *frame, const struct ocr_box *box,
+                             struct picture *picture)
+{
+    *picture = (struct picture){.light = {0}};
+    for (int y = box->y; y < ocr_bottom(box); y++) {
+        for (int x = box->x; x < ocr_right(box); x++) {
+            size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
+            picture->dark_channel.count[darkest(frame, at)]++;
+            picture->light_channel.count[lightest(frame, at)]++;
+        }
+    }
+    picture->dark_channel.total = (uint32_t)(box->width * box->height);
+    picture->light_channel.total = picture->dark_channel.total;
+    picture->light = otsu(&picture->dark_channel);
+    picture->dark = otsu(&picture->light_channel);
+}
+
+/* The split of the levels above (or up to) `threshold` alone: where the picture is as bright as the
+ * letters, the first split has it on their side. */
+static struct split split_again(const struct histogram *histogram, int threshold, bool above)
+{
+    struct histogram part = {{0}, 0};
+
+    for (int level = 0; level < 256; level++) {
+        if ((level > threshold) == above) {
+            part.count[level] = histogram->count[level];
+            part.total += part.count[level];
+        }
+    }
+    return otsu(&part);
+}
+
+/* Outlined letters: their fill is enclosed by the outline. Tries the first splits and the second ones, and takes those
+ * that show it most clearly. */
+static void find_fill(const struct ocr_frame *frame, const struct ocr_box *box, bool is_light,
+                      struct picture *picture)
+{
+    const struct split lights[] = {
+        picture->light, split_again(&picture->dark_channel, picture->light.threshold, true)};
+    const struct split darks[] = {
+        picture->dark, split_again(&picture->light_channel, picture->dark.threshold, false)};
+    int most = FILL_MORE - 1;
+
+    for (size_t i = 0; i < CV_COUNT(lights) * CV_COUNT(darks); i++) {
+        const struct split *light = &lights[i % 2], *dark = &darks[i / 2];
+        const struct split *fill = is_light ? light : dark;
+        int more = enclosed_more(frame, box, is_light ? SIDE_LIGHT : SIDE_DARK, light->threshold,
+                                 dark->threshold);
+        if (more > most && fill->high_mean - fill->low_mean >= REACH_MIN) {
+            most = more;
+            picture->light = *light;
+            picture->dark = *dark;
+            picture->has_fill = true;
+        }
+    }
+}
+
+static void measure_on_picture(const struct ocr_frame *frame, const struct ocr_box *box,
+                               struct ocr_ink *ink)
+{
+    struct picture picture;
+
+    look_at_channels(frame, box, &picture);
+    find_fill(frame, box, ink->light, &picture);
+    ink->kind = ink->light ? OCR_INK_LIGHT : OCR_INK_DARK;
+    /* The side of the paper ends shortly before the threshold: the picture behind the letters varies,
+     * and what moves there is not to be read, nor to make the line look like another one. */
+    const struct split *light = &picture.light, *dark = &picture.dark;
+    ink->low = ink->light ? ((int)light->low_mean + 3 * light->threshold) / 4 : (int)dark->low_mean;
+    ink->high =
+        ink->light ? (int)light->high_mean : ((int)dark->high_mean + 3 * dark->threshold) / 4;
+    /* Its outline keeps the picture off a fill, so that it may be as near to it as that. */
+    if (picture.has_fill && ink->light) {
+        ink->low = ocr_min(ink->low, ink->high - REACH_MIN);
+    } else if (picture.has_fill) {
+        ink->high = ocr_max(ink->high, ink->low + REACH_MIN);
+    }
+    ink->clarity = ink->light ? light->quality : dark->quality;
+}
+
+/* ---- ink on paper ---------------------------------------------------------------------------- */
+
+enum {
+    RING = 2,        /* pixels around the ink box that are looked at */
+    RING_GAP = 2,    /* pixels left out between them: anti-aliasing and codec ringing */
+    BETWEEN = 3,     /* the same between letters */
+    BETWEEN_MIN = 4, /* such pixels in a row of the line, on the average, tell the paper's colour */
+    PLAIN_SPREAD = 18,  /* levels by which plain paper may vary */
+    PLAIN_PERCENT = 70, /* of the ring's pixels have to lie within that */
+    RING_PERCENT =
+        45, /* of the ring's pixels are of that paper: the rest may be other rows and grounds */
+    TWO_SPREAD = 9,   /* levels by which each of two papers may vary: codecs leave less */
+    TWO_PERCENT = 80, /* of the pixels of ring and gaps have to lie within that */
+    FAINT_SPREAD = 6, /* the same three of faint lines */
+    FAINT_PERCENT = 90,
+    FAINT_REACH_MIN = 18,
+    LUMA_PERCENT = 35, /* of the ink's distance in colour that luma has to have */
+    PART_PERCENT = 12, /* of the line's contrast that ink has at least in a part of it */
+};
+
+/* Text on anything has two groups of pixels; texture and gradients have not. */
+static const double CLARITY_MIN = 0.55;
+/* Where a codec left noise instead of letters, faint lines of it have less than these. */
+static const double FAINT_CLARITY_MIN = 0.75;
+/* Of the ink: its strongest, which becomes black. */
+static const double STRONGEST = 0.3;
+/* Of the pixels of a part: letters cover less. */
+static const double INK_SHARE_MAX = 0.6;
+enum { CONTRAST_MIN = 36, FAINT_CONTRAST_MIN = 20 };
+
+static void add_ring_row(const struct ocr_frame *frame, const struct ocr_box *box, int y,
+                         struct histogram ring[3])
+{
+    if (y < 0 || y >= frame->height) {
+        return;
+    }
+    for (int x = box->x; x < ocr_right(box); x++) {
+        size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
+        for (int c = 0; c < 3; c++) {
+            ring[c].count[frame->plane[c][at]]++;
+            ring[c].total++;
+        }
+    }
+}
+
+/* Pixels around the box, none of its own. */
+static void look_at_ring(const struct ocr_frame *frame, const struct ocr_box *box,
+                         struct histogram ring[3])
+{
+    struct ocr_box rows = {box->x - RING_GAP - RING, box->y, box->width + 2 * (RING_GAP + RING),
+                           box->height};
+    rows = ocr_box_clip(&rows, frame->width, frame->height);
+
+    for (int i = 0; i < RING; i++) {
+        add_ring_row(frame, &rows, box->y - RING_GAP - 1 - i, ring);
+        add_ring_row(frame, &rows, ocr_bottom(box) + RING_GAP + i, ring);
+    }
+    for (int y = rows.y; y < ocr_bottom(&rows); y++) {
+        struct ocr_box left = {box->x - RING_GAP - RING, y, RING, 1};
+        struct ocr_box right = {ocr_right(box) + RING_GAP, y, RING, 1};
+        left = ocr_box_clip(&left, frame->width, frame->height);
+        right = ocr_box_clip(&right, frame->width, frame->height);
+        add_ring_row(frame, &left, y, ring);
+        add_ring_row(frame, &right, y, ring);
+    }
+}
+
+static bool is_plain(const struct histogram *ring, int median, int spread, unsigned percent)
+{
+    uint64_t near = 0;
+
+    for (int level = ocr_max(median - spread, 0); level <= ocr_min(median + spread, 255); level++) {
+        near += ring->count[level];
+    }
+    return near * 100 >= (uint64_t)ring->total * percent;
+}
+
+/* Levels of the weakest ink. */
+static int reach_min(const struct ocr_ink *ink)
+{
+    return ink->is_faint ? FAINT_REACH_MIN : REACH_MIN;
+}
+
+static inline int distance(const struct ocr_frame *frame, size_t at, const uint8_t paper[3])
+{
+    int red = abs(frame->plane[OCR_RED][at] - paper[0]);
+    int green = abs(frame->plane[OCR_GREEN][at] - paper[1]);
+    int blue = abs(frame->plane[OCR_BLUE][at] - paper[2]);
+
+    return ocr_max(red, ocr_max(green, blue));
+}
+
+static inline int paper_luma(const struct ocr_ink *ink)
+{
+    return (77 * ink->paper[0] + 150 * ink->paper[1] + 29 * ink->paper[2]) >> 8;
+}
+
+/* The strongest ink, but not a lone pixel: the middle of the upper half of the ink. */
+static void take_reach(const struct histogram *reach, struct ocr_ink *ink)
+{
+    struct split split = otsu(reach);
+    uint32_t below = 0;
+
+    for (int level = 0; level <= split.threshold; level++) {
+        below += reach->count[level];
+    }
+    double ink_share = reach->total ? (double)(reach->total - below) / reach->total : 0;
+    ink->low = ocr_max(quantile(reach, 1 - ink_share * STRONGEST), reach_min(ink));
+    ink->high = 0;
+    ink->clarity = split.quality;
+}
+
+/* Whether luma tells ink from paper. Videos keep colour at half the resolution: a blue letter on black is
+ * blurred in blue and sharp in luma. But luma is blind to yellow on white. */
+static bool luma_tells(const struct histogram *reach, const struct histogram *luma_reach,
+                       const struct ocr_ink *ink)
+{
+    struct ocr_ink colour = *ink, luma = *ink;
+
+    take_reach(reach, &colour);
+    take_reach(luma_reach, &luma);
+    return luma.low * 100 >= colour.low * LUMA_PERCENT;
+}
+
+/* The levels of the columns around one part; false where there is no ink. */
+static bool measure_part(const struct ocr_frame *frame, const struct ocr_box *columns,
+                         const struct ocr_ink *ink, struct ocr_ink_levels *ret_levels)
+{
+    struct histogram levels = {{0}, 0};
+
+    for (int y = columns->y; y < ocr_bottom(columns); y++) {
+        const uint8_t *row = frame->plane[OCR_LUMA] + (size_t)y * (size_t)frame->width;
+        for (int x = columns->x; x < ocr_right(columns); x++) {
+            levels.count[row[x]]++;
+        }
+    }
+    levels.total = (uint32_t)(columns->width * columns->height);
+    struct split split = otsu(&levels);
+    double ink_share = ink->light ? split.high_share : 1 - split.high_share;
+    double paper_middle = (1 - ink_share) / 2, strongest = ink_share * STRONGEST;
+    int paper = quantile(&levels, ink->light ? paper_middle : 1 - paper_middle);
+    int strong = quantile(&levels, ink->light ? 1 - strongest : strongest);
+    int reach = ink->light ? strong - paper : paper - strong;
+    *ret_levels = (struct ocr_ink_levels){(uint8_t)paper, (uint8_t)strong};
+    return ink_share <= INK_SHARE_MAX && reach >= reach_min(ink) &&
+           reach * 100 >= ink->low * PART_PERCENT;
+}
+
+/* The levels of all parts; one without ink has those of the nearest one with ink. */
+static void measure_parts(const struct ocr_frame *frame, const struct ocr_box *box,
+                          struct ocr_ink *ink)
+{
+    bool has_ink[OCR_INK_PARTS];
+    int luma = paper_luma(ink), wanted = ocr_max(box->height / 2, 4);
+
+    ink->part_width = ocr_max(wanted, box->width / OCR_INK_PARTS + 1);
+    ink->part_count = ocr_max(box->width / ink->part_width, 1);
+    for (int i = 0; i < ink->part_count; i++) {
+        int from = ocr_max(i * ink->part_width - box->height, 0);
+        int to = ocr_min((i + 1) * ink->part_width + box->height, box->width);
+        struct ocr_box columns = {box->x + from, box->y, to - from, box->height};
+        has_ink[i] = measure_part(frame, &columns, ink, &ink->parts[i]);
+    }
+    for (int i = 0; i < ink->part_count; i++) {
+        if (has_ink[i]) {
+            continue;
+        }
+        int strong = luma + (ink->light ? ink->low : -ink->low);
+        ink->parts[i] =
+            (struct ocr_ink_levels){(uint8_t)luma, (uint8_t)ocr_max(0, ocr_min(strong, 255))};
+        for (int away = 1; away < ink->part_count; away++) {
+            int at = i - away >= 0 && has_ink[i - away] ? i - away : i + away;
+            if (at < ink->part_count && has_ink[at]) {
+                ink->parts[i] = ink->parts[at];
+                break;
+            }
+        }
+    }
+}
+
+static void measure_plain(const struct ocr_frame *frame, const struct ocr_box *box,
+                          struct ocr_ink *ink)
+{
+    struct histogram reach = {{0}, 0}, luma_reach = {{0}, 0};
+    int luma = paper_luma(ink);
+
+    for (int y = box->y; y < ocr_bottom(box); y++) {
+        for (int x = box->x; x < ocr_right(box); x++) {
+            size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
+            int away = distance(frame, at, ink->paper), here = frame->plane[OCR_LUMA][at];
+            reach.count[away]++;
+            luma_reach.count[abs(here - luma)]++;
+        }
+    }
+    reach.total = luma_reach.total = (uint32_t)(box->width * box->height);
+    ink->by_luma = luma_tells(&reach, &luma_reach, ink);
+    take_reach(ink->by_luma ? &luma_reach : &reach, ink);
+    if (ink->by_luma) {
+        measure_parts(frame, box, ink);
+    }
+}
+
+/* The paper between the letters: pixels with BETWEEN more of the paper's side on their left and right. */
+static void look_between(const struct ocr_frame *frame, const struct ocr_box *box, bool is_light,
+                         struct histogram between[3])
+{
+    struct histogram levels = {{0}, 0};
+
+    for (int y = box->y; y < ocr_bottom(box); y++) {
+        const uint8_t *row = frame->plane[OCR_LUMA] + (size_t)y * (size_t)frame->width;
+        for (int x = box->x; x < ocr_right(box); x++) {
+            levels.count[row[x]]++;
+        }
+    }
+    levels.total = (uint32_t)(box->width * box->height);
+    int threshold = otsu(&levels).threshold;
+    for (int y = box->y; y < ocr_bottom(box); y++) {
+        size_t row = (size_t)y * (size_t)frame->width;
+        int run = 0;
+        for (int x = box->x; x < ocr_right(box); x++) {
+            bool is_paper = (frame->plane[OCR_LUMA][row + (size_t)x] > threshold) != is_light;
+            run = is_paper ? run + 1 : 0;
+            for (int c = 0; run > 2 * BETWEEN && c < 3; c++) {
+                between[c].count[frame->plane[c][row + (size_t)(x - BETWEEN)]]++;
+                between[c].total++;
+            }
+        }
+    }
+}
+
+/* Whether paper is plain, and its colour. */
+static bool take_paper(const struct histogram paper[3], struct ocr_ink *ink)
+{
+    bool plain = true;
+
+    for (int c = 0; c < 3; c++) {
+        int median = quantile(&paper[c], 0.5);
+        ink->paper[c] = (uint8_t)median;
+        plain = plain && (ink->is_faint ? is_plain(&paper[c], median, FAINT_SPREAD, FAINT_PERCENT)
+                                        : is_plain(&paper[c], median, PLAIN_SPREAD, PLAIN_PERCENT));
+    }
+    return plain;
+}
+
+/* Whether nearly all levels are near to one of two. */
+static bool are_near(const struct histogram *levels, int first, int second)
+{
+    uint64_t near = 0;
+
+    for (int level = 0; level < 256; level++) {
+        bool is_near = ocr_min(abs(level - first), abs(level - second)) <= TWO_SPREAD;
+        near += is_near ? levels->count[level] : 0;
+    }
+    return near * 100 >= (uint64_t)levels->total * TWO_PERCENT;
+}
+
+/* Whether the paper around the box and between the letters has two colours, each of them plain: of a mark behind some
+ * words, and of the page. */
+static bool take_two_papers(const struct histogram ring[3], const struct histogram between[3],
+                            struct ocr_ink *ink)
+{
+    for (int c = 0; c < 3; c++) {
+        int first = quantile(&ring[c], 0.5);
+        struct histogram rest = ring[c];
+        for (int level = ocr_max(first - TWO_SPREAD, 0); level <= ocr_min(first + TWO_SPREAD, 255);
+             level++) {
+            rest.total -= rest.count[level];
+            rest.count[level] = 0;
+        }
+        int second = quantile(&rest, 0.5);
+        if (!are_near(&ring[c], first, second) || !are_near(&between[c], first, second)) {
+            return false;
+        }
+        ink->paper[c] = (uint8_t)first;
+    }
+    return true;
+}
+
+/* How many colours the plain paper has, around the box or, where other rows or another ground are near, in it: one, or
+ * two; 0 where it is not plain. */
+static int look_at_paper(const struct ocr_frame *frame, const struct ocr_box *box,
+                         struct ocr_ink *ink)
+{
+    struct histogram ring[3] = {{{0}, 0}}, between[3] = {{{0}, 0}};
+
+    look_at_ring(frame, box, ring);
+    if (take_paper(ring, ink)) {
+        return 1;
+    }
+    look_between(frame, box, ink->light, between);
+    if (between[0].total < (uint32_t)(BETWEEN_MIN * box->height)) {
+        return 0;
+    }
+    bool is_one = take_paper(between, ink);
+    for (int c = 0; c < 3; c++) {
+        is_one = is_one && is_plain(&ring[c], ink->paper[c], PLAIN_SPREAD, RING_PERCENT);
+    }
+    return is_one ? 1 : !ink->is_faint && take_two_papers(ring, between, ink) ? 2 : 0;
+}
+
+void ocr_ink_measure(const struct ocr_frame *frame, const struct ocr_box *box, bool is_light,
+                     struct ocr_ink *ret_ink)
+{
+    struct ocr_box inside = ocr_box_clip(box, frame->width, frame->height);
+    struct ocr_ink unknown = {.kind = OCR_INK_FLAT, .light = is_light};
+
+    *ret_ink = unknown;
+    int papers = look_at_paper(frame, &inside, ret_ink);
+    if (papers) {
+        measure_plain(frame, &inside, ret_ink);
+    }
+    /* Only the parts of a line have each its own paper. */
+    if (!papers || (papers == 2 && !ret_ink->part_count)) {
+        *ret_ink = unknown;
+        measure_on_picture(frame, &inside, ret_ink);
+    }
+}
+
+void ocr_ink_measure_faint(const struct ocr_frame *frame, const struct ocr_box *box, bool is_light,
+                           struct ocr_ink *ret_ink)
+{
+    struct ocr_box inside = ocr_box_clip(box, frame->width, frame->height);
+
+    *ret_ink = (struct ocr_ink){.kind = OCR_INK_FLAT, .light = is_light, .is_faint = true};
+    if (look_at_paper(frame, &inside, ret_ink)) {
+        measure_plain(frame, &inside, ret_ink);
+    }
+}
+
+static int contrast(const struct ocr_ink *ink)
+{
+    return ink->kind == OCR_INK_FLAT ? ink->low : ink->high - ink->low;
+}
+
+bool ocr_ink_is_clear(const struct ocr_ink *ink)
+{
+    if (ink->is_faint) {
+        return contrast(ink) >= FAINT_CONTRAST_MIN && ink->clarity >= FAINT_CLARITY_MIN;
+    }
+    return contrast(ink) >= CONTRAST_MIN && ink->clarity >= CLARITY_MIN;
+}
+
+/* Grey of every level of the channel (or distance) that the ink is looked at in. */
+static void make_table(const struct ocr_ink *ink, uint8_t table[256])
+{
+    for (int level = 0; level < 256; level++) {
+        int grey;
+        if (ink->kind == OCR_INK_FLAT) {
+            grey = 255 - level * 255 / ocr_max(ink->low, 1);
+        } else {
+            int span = ocr_max(ink->high - ink->low, 1);
+            grey = (level - ink->low) * 255 / span;
+            grey = ink->kind == OCR_INK_LIGHT ? 255 - grey : grey;
+        }
+        table[level] = (uint8_t)ocr_max(0, ocr_min(255, grey));
+    }
+}
+
+/* Blends the levels of the two parts whose middles a column lies between. */
+static struct ocr_ink_levels levels_at(const struct ocr_ink *ink, int x)
+{
+    int half = ink->part_width / 2, width = ink->part_width;
+    int at = ocr_max(0, ocr_min(x - half, (ink->part_count - 1) * width));
+    int first = at / width, share = at % width;
+    int second = ocr_min(first + 1, ink->part_count - 1);
+    const struct ocr_ink_levels *a = &ink->parts[first], *b = &ink->parts[second];
+
+    return (struct ocr_ink_levels){
+        (uint8_t)((a->paper * (width - share) + b->paper * share) / width),
+        (uint8_t)((a->ink * (width - share) + b->ink * share) / width)};
+}
+
+/* The most bits of a fraction with which 255 levels times 255 still fit an int, where paper and ink
+ * are one level apart. */
+enum { SCALE_BITS = 15 };
+
+/* `row` is where the first column of `inside` goes. */
+static void apply_parts(const struct ocr_ink *ink, const struct ocr_frame *frame,
+                        const struct ocr_box *inside, int first, int stride, uint8_t *row)
+{
+    for (int x = 0; x < inside->width; x++) {
+        struct ocr_ink_levels levels = levels_at(ink, first + x);
+        int span = levels.paper - levels.ink;
+        int factor = 255 * (1 << SCALE_BITS) / (span ? span : 1);
+        const uint8_t *from = frame->plane[OCR_LUMA] + (size_t)inside->y * (size_t)frame->width +
+                              (size_t)(inside->x + x);
+        uint8_t *to = row + x;
+        for (int y = 0; y < inside->height; y++, from += frame->width, to += stride) {
+            int grey = ((*from - levels.ink) * factor) >> SCALE_BITS;
+            *to = (uint8_t)(grey < 0 ? 0 : grey > 255 ? 255 : grey);
+        }
+    }
+}
+
+void ocr_ink_apply(const struct ocr_ink *ink, const struct ocr_frame *frame,
+                   const struct ocr_box *box, int margin, uint8_t *grey)
+{
+    struct ocr_box inside = ocr_box_clip(box, frame->width, frame->height);
+    uint8_t table[256];
+
+    memset(grey, 255, (size_t)box->width * (size_t)box->height);
+    grey += (ptrdiff_t)(inside.y - box->y) * box->width + (inside.x - box->x);
+    if (ink->part_count) {
+        int first = inside.x - box->x - margin - ink->left;
+        apply_parts(ink, frame, &inside, first, box->width, grey);
+        return;
+    }
+    make_table(ink, table);
+    for (int y = inside.y; y < ocr_bottom(&inside); y++, grey += box->width) {
+        size_t at = (size_t)y * (size_t)frame->width + (size_t)inside.x;
+        for (int x = 0; x < inside.width; x++, at++) {
+            int level = ink->kind == OCR_INK_FLAT    ? distance(frame, at, ink->paper)
+                        : ink->kind == OCR_INK_LIGHT ? darkest(frame, at)
+                                                     : lightest(frame, at);
+            grey[x] = table[level];
+        }
+    }
+}

@@ -1,0 +1,391 @@
+#include "common/screen/panes.h"
+
+#include "common/screen/panes_evidence.h"
+
+#include <string.h>
+
+enum {
+    NEIGHBOURS = 4,     /* rows beside a moved one of which half must have moved too */
+    CONFLICT_SHARE = 8, /* 1/8 of what a step moved may be at odds with a pane */
+    COUNTS_MAX = 240,   /* of a cell, before both counts are halved */
+};
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+void ocr_panes_deinit(struct ocr_panes *panes)
+{
+    for (int i = 0; i < panes->count; i++) {
+        free(panes->items[i].covers);
+    }
+    free(panes->items);
+    free(panes->steps);
+    free(panes->near);
+    for (int i = 0; i < OCR_PANES_LIVE; i++) {
+        free(panes->live[i].cells.moved);
+    }
+    free(panes->step.moved);
+    *panes = (struct ocr_panes){0};
+}
+
+static int note_step(struct ocr_panes *panes, int pane, struct cv_error *error)
+{
+    CV_TRY_MEMORY(CV_MAKE_ROOM(panes->steps, panes->step_count) &&
+                      CV_MAKE_ROOM(panes->near, panes->step_count),
+                  error, "frames");
+    panes->near[panes->step_count] = OCR_NO_PANE;
+    panes->steps[panes->step_count++] = pane;
+    return 0;
+}
+
+static int add_pane(struct ocr_panes *panes, struct cv_error *error)
+{
+    CV_TRY_MEMORY(CV_MAKE_ROOM(panes->items, (size_t)panes->count), error, "panes");
+    panes->items[panes->count++] = (struct ocr_pane){0};
+    return 0;
+}
+
+static int new_cells(int width, int height, struct ocr_cells *ret_cells, struct cv_error *error)
+{
+    size_t count = ocr_cells_count(width, height);
+    uint8_t *memory = calloc(2 * count + 1, 1);
+
+    CV_TRY_MEMORY(memory, error, "following what moves");
+    *ret_cells = (struct ocr_cells){memory, memory + count};
+    return 0;
+}
+
+/* ---- the end of a scene ---------------------------------------------------------------------- */
+
+static int settle(struct ocr_panes *panes, struct ocr_pane_evidence *live, struct cv_error *error)
+{
+    if (live->pane == OCR_NO_PANE) {
+        return 0;
+    }
+    struct ocr_pane *pane = &panes->items[live->pane];
+    live->pane = OCR_NO_PANE;
+    return ocr_pane_known(pane) ? ocr_covers_find(pane, &live->cells, panes->width, error) : 0;
+}
+
+/* Notes for each frame of the scene which pane moved last, or, if none has moved yet, which one
+ * moves first. */
+static void fill_near(struct ocr_panes *panes)
+{
+    int first = OCR_NO_PANE;
+
+    for (size_t i = panes->step_count; i-- > panes->scene_first;) {
+        first = panes->steps[i] >= 0 ? panes->steps[i] : first;
+    }
+    for (size_t i = panes->scene_first; i < panes->step_count; i++) {
+        first = panes->steps[i] >= 0 ? panes->steps[i] : first;
+        panes->near[i] = first;
+    }
+    panes->scene_first = panes->step_count;
+}
+
+static int settle_all(struct ocr_panes *panes, struct cv_error *error)
+{
+    for (int i = 0; i < OCR_PANES_LIVE; i++) {
+        if (panes->live[i].cells.moved) {
+            CV_TRY(settle(panes, &panes->live[i], error));
+        }
+    }
+    panes->current = OCR_NO_PANE;
+    return 0;
+}
+
+int ocr_panes_finish(struct ocr_panes *panes, struct cv_error *error)
+{
+    fill_near(panes);
+    return settle_all(panes, error);
+}
+
+int ocr_panes_scene(struct ocr_panes *panes, struct cv_error *error)
+{
+    CV_TRY(ocr_panes_finish(panes, error));
+    return note_step(panes, OCR_SCENE_BEGINS, error);
+}
+
+/* ---- one step -------------------------------------------------------------------------------- */
+
+/* Memory for frames of that size. */
+static int resize(struct ocr_panes *panes, int width, int height, struct cv_error *error)
+{
+    if (panes->step.moved && panes->width == width && panes->height == height) {
+        return 0;
+    }
+    CV_TRY(settle_all(panes, error));
+    for (int i = 0; i < OCR_PANES_LIVE; i++) {
+        free(panes->live[i].cells.moved);
+        panes->live[i] = (struct ocr_pane_evidence){.pane = OCR_NO_PANE};
+    }
+    free(panes->step.moved);
+    panes->step = (struct ocr_cells){0};
+    panes->width = width;
+    panes->height = height;
+    return new_cells(width, height, &panes->step, error);
+}
+
+/* The first cell from `from` on of which a step proves anything: few do, and eight are skipped at a
+ * time. */
+static size_t next_cell(const struct ocr_cells *step, size_t from, size_t count)
+{
+    size_t i = from;
+
+    while (i < count && !step->moved[i] && !step->stayed[i]) {
+        uint64_t moved = 0, stayed = 0;
+        if (i + sizeof(moved) <= count) {
+            memcpy(&moved, step->moved + i, sizeof(moved));
+            memcpy(&stayed, step->stayed + i, sizeof(stayed));
+            i += moved | stayed ? 1 : sizeof(moved);
+        } else {
+            i++;
+        }
+    }
+    return i;
+}
+
+/* Cells in which the step is at odds with what is known of a pane; *ret_moved: those that moved. */
+static int64_t conflicts(const struct ocr_panes *panes, const struct ocr_pane_evidence *live,
+                         int64_t *ret_moved)
+{
+    const struct ocr_cells *step = &panes->step, *known = &live->cells;
+    size_t cells = ocr_cells_count(panes->width, panes->height);
+    int64_t count = 0, moved = 0;
+
+    for (size_t i = next_cell(&panes->step, 0, cells); i < cells;
+         i = next_cell(&panes->step, i + 1, cells)) {
+        bool moves = ocr_cell_moves(step->moved[i], step->stayed[i]);
+        bool stays = ocr_cell_stays(step->moved[i], step->stayed[i]);
+        moved += moves;
+        count += (moves && ocr_cell_stays(known->moved[i], known->stayed[i])) ||
+                 (stays && ocr_cell_moves(known->moved[i], known->stayed[i]));
+    }
+    *ret_moved = moved;
+    return count;
+}
+
+/* The pane that agrees with the step, of several the one that agrees most. */
+static struct ocr_pane_evidence *find_pane(struct ocr_panes *panes)
+{
+    struct ocr_pane_evidence *found = NULL;
+    int64_t least = 0;
+
+    for (int i = 0; i < OCR_PANES_LIVE; i++) {
+        struct ocr_pane_evidence *live = &panes->live[i];
+        int64_t moved = 0;
+        if (live->pane == OCR_NO_PANE) {
+            continue;
+        }
+        int64_t odds = conflicts(panes, live, &moved);
+        bool better = !found || odds < least || (odds == least && live->pane == panes->current);
+        if (odds * CONFLICT_SHARE <= moved && better) {
+            found = live;
+            least = odds;
+        }
+    }
+    return found;
+}
+
+/* Room for another pane. */
+static int begin_pane(struct ocr_panes *panes, struct ocr_pane_evidence **ret_live,
+                      struct cv_error *error)
+{
+    struct ocr_pane_evidence *live = &panes->live[0];
+
+    for (int i = 1; i < OCR_PANES_LIVE && live->pane != OCR_NO_PANE; i++) {
+        struct ocr_pane_evidence *other = &panes->live[i];
+        if (other->pane == OCR_NO_PANE || other->last_step < live->last_step) {
+            live = other;
+        }
+    }
+    if (live->cells.moved) {
+        CV_TRY(settle(panes, live, error));
+    }
+    CV_TRY(add_pane(panes, error));
+    if (!live->cells.moved) {
+        CV_TRY(new_cells(panes->width, panes->height, &live->cells, error));
+    }
+    memset(live->cells.moved, 0, 2 * ocr_cells_count(panes->width, panes->height));
+    live->pane = panes->count - 1;
+    *ret_live = live;
+    return 0;
+}
+
+static void add_evidence(const struct ocr_panes *panes, struct ocr_pane_evidence *live)
+{
+    size_t cells = ocr_cells_count(panes->width, panes->height);
+
+    for (size_t i = next_cell(&panes->step, 0, cells); i < cells;
+         i = next_cell(&panes->step, i + 1, cells)) {
+        int moved = live->cells.moved[i] + panes->step.moved[i];
+        int stayed = live->cells.stayed[i] + panes->step.stayed[i];
+        int halve = moved > COUNTS_MAX || stayed > COUNTS_MAX;
+        live->cells.moved[i] = (uint8_t)(moved >> halve);
+        live->cells.stayed[i] = (uint8_t)(stayed >> halve);
+    }
+}
+
+/* The columns of cells that moved in a row: right is 0 when none did. */
+struct reach {
+    int left, right;
+};
+
+/* Rows that moved in company: a lone one is a coincidence. */
+static bool has_company(const struct reach *moved, int y, int height)
+{
+    int near = 0;
+
+    for (int k = ocr_max(y - NEIGHBOURS, 0); k <= ocr_min(y + NEIGHBOURS, height - 1); k++) {
+        near += moved[k].right > 0;
+    }
+    return moved[y].right > 0 && near > NEIGHBOURS / 2;
+}
+
+/* First and last of the rows that moved; false when none did. */
+static bool range_of(const struct reach *moved, int count, int *ret_first, int *ret_end)
+{
+    int first = 0, end = count;
+
+    while (first < count && !has_company(moved, first, count)) {
+        first++;
+    }
+    while (end > first && !has_company(moved, end - 1, count)) {
+        end--;
+    }
+    *ret_first = first;
+    *ret_end = end;
+    return end > first;
+}
+
+/* Widens the pane by what moved. */
+static int widen(const struct ocr_panes *panes, const struct ocr_pane_evidence *live,
+                 struct cv_error *error)
+{
+    int across = ocr_cells_across(panes->width), height = panes->height, top, bottom;
+    size_t cells = ocr_cells_count(panes->width, panes->height);
+    const struct ocr_cells *step = &panes->step;
+    cv_auto_free struct reach *rows = calloc((size_t)height, sizeof(*rows));
+    struct ocr_pane *pane = &panes->items[live->pane];
+    int left = across, right = 0;
+
+    CV_TRY_MEMORY(rows, error, "following what moves");
+    for (size_t i = next_cell(step, 0, cells); i < cells; i = next_cell(step, i + 1, cells)) {
+        if (ocr_cell_moves(step->moved[i], step->stayed[i])) {
+            struct reach *row = &rows[i / (size_t)across];
+            int column = (int)(i % (size_t)across);
+            row->left = row->right ? row->left : column;
+            row->right = column + 1;
+        }
+    }
+    if (!range_of(rows, height, &top, &bottom)) {
+        return 0;
+    }
+    for (int y = top; y < bottom; y++) {
+        left = rows[y].right ? ocr_min(left, rows[y].left) : left;
+        right = ocr_max(right, rows[y].right);
+    }
+    if (!ocr_pane_known(pane)) {
+        *pane = (struct ocr_pane){
+            .top = top, .bottom = bottom, .left = left * OCR_CELL, .right = right * OCR_CELL};
+    }
+    /* What cut lines at a nearer edge was something else. */
+    pane->top_cuts = top < pane->top - 3 ? 0 : pane->top_cuts;
+    pane->bottom_cuts = bottom > pane->bottom + 3 ? 0 : pane->bottom_cuts;
+    pane->top = ocr_min(pane->top, top);
+    pane->bottom = ocr_max(pane->bottom, bottom);
+    pane->left = ocr_min(pane->left, left * OCR_CELL);
+    pane->right = ocr_max(pane->right, right * OCR_CELL);
+    return 0;
+}
+
+int ocr_panes_step(struct ocr_panes *panes, const struct ocr_frame *before,
+                   const struct ocr_frame *after, struct ocr_point shift, struct cv_error *error)
+{
+    bool comparable = before->width == after->width && before->height == after->height &&
+                      abs(shift.x) < before->width - 2 * OCR_CELL && abs(shift.y) < before->height;
+
+    if (!comparable || (!shift.x && !shift.y)) {
+        return note_step(panes, OCR_NO_PANE, error);
+    }
+    CV_TRY(resize(panes, before->width, before->height, error));
+    ocr_evidence_of(before, after, shift.x, shift.y, &panes->step);
+    struct ocr_pane_evidence *live = find_pane(panes);
+    CV_TRY(live ? 0 : begin_pane(panes, &live, error));
+    CV_TRY(widen(panes, live, error));
+    CV_TRY(note_step(panes, live->pane, error));
+    add_evidence(panes, live);
+    live->last_step = (int64_t)panes->step_count;
+    panes->current = live->pane;
+    return 0;
+}
+
+/* ---- questions about panes -------------------------------------------------------------------- */
+
+/* Pixels: what ends in the same cell as a cover begins in need not be covered. */
+enum { COVER_OVERLAP = OCR_CELL / 2 };
+
+int ocr_panes_at(const struct ocr_panes *panes, size_t frame)
+{
+    return frame < panes->step_count ? panes->steps[frame] : OCR_NO_PANE;
+}
+
+int ocr_panes_near(const struct ocr_panes *panes, size_t frame)
+{
+    return frame < panes->step_count ? panes->near[frame] : OCR_NO_PANE;
+}
+
+const struct ocr_pane *ocr_panes_get(const struct ocr_panes *panes, int pane)
+{
+    bool is_one = pane >= 0 && pane < panes->count;
+    return is_one && ocr_pane_known(&panes->items[pane]) ? &panes->items[pane] : NULL;
+}
+
+/* Whether the middle of a box lies in the pane. */
+static bool holds(const struct ocr_pane *pane, const struct ocr_box *box)
+{
+    int x = box->x + box->width / 2, y = box->y + box->height / 2;
+    return ocr_pane_known(pane) && y >= pane->top && y < pane->bottom &&
+           x >= pane->left - OCR_CELL && x < pane->right + OCR_CELL;
+}
+
+bool ocr_pane_covers(const struct ocr_pane *pane, const struct ocr_box *box)
+{
+    for (size_t i = 0; pane && i < pane->cover_count; i++) {
+        const struct ocr_box *cover = &pane->covers[i];
+        bool rows = box->y < ocr_bottom(cover) && ocr_bottom(box) > cover->y;
+        bool columns =
+            box->x + COVER_OVERLAP < ocr_right(cover) && ocr_right(box) - COVER_OVERLAP > cover->x;
+        if (rows && columns) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void ocr_places_note(struct ocr_places *places, int pane, bool moves)
+{
+    int at = 0;
+
+    while (at < places->count && places->notes[at].pane != pane) {
+        at++;
+    }
+    if (at == OCR_PLACES_MAX) {
+        memmove(&places->notes[0], &places->notes[1],
+                (OCR_PLACES_MAX - 1) * sizeof(places->notes[0]));
+        at--;
+    }
+    places->notes[at].pane = pane;
+    places->notes[at].moves = moves;
+    places->count = ocr_max(places->count, at + 1);
+}
+
+bool ocr_panes_move(const struct ocr_panes *panes, int pane, const struct ocr_places *places,
+                    const struct ocr_box *box)
+{
+    for (int i = 0; i < places->count; i++) {
+        if (places->notes[i].pane == pane) {
+            return places->notes[i].moves;
+        }
+    }
+    return pane >= 0 && holds(ocr_panes_get(panes, pane), box);
+}

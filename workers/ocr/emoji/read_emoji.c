@@ -1,0 +1,370 @@
+#include "workers/ocr/emoji/emoji.h"
+
+enum {
+    FAINT = 14,       /* levels from the paper that belong to an emoji; codec noise stays below */
+    BLANK_MAX = 2,    /* rows or columns of paper inside of one (a cup and its steam) */
+    SUSPECTS_MAX = 8, /* glyphs of a line that are compared because of their colours alone */
+    RUN_MAX = 8,      /* emoji that touch each other */
+    SIDE_MIN = 14,    /* pixels; smaller ones cannot be told apart */
+    SIDE_MAX = 200,
+    SHORE = 4,         /* one pixel in so many may bleed into the paper beside an emoji */
+    COMPARED_MAX = 64, /* boxes of one line; more are compared again */
+};
+
+/* By how much several emoji side by side have to be a better likeness than fewer. */
+static const double PARTS_LEAD = 0.03;
+/* A box that was compared already: the same ones come again where colours bleed little. */
+struct compared {
+    struct ocr_box box;
+    struct ocr_emoji_match match;
+};
+
+struct reading {
+    const struct ocr_emoji_banks *banks;
+    const struct ocr_frame *frame;
+    const struct ocr_ink *ink;
+    int tall;     /* of the line's letters */
+    int bleeding; /* per cent of the strongest colour that count as paper */
+    int faint;    /* levels from the paper that belong to the emoji being looked at */
+    struct ocr_emoji *emoji;
+    size_t count;
+    struct compared compared[COMPARED_MAX];
+    size_t compared_count;
+};
+
+/* Levels by which a pixel differs from the paper. */
+static int away(const struct reading *reading, int x, int y)
+{
+    const struct ocr_frame *frame = reading->frame;
+    size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
+    int most = 0;
+
+    for (int c = 0; c < 3; c++) {
+        most = ocr_max(most, abs(frame->plane[c][at] - reading->ink->paper[c]));
+    }
+    return most;
+}
+
+static bool differs(const struct reading *reading, int x, int y)
+{
+    return away(reading, x, y) >= reading->faint;
+}
+
+/* Colours bleed into the paper, the more the stronger they are. */
+static int faintest(const struct reading *reading, const struct ocr_box *box)
+{
+    struct ocr_box inside = ocr_box_clip(box, reading->frame->width, reading->frame->height);
+    int most = 0;
+
+    for (int y = inside.y; y < ocr_bottom(&inside); y++) {
+        for (int x = inside.x; x < ocr_right(&inside); x++) {
+            most = ocr_max(most, away(reading, x, y));
+        }
+    }
+    return ocr_max(FAINT, most * reading->bleeding / 100);
+}
+
+/* Pixels of a row, or of a column, that belong to something. */
+static int row_ink(const struct reading *reading, int y, int from, int to)
+{
+    int found = 0;
+
+    for (int x = from; x < to; x++) {
+        found += differs(reading, x, y);
+    }
+    return found;
+}
+
+static int column_ink(const struct reading *reading, int x, int from, int to)
+{
+    int found = 0;
+
+    for (int y = from; y < to; y++) {
+        found += differs(reading, x, y);
+    }
+    return found;
+}
+
+static bool row_differs(const struct reading *reading, int y, int from, int to)
+{
+    return row_ink(reading, y, from, to) >= 2;
+}
+
+static bool column_differs(const struct reading *reading, int x, int from, int to)
+{
+    return column_ink(reading, x, from, to) >= 2;
+}
+
+/* The last place from `edge` on, at most `reach` away in the direction of `step`, up to which rows
+ * (or columns) differ with no more than BLANK_MAX blank ones between. */
+static int grow_edge(const struct reading *reading, bool rows, int edge, int step, int reach,
+                     int from, int to)
+{
+    int last = edge, blank = 0;
+
+    for (int i = 1; i <= reach && blank <= BLANK_MAX; i++) {
+        int at = edge + i * step;
+        bool here =
+            rows ? row_differs(reading, at, from, to) : column_differs(reading, at, from, to);
+        last = here ? at : last;
+        blank = here ? 0 : blank + 1;
+    }
+    return last;
+}
+
+/* The tight box of what differs from the paper in and around a spot. */
+static struct ocr_box tighten(struct reading *reading, const struct ocr_emoji_spot *spot)
+{
+    const struct ocr_frame *frame = reading->frame;
+    int left = spot->box.x, right = ocr_right(&spot->box) - 1;
+    int top = spot->box.y, bottom = ocr_bottom(&spot->box) - 1;
+    reading->faint = faintest(reading, &spot->box);
+    int reach = ocr_max(ocr_max(spot->box.height, spot->box.width), reading->tall);
+
+    for (int round = 0; round < 2; round++) {
+        int up = ocr_min(reach * 2 / 3, top),
+            down = ocr_min(reach * 2 / 3, frame->height - 1 - bottom);
+        top = grow_edge(reading, true, top, -1, up, left, right + 1);
+        bottom = grow_edge(reading, true, bottom, 1, down, left, right + 1);
+        int west = ocr_min(reach, left - ocr_max(spot->left, 0));
+        int east = ocr_min(reach, ocr_min(spot->right, frame->width) - 1 - right);
+        left = grow_edge(reading, false, left, -1, west, top, bottom + 1);
+        right = grow_edge(reading, false, right, 1, east, top, bottom + 1);
+    }
+    while (top < bottom && !row_differs(reading, top, left, right + 1)) {
+        top++;
+    }
+    while (bottom > top && !row_differs(reading, bottom, left, right + 1)) {
+        bottom--;
+    }
+    while (left < right && !column_differs(reading, left, top, bottom + 1)) {
+        left++;
+    }
+    while (right > left && !column_differs(reading, right, top, bottom + 1)) {
+        right--;
+    }
+    return (struct ocr_box){left, top, right - left + 1, bottom - top + 1};
+}
+
+/* Emoji are a bit larger than the letters beside them; an avatar is much larger. */
+static bool has_emoji_size(const struct reading *reading, const struct ocr_box *box)
+{
+    return box->width >= SIDE_MIN && box->height >= SIDE_MIN && box->height <= SIDE_MAX &&
+           box->height * 10 >= reading->tall * 6 && box->height * 10 <= reading->tall * 26;
+}
+
+/* Whether there is paper around a box, within the frame: a piece of a picture, of a gradient, of a bar or of a
+ * word has more of itself beside it. A neighbour that it reaches is no more of itself. */
+static bool is_island(const struct reading *reading, const struct ocr_emoji_spot *spot,
+                      const struct ocr_box *box)
+{
+    int right = ocr_right(box), bottom = ocr_bottom(box);
+
+    if (box->x == 0 || box->y == 0 || right >= reading->frame->width ||
+        bottom >= reading->frame->height) {
+        return false;
+    }
+    int before = box->x > spot->left ? column_ink(reading, box->x - 1, box->y, bottom) : 0;
+    int behind = right < spot->right ? column_ink(reading, right, box->y, bottom) : 0;
+    int above = row_ink(reading, box->y - 1, box->x, right);
+    int below = row_ink(reading, bottom, box->x, right);
+    return ocr_max(before, behind) * SHORE <= box->height &&
+           ocr_max(above, below) * SHORE <= box->width;
+}
+
+static void add(struct reading *reading, const struct ocr_emoji *emoji)
+{
+    if (reading->count < OCR_EMOJI_LINE_MAX) {
+        reading->emoji[reading->count++] = *emoji;
+    }
+}
+
+static struct ocr_emoji_match match_box(struct reading *reading, const struct ocr_box *box)
+{
+    for (size_t i = 0; i < reading->compared_count; i++) {
+        const struct ocr_box *known = &reading->compared[i].box;
+        if (known->x == box->x && known->y == box->y && known->width == box->width &&
+            known->height == box->height) {
+            return reading->compared[i].match;
+        }
+    }
+    struct ocr_emoji_match match =
+        ocr_emoji_match(reading->banks, reading->frame, reading->ink->paper, box);
+    if (reading->compared_count < COMPARED_MAX) {
+        reading->compared[reading->compared_count++] = (struct compared){*box, match};
+    }
+    return match;
+}
+
+/* Reads a box as `parts` emoji side by side; their mean score, 0 when one is none. */
+static double match_parts(struct reading *reading, const struct ocr_box *box, int parts,
+                          struct ocr_emoji *found)
+{
+    double sum = 0;
+
+    for (int i = 0; i < parts; i++) {
+        int from = box->x + box->width * i / parts, to = box->x + box->width * (i + 1) / parts;
+        struct ocr_emoji_spot spot = {{from, box->y, to - from, box->height}, from, to, true};
+        struct ocr_box part = parts > 1 ? tighten(reading, &spot) : *box;
+        struct ocr_emoji_match match = match_box(reading, &part);
+        if (!ocr_emoji_is_sure(&match)) {
+            return 0;
+        }
+        found[i] = (struct ocr_emoji){part, match.text, match.score};
+        sum += match.score;
+    }
+    return sum / parts;
+}
+
+/* The best reading of a spot so far. */
+struct guess {
+    struct ocr_emoji emoji[RUN_MAX];
+    int parts;
+    double score;
+};
+
+/* Reads a spot as one emoji, or as several that touch, when that is better than `best`. */
+static void guess(struct reading *reading, const struct ocr_emoji_spot *spot, struct guess *best)
+{
+    struct ocr_box box = tighten(reading, spot);
+    int likely = (box.width * 10 + box.height * 5) / (box.height * 10);
+
+    if (!has_emoji_size(reading, &box) || !is_island(reading, spot, &box)) {
+        return;
+    }
+    for (int parts = ocr_max(likely - 1, 1); parts <= ocr_min(likely + 1, RUN_MAX); parts++) {
+        struct guess here = {.parts = parts};
+        if (box.width < parts * SIDE_MIN || box.width * 10 > box.height * parts * 16) {
+            continue;
+        }
+        here.score = match_parts(reading, &box, parts, here.emoji);
+        double lead = best->parts && best->parts < parts ? PARTS_LEAD : 0;
+        if (here.score > best->score + lead) {
+            *best = here;
+        }
+    }
+}
+
+/* Adds the emoji at a spot; returns whether there are any. How far a colour bled is not known: a
+ * red heart has a pink halo that does not belong to it, and the rim of a white cup is as faint
+ * as that. */
+static bool read_spot(struct reading *reading, const struct ocr_emoji_spot *spot)
+{
+    static const int bleeding[] = {14, 7};
+    struct guess best = {.parts = 0};
+
+    for (size_t i = 0; i < CV_COUNT(bleeding); i++) {
+        reading->bleeding = bleeding[i];
+        guess(reading, spot, &best);
+    }
+    for (int i = 0; i < best.parts; i++) {
+        add(reading, &best.emoji[i]);
+    }
+    return best.parts > 0;
+}
+
+static void read_spots(struct reading *reading, const struct ocr_line *line,
+                       const struct ocr_box *glyphs)
+{
+    struct ocr_emoji_spot spots[OCR_EMOJI_LINE_MAX];
+    size_t count =
+        ocr_emoji_spots(reading->frame, reading->ink, line, glyphs, spots, CV_COUNT(spots));
+    int suspects = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!spots[i].picture && suspects++ >= SUSPECTS_MAX) {
+            continue;
+        }
+        if (!read_spot(reading, &spots[i]) && spots[i].picture) {
+            add(reading, &(struct ocr_emoji){spots[i].box, NULL, 0});
+        }
+    }
+}
+
+/* The next thing beside `edge` in the line's rows; false when there is only paper. */
+static bool next_beside(const struct reading *reading, const struct ocr_line *line, int edge,
+                        int step, struct ocr_emoji_spot *ret_spot)
+{
+    int gap = reading->tall * 3 / 2, from = line->box.y, to = ocr_bottom(&line->box);
+    int limit = step > 0 ? reading->frame->width : -1, x = edge;
+
+    while (x != limit && gap-- > 0 && !column_differs(reading, x, from, to)) {
+        x += step;
+    }
+    if (x == limit || gap < 0) {
+        return false;
+    }
+    struct ocr_box box = {x, line->box.y, 1, line->box.height};
+    *ret_spot = (struct ocr_emoji_spot){box, step > 0 ? edge : 0,
+                                        step > 0 ? reading->frame->width : edge + 1, true};
+    return true;
+}
+
+/* Emoji before and behind the line, as far as they follow each other. */
+static void read_beside(struct reading *reading, const struct ocr_line *line, int step)
+{
+    int edge = step > 0 ? ocr_right(&line->box) : line->box.x - 1;
+    struct ocr_emoji_spot spot;
+
+    while (edge > 0 && edge < reading->frame->width &&
+           next_beside(reading, line, edge, step, &spot)) {
+        size_t before = reading->count;
+        if (!read_spot(reading, &spot)) {
+            return;
+        }
+        for (size_t i = before; i < reading->count; i++) {
+            const struct ocr_box *box = &reading->emoji[i].box;
+            edge = step > 0 ? ocr_max(edge, ocr_right(box)) : ocr_min(edge, box->x - 1);
+        }
+    }
+}
+
+static int compare_places(const void *left, const void *right)
+{
+    const struct ocr_emoji *a = left, *b = right;
+    return (a->box.x > b->box.x) - (a->box.x < b->box.x);
+}
+
+/* Drops what was found twice; the pictures that were read come first in doubt. */
+static void drop_doubles(struct reading *reading)
+{
+    size_t kept = 0;
+
+    qsort(reading->emoji, reading->count, sizeof(*reading->emoji), compare_places);
+    for (size_t i = 0; i < reading->count; i++) {
+        struct ocr_emoji *last = kept ? &reading->emoji[kept - 1] : NULL;
+        int64_t overlap = last ? ocr_box_overlap(&last->box, &reading->emoji[i].box) : 0;
+        int64_t area = (int64_t)reading->emoji[i].box.width * reading->emoji[i].box.height;
+        if (last && overlap * 3 > area) {
+            if (reading->emoji[i].score > last->score) {
+                last->text = reading->emoji[i].text;
+                last->score = reading->emoji[i].score;
+            }
+            last->box = ocr_box_union(&last->box, &reading->emoji[i].box);
+        } else {
+            reading->emoji[kept++] = reading->emoji[i];
+        }
+    }
+    reading->count = kept;
+}
+
+size_t ocr_emoji_read(const struct ocr_emoji_banks *banks, const struct ocr_frame *frame,
+                      const struct ocr_ink *ink, const struct ocr_line *line,
+                      const struct ocr_box *glyphs, struct ocr_emoji emoji[OCR_EMOJI_LINE_MAX])
+{
+    struct reading reading = {.banks = banks,
+                              .frame = frame,
+                              .ink = ink,
+                              .tall = ocr_min(line->tall, 120),
+                              .faint = FAINT,
+                              .emoji = emoji};
+
+    if (ink->kind != OCR_INK_FLAT) {
+        return 0;
+    }
+    read_spots(&reading, line, glyphs);
+    read_beside(&reading, line, -1);
+    read_beside(&reading, line, 1);
+    drop_doubles(&reading);
+    return reading.count;
+}

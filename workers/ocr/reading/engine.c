@@ -1,0 +1,308 @@
+#include "workers/ocr/reading/language.h"
+#include "workers/ocr/reading/models.h"
+#include "workers/ocr/reading/saved_readings.h"
+#include "workers/ocr/reading/tesseract.h"
+
+#include <openssl/evp.h>
+#include <string.h>
+
+/* The models that are before the others in a reading: each of the list, or no one. */
+enum { ALL_AT_ONCE = OCR_LANGUAGES_MAX, LEADS };
+
+struct ocr_engine {
+    char *data_path;
+    char *languages; /* joined with '+' */
+    char *models[OCR_LANGUAGES_MAX];
+    size_t model_count;
+    /* What the first model makes of a line tells its language: no line needs all of them. */
+    bool is_guided;
+    size_t around; /* the model of the last line whose language is sure; model_count: none yet */
+    /* Made when they are first wanted, by what leads; [1]: with word lists. */
+    TessBaseAPI *apis[LEADS][2];
+    struct ocr_memory *memory; /* NULL: nothing is remembered */
+};
+
+CV_DEFINE_CLEANUP(EVP_MD_CTX *, EVP_MD_CTX_free)
+
+static int name_models(struct ocr_engine *engine, const char *const *languages, size_t count,
+                       struct cv_error *error)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer joined = CV_BUFFER_INIT;
+
+    if (count < 1 || count > OCR_LANGUAGES_MAX) {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
+                       "languages: expected 1 to %d names, not %zu", OCR_LANGUAGES_MAX, count);
+    }
+    for (; engine->model_count < count; engine->model_count++) {
+        const char *name = NULL;
+        CV_TRY(ocr_models_find(engine->data_path, languages[engine->model_count], &name, error));
+        CV_TRY(cv_format(&engine->models[engine->model_count], error, "%s", name));
+        cv_buffer_printf(&joined, "%s%s", engine->model_count ? "+" : "", name);
+    }
+    return cv_buffer_take(&joined, &engine->languages, error);
+}
+
+/* The engine in which `lead` comes first: alone where that is the first of the list, else with that
+ * one behind it, for the words of both languages that stand in one line. */
+static int engine_led_by(struct ocr_engine *engine, size_t lead, bool with_words,
+                         TessBaseAPI **ret_api, struct cv_error *error)
+{
+    TessBaseAPI **api = &engine->apis[lead][with_words];
+    cv_auto_free char *languages = NULL;
+
+    if (!*api) {
+        CV_TRY(lead == ALL_AT_ONCE ? cv_format(&languages, error, "%s", engine->languages)
+               : lead == 0         ? cv_format(&languages, error, "%s", engine->models[0])
+                                   : cv_format(&languages, error, "%s+%s", engine->models[lead],
+                                               engine->models[0]));
+        CV_TRY(ocr_tesseract_start(engine->data_path, languages, with_words, api, error));
+    }
+    *ret_api = *api;
+    return 0;
+}
+
+int ocr_engine_new(const char *const *languages, size_t count, struct ocr_engine **ret_engine,
+                   struct cv_error *error)
+{
+    cv_auto(ocr_engine_free) struct ocr_engine *engine = calloc(1, sizeof(*engine));
+    TessBaseAPI *first = NULL;
+
+    CV_TRY_MEMORY(engine, error, "the OCR engine");
+    engine->data_path = strdup(ocr_models_path());
+    CV_TRY_MEMORY(engine->data_path, error, "the OCR engine");
+    CV_TRY(name_models(engine, languages, count, error));
+    engine->is_guided =
+        ocr_language_first_tells((const char *const *)engine->models, engine->model_count);
+    ocr_engine_turn_page(engine);
+    CV_TRY(engine_led_by(engine, engine->is_guided ? 0 : ALL_AT_ONCE, true, &first, error));
+    *ret_engine = cv_take(engine);
+    return 0;
+}
+
+void ocr_engine_free(struct ocr_engine *engine)
+{
+    if (!engine) {
+        return;
+    }
+    for (size_t i = 0; i < LEADS; i++) {
+        ocr_tesseract_stop(engine->apis[i][false]);
+        ocr_tesseract_stop(engine->apis[i][true]);
+    }
+    for (size_t i = 0; i < engine->model_count; i++) {
+        free(engine->models[i]);
+    }
+    free(engine->data_path);
+    free(engine->languages);
+    free(engine);
+}
+
+const char *ocr_engine_languages(const struct ocr_engine *engine)
+{
+    return engine->languages;
+}
+
+void ocr_engine_remember(struct ocr_engine *engine, struct ocr_memory *memory)
+{
+    engine->memory = memory;
+}
+
+void ocr_engine_turn_page(struct ocr_engine *engine)
+{
+    engine->around = engine->model_count;
+}
+
+void ocr_reading_deinit(struct ocr_reading *reading)
+{
+    free(reading->text);
+    *reading = (struct ocr_reading){0};
+}
+
+static int read_led(struct ocr_engine *engine, size_t lead, const struct ocr_line_picture *line,
+                    struct ocr_reading *ret_reading, struct cv_error *error)
+{
+    TessBaseAPI *api = NULL;
+
+    CV_TRY(engine_led_by(engine, lead, line->dictionary == OCR_WITH_WORDS, &api, error));
+    return ocr_tesseract_read(api, line, ret_reading, error);
+}
+
+/* How much less sure a reading may be that the line's own language leads: the first model is content
+ * with "fur" where the German one sees "für". */
+static const double OWN_LEAD = 0.10;
+
+/* The same of a line whose language is but that of the line before. */
+static const double AROUND_LEAD = 0.03;
+
+/* Below this the first model's reading of words in no known language may be a misreading. */
+static const double UNSURE = 0.80;
+
+/* Reads a line once more, with another lead, and keeps the new reading unless it is less sure by more
+ * than `less`. */
+static int read_again(struct ocr_engine *engine, size_t lead, double less,
+                      const struct ocr_line_picture *line, struct ocr_reading *reading,
+                      struct cv_error *error)
+{
+    cv_auto(ocr_reading_deinit) struct ocr_reading led = {0};
+
+    CV_TRY(read_led(engine, lead, line, &led, error));
+    if (led.text[0] && led.confidence + less >= reading->confidence) {
+        struct ocr_reading swap = *reading;
+        *reading = led;
+        led = swap;
+    }
+    return 0;
+}
+
+static struct ocr_tongue tongue_of(const struct ocr_engine *engine, const char *text)
+{
+    return ocr_language_of(text, (const char *const *)engine->models, engine->model_count);
+}
+
+static void set_language(const struct ocr_engine *engine, size_t model, struct ocr_reading *reading)
+{
+    (void)snprintf(reading->language, sizeof(reading->language), "%s", engine->models[model]);
+}
+
+/* All models at once, and the line's own once more. */
+static int recognize_all(struct ocr_engine *engine, const struct ocr_line_picture *line,
+                         struct ocr_reading *reading, struct cv_error *error)
+{
+    CV_TRY(read_led(engine, ALL_AT_ONCE, line, reading, error));
+    if (engine->model_count < 2) {
+        return 0;
+    }
+    struct ocr_tongue tongue = tongue_of(engine, reading->text);
+    if (tongue.model > 0 && tongue.model < engine->model_count &&
+        line->dictionary == OCR_WITH_WORDS) {
+        CV_TRY(read_again(engine, tongue.model, OWN_LEAD, line, reading, error));
+    }
+    if (tongue.model < engine->model_count) {
+        set_language(engine, tongue.model, reading);
+    }
+    return 0;
+}
+
+/* The first model alone, and then, where the line is in another language, that one. What is too short
+ * to say is in the language of the line before it; words that are in none, and of which the first model
+ * is not sure, are read by all of them. */
+static int recognize_guided(struct ocr_engine *engine, const struct ocr_line_picture *line,
+                            struct ocr_reading *reading, struct cv_error *error)
+{
+    CV_TRY(read_led(engine, 0, line, reading, error));
+    struct ocr_tongue tongue = tongue_of(engine, reading->text);
+    size_t own = tongue.model;
+    if (tongue.letters < OCR_TONGUE_LETTERS_MIN) {
+        own = 0;
+    } else if (own == engine->model_count) {
+        own = engine->around;
+    }
+    if (own > 0 && own < engine->model_count) {
+        double less = own == tongue.model ? OWN_LEAD : AROUND_LEAD;
+        CV_TRY(read_again(engine, own, less, line, reading, error));
+    } else if (own == engine->model_count && tongue.letters >= OCR_TONGUE_LETTERS_SURE &&
+               reading->confidence < UNSURE) {
+        CV_TRY(read_again(engine, ALL_AT_ONCE, 0, line, reading, error));
+    }
+    if (own < engine->model_count) {
+        set_language(engine, own, reading);
+    }
+    return 0;
+}
+
+static size_t lead_of(const struct ocr_engine *engine, const char *language)
+{
+    size_t lead = 0;
+
+    for (size_t i = 1; i < engine->model_count; i++) {
+        lead = language && strcmp(engine->models[i], language) == 0 ? i : lead;
+    }
+    return lead;
+}
+
+/* Without word lists, in the language of the first reading; or what that was by another model than
+ * its own, with its own behind it ("hluefox", "bluefox"). */
+static int recognize_plainly(struct ocr_engine *engine, const struct ocr_line_picture *line,
+                             struct ocr_reading *reading, struct cv_error *error)
+{
+    size_t own = lead_of(engine, line->language);
+
+    CV_TRY(read_led(engine, line->dictionary == OCR_OTHER_MODEL ? 1 : own, line, reading, error));
+    set_language(engine, own, reading);
+    return 0;
+}
+
+static int recognize(struct ocr_engine *engine, const struct ocr_line_picture *line,
+                     struct ocr_reading *ret_reading, struct cv_error *error)
+{
+    cv_auto(ocr_reading_deinit) struct ocr_reading reading = {0};
+
+    CV_TRY(!engine->is_guided                   ? recognize_all(engine, line, &reading, error)
+           : line->dictionary == OCR_WITH_WORDS ? recognize_guided(engine, line, &reading, error)
+                                                : recognize_plainly(engine, line, &reading, error));
+    *ret_reading = reading;
+    reading = (struct ocr_reading){.text = NULL};
+    return 0;
+}
+
+/* A hash of all that a reading depends on. */
+static int name_line(const struct ocr_engine *engine, const struct ocr_line_picture *line,
+                     uint8_t ret_name[OCR_MEMORY_NAME_SIZE], struct cv_error *error)
+{
+    cv_auto(EVP_MD_CTX_free) EVP_MD_CTX *hash = EVP_MD_CTX_new();
+    char settings[1024];
+    bool is_well = hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL);
+    int length = snprintf(settings, sizeof(settings), "%s|%s|%s|%zu|%s|%d|%d|%d|%d|", CV_VERSION,
+                          TessVersion(), engine->languages, engine->around,
+                          line->language ? line->language : "", line->dictionary, line->width,
+                          line->height, line->tall);
+    is_well = is_well && length > 0 && length < (int)sizeof(settings) &&
+              EVP_DigestUpdate(hash, settings, (size_t)length) &&
+              EVP_DigestUpdate(hash, line->grey, (size_t)line->width * (size_t)line->height);
+    for (size_t i = 0; is_well && i < line->insert_count; i++) {
+        const struct ocr_insert *insert = &line->inserts[i];
+        length = snprintf(settings, sizeof(settings), "|%d|%d|%s", insert->left, insert->right,
+                          insert->text);
+        is_well = length > 0 && length < (int)sizeof(settings) &&
+                  EVP_DigestUpdate(hash, settings, (size_t)length);
+    }
+    if (!is_well || !EVP_DigestFinal_ex(hash, ret_name, NULL)) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "a line of %d × %d pixels cannot be named",
+                       line->width, line->height);
+    }
+    return 0;
+}
+
+/* Finds a reading that is known, or makes it and notes it. */
+static int recall(struct ocr_engine *engine, const struct ocr_line_picture *line,
+                  struct ocr_reading *ret_reading, struct cv_error *error)
+{
+    uint8_t name[OCR_MEMORY_NAME_SIZE];
+    bool is_known = false;
+
+    CV_TRY(name_line(engine, line, name, error));
+    CV_TRY(ocr_memory_find(engine->memory, name, &is_known, ret_reading, error));
+    if (is_known) {
+        return 0;
+    }
+    CV_TRY(recognize(engine, line, ret_reading, error));
+    ocr_memory_add(engine->memory, name, ret_reading);
+    return 0;
+}
+
+int ocr_engine_read(struct ocr_engine *engine, const struct ocr_line_picture *line,
+                    struct ocr_reading *ret_reading, struct cv_error *error)
+{
+    if (line->dictionary == OCR_OTHER_MODEL &&
+        (!engine->is_guided || lead_of(engine, line->language) != 0)) {
+        return CV_OCR_NO_OTHER;
+    }
+    CV_TRY(engine->memory ? recall(engine, line, ret_reading, error)
+                          : recognize(engine, line, ret_reading, error));
+    if (engine->is_guided && line->dictionary == OCR_WITH_WORDS) {
+        struct ocr_tongue tongue = tongue_of(engine, ret_reading->text);
+        bool is_sure =
+            tongue.model < engine->model_count && tongue.letters >= OCR_TONGUE_LETTERS_SURE;
+        engine->around = is_sure ? tongue.model : engine->around;
+    }
+    return 0;
+}

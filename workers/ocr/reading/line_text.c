@@ -1,0 +1,286 @@
+#include "workers/ocr/reading/special_characters.h"
+#include "workers/ocr/reading/words.h"
+
+#include <string.h>
+#include <utf8proc.h>
+
+/* Room beside characters, in hundredths of a capital's height. Measured: beside Chinese and Japanese a
+ * blank is 36 and more, their own room up to 20; in Korean a blank is 32 and more, the syllables' own
+ * room up to 24. Between kana it is up to 75, so that only an ideographic blank is one. */
+enum { ROOM_BESIDE_CJK = 25, ROOM_IN_KOREAN = 28, ROOM_WIDE = 130 };
+
+enum kind { KIND_OTHER, KIND_CJK, KIND_KOREAN };
+
+void ocr_words_deinit(struct ocr_words *words)
+{
+    for (size_t i = 0; i < words->count; i++) {
+        free(words->items[i].text);
+    }
+    free(words->items);
+    free(words->symbols);
+    *words = (struct ocr_words){0};
+}
+
+/* Marks of direction and joiners' bounds: nothing of them is seen. */
+static bool is_direction(utf8proc_int32_t point)
+{
+    return (point >= 0x200E && point <= 0x200F) || (point >= 0x202A && point <= 0x202E) ||
+           (point >= 0x2066 && point <= 0x2069) || point == 0x061C;
+}
+
+static utf8proc_ssize_t next_point(const char *text, utf8proc_int32_t *ret_point)
+{
+    utf8proc_ssize_t size = utf8proc_iterate((const utf8proc_uint8_t *)text, -1, ret_point);
+
+    if (size <= 0) {
+        *ret_point = 0xFFFD;
+        return 1;
+    }
+    return size;
+}
+
+static void drop_directions(char *text)
+{
+    char *to = text;
+
+    while (*text) {
+        utf8proc_int32_t point;
+        utf8proc_ssize_t size = next_point(text, &point);
+        if (!is_direction(point)) {
+            memmove(to, text, (size_t)size);
+            to += size;
+        }
+        text += size;
+    }
+    *to = '\0';
+}
+
+int ocr_words_add(struct ocr_words *words, const struct ocr_word *word, struct cv_error *error)
+{
+    if (words->count == OCR_WORDS_MAX) {
+        return 0;
+    }
+    CV_TRY_MEMORY(CV_MAKE_ROOM(words->items, words->count), error, "words");
+    cv_auto_free char *text = strdup(word->text);
+    CV_TRY_MEMORY(text, error, "a word");
+    drop_directions(text);
+    if (text[0]) {
+        words->items[words->count] = *word;
+        words->items[words->count++].text = cv_take(text);
+    }
+    return 0;
+}
+
+int ocr_words_add_symbol(struct ocr_words *words, const struct ocr_symbol *symbol,
+                         struct cv_error *error)
+{
+    CV_TRY_MEMORY(CV_MAKE_ROOM(words->symbols, words->symbol_count), error, "letters");
+    words->symbols[words->symbol_count++] = *symbol;
+    return 0;
+}
+
+static enum kind kind_of(utf8proc_int32_t point)
+{
+    bool is_korean = (point >= 0xAC00 && point <= 0xD7AF) || (point >= 0x1100 && point <= 0x11FF) ||
+                     (point >= 0x3130 && point <= 0x318F);
+    bool is_cjk = (point >= 0x2E80 && point <= 0x312F) || (point >= 0x31A0 && point <= 0x9FFF) ||
+                  (point >= 0xF900 && point <= 0xFAFF) || (point >= 0xFF00 && point <= 0xFFEF) ||
+                  (point >= 0x20000 && point <= 0x3FFFF);
+
+    return is_korean ? KIND_KOREAN : is_cjk ? KIND_CJK : KIND_OTHER;
+}
+
+static enum kind first_kind(const char *text)
+{
+    utf8proc_int32_t point;
+
+    (void)next_point(text, &point);
+    return kind_of(point);
+}
+
+static enum kind last_kind(const char *text)
+{
+    utf8proc_int32_t point = ' ';
+
+    while (*text) {
+        text += next_point(text, &point);
+    }
+    return kind_of(point);
+}
+
+/* Whether a blank stands between two words that are `gap` pixels apart. */
+static bool is_blank(const char *before, const char *behind, int gap, int tall)
+{
+    enum kind left = last_kind(before), right = first_kind(behind);
+
+    if (left == KIND_OTHER && right == KIND_OTHER) {
+        return true;
+    }
+    int room = left == KIND_CJK && right == KIND_CJK         ? ROOM_WIDE
+               : left == KIND_KOREAN || right == KIND_KOREAN ? ROOM_IN_KOREAN
+                                                             : ROOM_BESIDE_CJK;
+    return gap * 100 >= room * tall;
+}
+
+/* A line under construction; pixels count from where it begins to be read. */
+struct joining {
+    struct cv_buffer text;
+    const struct ocr_line_picture *picture;
+    size_t next_insert;
+    bool from_right;
+    const char *last; /* word, NULL before the first */
+    int left, right;  /* of what was put in last */
+    bool after_insert;
+    bool is_joined; /* an underscore stands behind the last word */
+    double confidence, worst;
+    size_t bytes;
+};
+
+/* Where a span lies in the direction of reading. */
+static void turn(const struct joining *line, int *left, int *right)
+{
+    if (line->from_right) {
+        int from = line->picture->width - *right;
+        *right = line->picture->width - *left;
+        *left = from;
+    }
+}
+
+/* The next insert in the direction of reading; false when there is none. */
+static bool peek_insert(const struct joining *line, struct ocr_insert *ret_insert)
+{
+    if (line->next_insert == line->picture->insert_count) {
+        return false;
+    }
+    size_t index =
+        line->from_right ? line->picture->insert_count - 1 - line->next_insert : line->next_insert;
+    *ret_insert = line->picture->inserts[index];
+    turn(line, &ret_insert->left, &ret_insert->right);
+    return true;
+}
+
+/* Words are apart as their script has it; beside an emoji or an arrow a gap of a fifth of a capital's height is
+ * a blank, beside a dot there always is one. */
+static void put_in(struct joining *line, const char *text, int left, int right, bool is_insert)
+{
+    bool apart;
+
+    if (is_insert && line->after_insert) {
+        apart = ocr_inserts_apart((line->left + line->right) / 2, (left + right) / 2,
+                                  line->picture->tall);
+    } else if (is_insert || line->after_insert) {
+        const char *insert = is_insert ? text : line->last;
+        apart = ocr_mark_is_dot(insert) || (left - line->right) * 5 > line->picture->tall;
+    } else {
+        apart = !line->is_joined && (!line->last || is_blank(line->last, text, left - line->right,
+                                                             line->picture->tall));
+    }
+    cv_buffer_printf(&line->text, "%s%s", line->text.length && apart ? " " : "", text);
+    line->last = text;
+    line->left = left;
+    line->right = right;
+    line->after_insert = is_insert;
+    line->is_joined = false;
+}
+
+/* Puts an underscore in place of the blank between two words, unless either was read with it. */
+static void put_underscore(struct joining *line, const struct ocr_insert *insert, int next_left,
+                           const char *next)
+{
+    int middle = (insert->left + insert->right) / 2, reach = line->picture->tall / 3;
+    bool is_between = line->last && next && !line->after_insert && middle > line->right - reach &&
+                      middle < next_left + reach;
+
+    if (is_between && next[0] != '_' && line->last[strlen(line->last) - 1] != '_') {
+        cv_buffer_text(&line->text, "_");
+        line->is_joined = true;
+    }
+}
+
+/* Puts in what stands before `x`: the middle of the next word, which begins at `next_left`. */
+static void put_inserts(struct joining *line, int x, int next_left, const char *next)
+{
+    struct ocr_insert insert;
+
+    while (peek_insert(line, &insert) && insert.left < x) {
+        if (ocr_mark_is_underscore(insert.text)) {
+            put_underscore(line, &insert, next_left, next);
+        } else if (!ocr_mark_is_dot(insert.text) || (line->last && next)) {
+            put_in(line, insert.text, insert.left, insert.right, true);
+        }
+        line->next_insert++;
+    }
+}
+
+/* Letters of scripts that are written from right to left outweigh the others. */
+static bool is_from_right(const struct ocr_words *words)
+{
+    int balance = 0;
+
+    for (size_t i = 0; i < words->count; i++) {
+        const char *at = words->items[i].text;
+        while (*at) {
+            utf8proc_int32_t point;
+            at += next_point(at, &point);
+            utf8proc_bidi_class_t direction =
+                (utf8proc_bidi_class_t)utf8proc_get_property(point)->bidi_class;
+            balance += direction == UTF8PROC_BIDI_CLASS_R || direction == UTF8PROC_BIDI_CLASS_AL;
+            balance -= direction == UTF8PROC_BIDI_CLASS_L;
+        }
+    }
+    return balance > 0;
+}
+
+static void put_word(struct joining *line, const struct ocr_word *word)
+{
+    int left = word->left, right = word->right;
+    size_t bytes = strlen(word->text);
+
+    turn(line, &left, &right);
+    put_inserts(line, (left + right) / 2, left, word->text);
+    put_in(line, word->text, left, right, false);
+    line->confidence += word->sure * (double)bytes;
+    line->worst = word->sure < line->worst ? word->sure : line->worst;
+    line->bytes += bytes;
+}
+
+/* The language of the most bytes; the first of several. */
+static void choose_language(const struct ocr_words *words, char *ret_language)
+{
+    size_t most = 0;
+
+    for (size_t i = 0; i < words->count; i++) {
+        const char *name = words->items[i].language;
+        size_t bytes = 0;
+        for (size_t k = 0; k < words->count; k++) {
+            bytes += strcmp(words->items[k].language, name) == 0 ? strlen(words->items[k].text) : 0;
+        }
+        if (bytes > most) {
+            most = bytes;
+            memcpy(ret_language, name, OCR_LANGUAGE_NAME_MAX);
+        }
+    }
+}
+
+int ocr_words_join(const struct ocr_words *words, const struct ocr_line_picture *picture,
+                   struct ocr_reading *ret_reading, struct cv_error *error)
+{
+    struct joining line = {
+        .text = CV_BUFFER_INIT, .picture = picture, .from_right = is_from_right(words), .worst = 1};
+    struct ocr_reading reading = {.text = NULL};
+
+    for (size_t i = 0; i < words->count && line.bytes < OCR_LINE_BYTES_MAX / 2; i++) {
+        put_word(&line, &words->items[i]);
+    }
+    put_inserts(&line, INT32_MAX, INT32_MAX, NULL);
+    int result = cv_buffer_take(&line.text, &reading.text, error);
+    cv_buffer_deinit(&line.text);
+    if (result < 0) {
+        return result;
+    }
+    reading.confidence = line.bytes ? line.confidence / (double)line.bytes : 0;
+    reading.worst_word = line.bytes ? line.worst : 0;
+    choose_language(words, reading.language);
+    *ret_reading = reading;
+    return 0;
+}

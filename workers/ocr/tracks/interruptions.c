@@ -1,0 +1,230 @@
+/* Rows of one line that something interrupted for a moment: a pointer that passed over it, a picture that
+ * moved behind it, a frame in which it was found in pieces. */
+#include "workers/ocr/tracks/accept.h"
+#include "workers/ocr/tracks/same_line.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum {
+    GAP_MS = 300,     /* the longest time without any sighting of a line that stays */
+    UNREAD_MS = 1500, /* the same up to a sighting of its very size that could not be read */
+    LOOKED_AT = 512,  /* rows around one; more is a picture made to be slow */
+    SAME_BOX = 3,     /* pixels by which the boxes of an unread and of a read sighting differ */
+};
+
+struct bridge {
+    const struct ocr_session *session;
+    struct ocr_row **rows; /* by their first frame */
+    bool *is_sure;         /* of them: a line of text for itself */
+    size_t count;
+};
+
+static int64_t start_of(const struct bridge *all, const struct ocr_row *row)
+{
+    return all->session->timings[row->stretch.first.frame].t_start;
+}
+
+static int64_t end_of(const struct bridge *all, const struct ocr_row *row)
+{
+    return all->session->timings[row->stretch.last.frame].t_end;
+}
+
+static bool is_sure(const struct bridge *all, const struct ocr_row *row, double least)
+{
+    struct ocr_standing standing = {.lasted_ms = end_of(all, row) - start_of(all, row),
+                                    .width = row->stretch.width};
+
+    return ocr_acceptance(row, &standing) >= least;
+}
+
+/* How far the content moved from one kept frame to another; false: not known. */
+static bool moved_between(const struct bridge *all, int from, int to, int *ret_dx, int *ret_dy)
+{
+    *ret_dx = *ret_dy = 0;
+    for (int frame = from + 1; frame <= to; frame++) {
+        const struct ocr_timing *timing = &all->session->timings[frame];
+        if (!timing->shift_known) {
+            return false;
+        }
+        *ret_dx += timing->dx;
+        *ret_dy += timing->dy;
+    }
+    return true;
+}
+
+/* How a row lies in relation to the place of an earlier one. */
+enum standing { STANDS_APART, STANDS_WITHIN, STANDS_THERE };
+
+static enum standing standing_at(const struct ocr_row *before, const struct ocr_row *after, int x,
+                                 int y)
+{
+    const struct ocr_stretch *a = &before->stretch, *b = &after->stretch;
+    struct ocr_box place = {x, y, a->width, a->height};
+    struct ocr_box box = {b->first.x, b->first.y, b->width, b->height};
+    int slack = ocr_max(before->tall / 3, SAME_BOX);
+    bool is_there = abs(box.x - x) <= slack && abs(box.y - y) <= slack &&
+                    abs(box.width - a->width) <= 2 * slack &&
+                    abs(box.height - a->height) <= 2 * slack;
+    int64_t overlap = ocr_box_overlap(&place, &box);
+
+    return is_there ? STANDS_THERE
+           : overlap * 2 >= (int64_t)box.width * box.height ||
+                   overlap * 2 >= (int64_t)place.width * place.height
+               ? STANDS_WITHIN
+               : STANDS_APART;
+}
+
+/* The nearer of the two places at which `before` may be when `after` begins: where it was, or moved with
+ * the content. */
+static enum standing standing_of(const struct bridge *all, const struct ocr_row *before,
+                                 const struct ocr_row *after)
+{
+    const struct ocr_sighting *last = &before->stretch.last;
+    enum standing best = standing_at(before, after, last->x, last->y);
+    int dx, dy;
+
+    if (best != STANDS_THERE && after->stretch.first.frame > last->frame &&
+        moved_between(all, last->frame, after->stretch.first.frame, &dx, &dy) && (dx || dy)) {
+        enum standing moved = standing_at(before, after, last->x + dx, last->y + dy);
+        best = moved > best ? moved : best;
+    }
+    return best;
+}
+
+/* Whether two readings differ in digits alone: a clock that went on, however unsure. */
+static bool counted_on(const char *a, const char *b)
+{
+    bool differ = false;
+
+    for (; *a && *b && (*a == *b || (isdigit((unsigned char)*a) && isdigit((unsigned char)*b)));
+         a++, b++) {
+        differ = differ || *a != *b;
+    }
+    return differ && !*a && !*b;
+}
+
+/* Whether a sighting that could not be read is of the same line: it has the same size and no
+ * other number. */
+static bool is_same_box(const struct ocr_row *before, const struct ocr_row *after)
+{
+    const struct ocr_stretch *a = &before->stretch, *b = &after->stretch;
+
+    return !counted_on(before->text, after->text) && abs(a->last.x - b->first.x) <= SAME_BOX &&
+           abs(a->last.y - b->first.y) <= SAME_BOX && abs(a->width - b->width) <= SAME_BOX &&
+           abs(a->height - b->height) <= SAME_BOX;
+}
+
+/* Takes a row's later sightings over. */
+static void take_later(struct ocr_row *row, struct ocr_row *later)
+{
+    row->stretch.last = later->stretch.last;
+    row->has_company = row->has_company || later->has_company;
+    later->is_gone = true;
+}
+
+/* Joins the row at `index` with the rows that follow at its place. Rows of pieces are dropped
+ * when the line is seen whole again. */
+static void bridge_on(struct bridge *all, size_t index)
+{
+    struct ocr_row *row = all->rows[index];
+    struct ocr_row *pieces[LOOKED_AT];
+    size_t piece_count = 0;
+    int64_t seen = end_of(all, row);
+
+    for (size_t i = index + 1; i < all->count && i <= index + LOOKED_AT; i++) {
+        struct ocr_row *next = all->rows[i];
+        int64_t gap = start_of(all, next) - seen;
+        if (gap > UNREAD_MS) {
+            return;
+        }
+        if (next->is_gone || next->stretch.last.frame <= row->stretch.last.frame) {
+            continue;
+        }
+        enum standing standing = standing_of(all, row, next);
+        bool is_later = next->stretch.first.frame > row->stretch.last.frame;
+        if (standing == STANDS_APART) {
+            continue;
+        }
+        bool is_again = standing == STANDS_THERE && strcmp(row->text, next->text) == 0;
+        if (is_later &&
+            ((is_again && gap <= GAP_MS) || (!all->is_sure[i] && is_same_box(row, next)))) {
+            take_later(row, next);
+            for (size_t k = 0; k < piece_count; k++) {
+                pieces[k]->is_gone = pieces[k]->is_gone || all->is_sure[i] ||
+                                     pieces[k]->stretch.last.frame <= row->stretch.last.frame;
+            }
+            piece_count = all->is_sure[i] ? 0 : piece_count;
+        } else if (gap <= GAP_MS && next->stretch.width <= row->stretch.width + row->tall &&
+                   ocr_shares_text(row->text, next->text)) {
+            pieces[piece_count++] = next;
+        } else if (all->is_sure[i] && is_later) {
+            return;
+        } else {
+            continue;
+        }
+        int64_t end = end_of(all, next);
+        seen = seen > end ? seen : end;
+    }
+}
+
+/* Whether a sighting shows less than half of a line's strength, where plain paper tells: it still fades in. */
+static bool fades(const struct ocr_row *sighting, const struct ocr_row *row)
+{
+    return sighting->ink.kind == OCR_INK_FLAT && row->ink.kind == OCR_INK_FLAT &&
+           sighting->ink.light == row->ink.light && sighting->ink.low * 2 < row->ink.low;
+}
+
+/* The same backwards, for sightings that could not be read. */
+static void bridge_back(struct bridge *all, size_t index)
+{
+    struct ocr_row *row = all->rows[index];
+
+    for (size_t i = index; i-- > 0 && i + LOOKED_AT >= index;) {
+        struct ocr_row *before = all->rows[i];
+        if (before->is_gone || before->stretch.last.frame >= row->stretch.first.frame ||
+            start_of(all, row) - end_of(all, before) > UNREAD_MS ||
+            standing_of(all, before, row) == STANDS_APART) {
+            continue;
+        }
+        if (all->is_sure[i] || !is_same_box(before, row) || fades(before, row)) {
+            return;
+        }
+        row->stretch.first = before->stretch.first;
+        before->is_gone = true;
+    }
+}
+
+static int compare_by_start(const void *left, const void *right)
+{
+    const struct ocr_row *a = *(struct ocr_row *const *)left, *b = *(struct ocr_row *const *)right;
+
+    if (a->stretch.first.frame != b->stretch.first.frame) {
+        return a->stretch.first.frame < b->stretch.first.frame ? -1 : 1;
+    }
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+int ocr_rows_bridge(struct ocr_session *session, double least, struct cv_error *error)
+{
+    size_t count = session->row_count;
+    cv_auto_free struct ocr_row **rows = calloc(count + 1, sizeof(struct ocr_row *));
+    cv_auto_free bool *sure = calloc(count + 1, sizeof(*sure));
+    struct bridge all = {session, rows, sure, count};
+
+    CV_TRY_MEMORY(rows && sure, error, "rows");
+    for (size_t i = 0; i < count; i++) {
+        rows[i] = &session->rows[i];
+    }
+    qsort(rows, count, sizeof(struct ocr_row *), compare_by_start);
+    for (size_t i = 0; i < count; i++) {
+        sure[i] = is_sure(&all, rows[i], least);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!rows[i]->is_gone && sure[i] && strlen(rows[i]->text) >= OCR_TEXT_MIN) {
+            bridge_back(&all, i);
+            bridge_on(&all, i);
+        }
+    }
+    return 0;
+}

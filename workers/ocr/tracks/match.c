@@ -1,0 +1,316 @@
+#include "workers/ocr/tracks/match.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    CELL_DIFFERENCE = 34, /* mean levels in one cell: a changed dot of a digit is above, codec noise
+                             at ordinary quality is half of it */
+    STRONG_DIFFERENCE =
+        110,           /* levels of one pixel: ink became paper; noise spreads and stays below */
+    STRONG_PIXELS = 2, /* such pixels in a cell that shows something else */
+    CELL_DIFFERENCE_MAX = 90, /* mean levels that no noise reaches, strong pixels or not */
+    MEAN_DIFFERENCE = 18,     /* mean levels over the line; small dense letters have 11 of noise */
+    ROW_DIFFERENCE = 14,      /* mean levels over one row */
+    SIDE = 2 * OCR_MATCH_REACH,
+};
+
+/* Correlation of the part of a line that differs most from another picture of it. Of 400 lines of the real
+ * recordings, those that stood in the frame before have 0.9 and more, 0.85 where they moved by a part of a pixel,
+ * 0.6 and more where they were blurred there; another digit has 0.8 at most. */
+static const double PART_SAME = 0.84, PART_BLURRED = 0.60;
+/* Share of the sharp picture's changes of level along the rows that a blurred one has at most. */
+static const double BLURRED_CHANGES = 0.93;
+/* A line that fades in is there from half its strength on. */
+static const double STRENGTH_MIN = 0.50;
+/* Share of the line's variance below which a part has no ink. */
+static const double PART_INK = 0.10;
+
+/* One grey picture in another, at an offset. */
+struct pair {
+    const uint8_t *a, *b;
+    int a_stride, b_stride;
+    int width, height;
+};
+
+static int row_difference(const struct pair *pair, int y, int from, int to)
+{
+    const uint8_t *a = pair->a + (size_t)y * (size_t)pair->a_stride;
+    const uint8_t *b = pair->b + (size_t)y * (size_t)pair->b_stride;
+    int sum = 0;
+
+    for (int x = from; x < to; x++) {
+        sum += a[x] > b[x] ? a[x] - b[x] : b[x] - a[x];
+    }
+    return sum;
+}
+
+static int64_t total_difference(const struct pair *pair, int step)
+{
+    int64_t sum = 0;
+
+    for (int y = 0; y < pair->height; y += step) {
+        sum += row_difference(pair, y, 0, pair->width);
+    }
+    return sum;
+}
+
+static int strong_pixels(const struct pair *pair, const struct ocr_box *cell)
+{
+    int strong = 0;
+
+    for (int y = cell->y; y < ocr_bottom(cell); y++) {
+        const uint8_t *a = pair->a + (size_t)y * (size_t)pair->a_stride;
+        const uint8_t *b = pair->b + (size_t)y * (size_t)pair->b_stride;
+        for (int x = cell->x; x < ocr_right(cell); x++) {
+            strong += abs(a[x] - b[x]) > STRONG_DIFFERENCE;
+        }
+    }
+    return strong;
+}
+
+static bool same_cell(const struct pair *pair, const struct ocr_box *cell)
+{
+    int sum = 0, area = cell->width * cell->height;
+
+    for (int y = cell->y; y < ocr_bottom(cell); y++) {
+        sum += row_difference(pair, y, cell->x, ocr_right(cell));
+    }
+    if (sum <= CELL_DIFFERENCE * area) {
+        return true;
+    }
+    return sum <= CELL_DIFFERENCE_MAX * area && strong_pixels(pair, cell) < STRONG_PIXELS;
+}
+
+/* No cell of about a third of a letter differs: one changed digit is enough to tell two lines. */
+static bool same_cells(const struct pair *pair, int tall)
+{
+    int cell = ocr_max(5, ocr_min(tall / 3, 12));
+
+    for (int y = 0; y < pair->height; y += ocr_max(cell / 2, 1)) {
+        int rows = ocr_min(cell, pair->height - y);
+        for (int x = 0; x < pair->width; x += ocr_max(cell / 2, 1)) {
+            struct ocr_box here = {x, y, ocr_min(cell, pair->width - x), rows};
+            if (rows < cell / 2 || here.width < cell / 2) {
+                continue;
+            }
+            if (!same_cell(pair, &here)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool same_whole(const struct pair *pair, int tall)
+{
+    int64_t area = (int64_t)pair->width * pair->height;
+
+    return total_difference(pair, 1) <= MEAN_DIFFERENCE * area && same_cells(pair, tall);
+}
+
+static bool has_ink(const struct pair *pair, int from, int to)
+{
+    int dark = 0;
+
+    for (int y = from; y < to; y++) {
+        for (int x = 0; x < pair->width; x++) {
+            dark += pair->a[(size_t)y * (size_t)pair->a_stride + (size_t)x] < 100;
+        }
+    }
+    return dark >= 6;
+}
+
+/* The rows that match, when they are a piece at one end: a line half under an edge. */
+static void look_for_part(const struct pair *pair, int tall, struct ocr_match *match)
+{
+    int from_top = 0, from_bottom = pair->height;
+    int limit = ROW_DIFFERENCE * pair->width;
+
+    while (from_top < pair->height && row_difference(pair, from_top, 0, pair->width) <= limit) {
+        from_top++;
+    }
+    while (from_bottom > 0 && row_difference(pair, from_bottom - 1, 0, pair->width) <= limit) {
+        from_bottom--;
+    }
+    match->first = from_top >= pair->height - from_bottom ? 0 : from_bottom;
+    match->last = match->first ? pair->height : from_top;
+    int rows = match->last - match->first;
+    struct pair piece = *pair;
+    piece.a += (size_t)match->first * (size_t)pair->a_stride;
+    piece.b += (size_t)match->first * (size_t)pair->b_stride;
+    piece.height = rows;
+    match->part = rows >= ocr_max(3, tall / 5) && rows < pair->height &&
+                  has_ink(pair, match->first, match->last) && same_cells(&piece, tall);
+}
+
+int ocr_match(const struct ocr_crop *crop, const struct ocr_frame *frame, struct ocr_point at,
+              struct ocr_match *ret_match, struct cv_error *error)
+{
+    struct ocr_box around = {at.x - OCR_MATCH_REACH, at.y - OCR_MATCH_REACH, crop->width + SIDE,
+                             crop->height + SIDE};
+    struct ocr_match match = {0};
+    struct ocr_box visible = ocr_box_clip(&around, frame->width, frame->height);
+
+    if (visible.width < crop->width / 2 || visible.height < 3) {
+        *ret_match = match;
+        return 0;
+    }
+    cv_auto_free uint8_t *grey = malloc((size_t)around.width * (size_t)around.height);
+    CV_TRY_MEMORY(grey, error, "comparing a text line");
+    ocr_ink_apply(&crop->ink, frame, &around, OCR_MATCH_REACH, grey);
+    struct pair pair = {crop->grey, grey, crop->width, around.width, crop->width, crop->height};
+    const uint8_t *middle = grey + OCR_MATCH_REACH * around.width + OCR_MATCH_REACH, *best = middle;
+    pair.b = middle;
+    int64_t least = total_difference(&pair, 2);
+    for (int dy = 0; dy <= SIDE; dy++) {
+        for (int dx = 0; dx <= SIDE; dx++) {
+            pair.b = grey + dy * around.width + dx;
+            int64_t sum = pair.b == middle ? least : total_difference(&pair, 2);
+            if (sum < least) {
+                least = sum;
+                best = pair.b;
+                match.dx = dx - OCR_MATCH_REACH;
+                match.dy = dy - OCR_MATCH_REACH;
+            }
+        }
+    }
+    pair.b = best;
+    match.whole = same_whole(&pair, crop->tall);
+    match.last = crop->height;
+    if (!match.whole) {
+        look_for_part(&pair, crop->tall, &match);
+    }
+    *ret_match = match;
+    return 0;
+}
+
+bool ocr_match_crops(const struct ocr_crop *a, const struct ocr_crop *b)
+{
+    int width = ocr_min(a->width, b->width), height = ocr_min(a->height, b->height);
+
+    if (abs(a->width - b->width) > OCR_MATCH_REACH ||
+        abs(a->height - b->height) > OCR_MATCH_REACH || a->ink.kind != b->ink.kind ||
+        a->ink.light != b->ink.light) {
+        return false;
+    }
+    struct pair pair = {a->grey, b->grey, a->width, b->width, width, height};
+    return same_whole(&pair, a->tall);
+}
+
+/* Sums over the pixels of two pictures. */
+struct sums {
+    double a, b, aa, bb, ab, count;
+};
+
+static void add_columns(const struct pair *pair, int from, int to, struct sums *sums)
+{
+    for (int y = 0; y < pair->height; y++) {
+        const uint8_t *a = pair->a + (ptrdiff_t)y * pair->a_stride;
+        const uint8_t *b = pair->b + (ptrdiff_t)y * pair->b_stride;
+        int64_t sum_a = 0, sum_b = 0, sum_aa = 0, sum_bb = 0, sum_ab = 0;
+        for (int x = from; x < to; x++) {
+            sum_a += a[x];
+            sum_b += b[x];
+            sum_aa += a[x] * a[x];
+            sum_bb += b[x] * b[x];
+            sum_ab += a[x] * b[x];
+        }
+        sums->a += (double)sum_a;
+        sums->b += (double)sum_b;
+        sums->aa += (double)sum_aa;
+        sums->bb += (double)sum_bb;
+        sums->ab += (double)sum_ab;
+    }
+    sums->count += (double)(to - from) * pair->height;
+}
+
+/* Of the first picture's levels. */
+static double variance(const struct sums *sums)
+{
+    return sums->aa / sums->count - sums->a * sums->a / (sums->count * sums->count);
+}
+
+static double correlation(const struct sums *sums)
+{
+    double a = variance(sums);
+    double b = sums->bb / sums->count - sums->b * sums->b / (sums->count * sums->count);
+    double both = sums->ab / sums->count - sums->a * sums->b / (sums->count * sums->count);
+
+    return a > 0 && b > STRENGTH_MIN * STRENGTH_MIN * a ? both / sqrt(a * b) : 0;
+}
+
+static struct sums sums_of(const struct pair *pair)
+{
+    struct sums sums = {0};
+
+    add_columns(pair, 0, pair->width, &sums);
+    return sums;
+}
+
+/* The least correlation of all parts, each as wide as the line is high, that have ink. */
+static double least_correlation(const struct pair *pair)
+{
+    struct sums all = sums_of(pair);
+    double least = correlation(&all), ink = variance(&all) * PART_INK;
+    int width = ocr_min(pair->height, pair->width);
+
+    for (int x = 0; x + width / 2 < pair->width; x += ocr_max(width / 2, 1)) {
+        struct sums part = {0};
+        add_columns(pair, x, ocr_min(x + width, pair->width), &part);
+        if (variance(&part) > ink) {
+            least = fmin(least, correlation(&part));
+        }
+    }
+    return least;
+}
+
+/* How much levels change along the rows. */
+static int64_t changes(const uint8_t *grey, int stride, int width, int height)
+{
+    int64_t sum = 0;
+
+    for (int y = 0; y < height; y++, grey += stride) {
+        for (int x = 1; x < width; x++) {
+            sum += abs(grey[x] - grey[x - 1]);
+        }
+    }
+    return sum;
+}
+
+int ocr_match_likeness(const struct ocr_crop *crop, const struct ocr_frame *frame,
+                       struct ocr_point at, enum ocr_likeness *ret_likeness, struct cv_error *error)
+{
+    struct ocr_box around = {at.x - OCR_MATCH_REACH, at.y - OCR_MATCH_REACH, crop->width + SIDE,
+                             crop->height + SIDE};
+    struct ocr_box inside = ocr_box_clip(&around, frame->width, frame->height);
+
+    *ret_likeness = OCR_LIKENESS_NONE;
+    if (inside.width < crop->width || inside.height < crop->height) {
+        return 0;
+    }
+    cv_auto_free uint8_t *grey = malloc((size_t)around.width * (size_t)around.height);
+    CV_TRY_MEMORY(grey, error, "comparing a text line");
+    ocr_ink_apply(&crop->ink, frame, &around, OCR_MATCH_REACH, grey);
+    struct pair pair = {crop->grey, grey, crop->width, around.width, crop->width, crop->height};
+    const uint8_t *best = grey;
+    double most = -1;
+    for (int i = 0; i < (SIDE + 1) * (SIDE + 1); i++) {
+        pair.b = grey + (ptrdiff_t)(i / (SIDE + 1)) * around.width + i % (SIDE + 1);
+        struct sums sums = sums_of(&pair);
+        double here = correlation(&sums);
+        best = here > most ? pair.b : best;
+        most = fmax(most, here);
+    }
+    pair.b = best;
+    double least = most >= PART_BLURRED ? least_correlation(&pair) : 0;
+    int64_t was = changes(best, around.width, crop->width, crop->height);
+    int64_t is = changes(crop->grey, crop->width, crop->width, crop->height);
+    if (least >= PART_BLURRED && (double)was <= BLURRED_CHANGES * (double)is) {
+        *ret_likeness = OCR_LIKENESS_BLURRED;
+    } else if (least >= PART_SAME) {
+        bool is_sharper = (double)is < BLURRED_CHANGES * (double)was;
+        *ret_likeness = is_sharper ? OCR_LIKENESS_SHARPER : OCR_LIKENESS_SAME;
+    }
+    return 0;
+}

@@ -1,0 +1,431 @@
+#include "workers/ocr/tracks/accept.h"
+#include "workers/ocr/tracks/same_line.h"
+
+#include <string.h>
+
+/* A found line and what is known of the place where it stands. */
+struct arrival {
+    const struct ocr_line *line;
+    const struct ocr_box *glyphs;
+    double covered;            /* share of its box that known lines explain */
+    struct ocr_track *under;   /* the matched line that explains most of it */
+    struct ocr_track *earlier; /* a line that stood here and no longer matches */
+};
+
+static double share(const struct ocr_box *part, const struct ocr_box *whole)
+{
+    int64_t area = (int64_t)whole->width * whole->height;
+    return area ? (double)ocr_box_overlap(part, whole) / (double)area : 0;
+}
+
+/* Where an unmatched line would stand if it had moved with the content, or had not. */
+static bool stood_here(const struct ocr_session *session, const struct ocr_track *track,
+                       const struct ocr_box *box)
+{
+    struct ocr_box moved = track->box;
+
+    moved.x += session->shift.dx;
+    moved.y += session->shift.dy;
+    return share(box, &track->box) >= 0.5 ||
+           (session->shift.known && (share(box, &moved) >= 0.5 || share(&moved, box) >= 0.8));
+}
+
+static void look_around(const struct ocr_session *session, struct arrival *arrival)
+{
+    int64_t most = 0;
+
+    for (size_t i = 0; i < session->tracks.count; i++) {
+        struct ocr_track *track = session->tracks.items[i];
+        if (track->matched) {
+            struct ocr_box shown = ocr_track_shown(track);
+            int64_t overlap = ocr_box_overlap(&shown, &arrival->line->box);
+            arrival->covered += share(&shown, &arrival->line->box);
+            if (overlap > most) {
+                most = overlap;
+                arrival->under = track;
+            }
+        } else if (track->present && !arrival->earlier &&
+                   stood_here(session, track, &arrival->line->box)) {
+            arrival->earlier = track;
+        }
+    }
+}
+
+/* Whether the line shows clearly more than the known one under it: letters were typed, or a line
+ * that was cut by an edge came out. */
+static bool is_taller(const struct arrival *arrival)
+{
+    struct ocr_box known = ocr_track_shown(arrival->under), box = arrival->line->box;
+
+    return arrival->under->is_read ? box.height * 4 > known.height * 5 + 8
+                                   : box.height > known.height + 2;
+}
+
+static bool is_wider(const struct arrival *arrival)
+{
+    struct ocr_box known = ocr_track_shown(arrival->under), box = arrival->line->box;
+    return box.width * 10 > known.width * 10 + arrival->line->tall * 7;
+}
+
+/* `fresh` is the same line as `known`: the stretch of `known` continues, with the surer of the
+ * two readings. */
+static void continue_line(struct ocr_session *session, struct ocr_track *known,
+                          struct ocr_track *fresh)
+{
+    if (fresh->reading.confidence > known->reading.confidence) {
+        struct ocr_reading swap = known->reading;
+        known->reading = fresh->reading;
+        known->weight = fresh->weight;
+        known->picture = fresh->picture;
+        fresh->reading = swap;
+    }
+    session->tracks.bytes -= (size_t)known->crop.width * (size_t)known->crop.height;
+    session->tracks.bytes -= (size_t)fresh->crop.width * (size_t)fresh->crop.height;
+    struct ocr_crop swap = known->crop;
+    known->crop = fresh->crop;
+    fresh->crop = swap;
+    session->tracks.bytes += (size_t)known->crop.width * (size_t)known->crop.height;
+    session->tracks.bytes += (size_t)fresh->crop.width * (size_t)fresh->crop.height;
+    known->box = fresh->box;
+    ocr_sight(session, known);
+    ocr_tracks_remove(&session->tracks, fresh);
+}
+
+/* Learns where an edge is: in the frame before, it hid all of the line at `whole` but `piece`. */
+static void learn_edge(struct ocr_session *session, const struct ocr_track *piece,
+                       const struct ocr_box *whole)
+{
+    struct ocr_pane *pane = ocr_session_pane(session);
+    int top = piece->seen.y - session->shift.dy, bottom = top + piece->seen.height;
+
+    if (!pane) {
+        return;
+    }
+    pane->top_cuts += whole->y < piece->seen.y - OCR_MATCH_REACH && ocr_pane_near(pane->top, top);
+    pane->bottom_cuts += ocr_bottom(whole) > ocr_bottom(&piece->seen) + OCR_MATCH_REACH &&
+                         ocr_pane_near(pane->bottom, bottom);
+}
+
+/* Ends a known line where a longer or taller one was found: it was only a piece of that line, or
+ * ended with this frame. */
+static int end_piece(struct ocr_session *session, struct ocr_track *piece, bool taller,
+                     struct cv_error *error)
+{
+    piece->matched = false;
+    piece->present = false;
+    if (taller || (piece->open && piece->stretch.first.frame == (int)session->index)) {
+        piece->open = false;
+        if (taller) {
+            ocr_tracks_remove(&session->tracks, piece);
+        }
+        return 0;
+    }
+    if (piece->open) {
+        piece->stretch.last.frame = (int)session->index - 1;
+        piece->stretch.last.x = piece->box.x - session->shift.dx;
+        piece->stretch.last.y = piece->box.y - session->shift.dy;
+    }
+    return ocr_close(session, piece, error);
+}
+
+int ocr_read_track(struct ocr_session *session, struct ocr_track *track, struct cv_error *error)
+{
+    CV_TRY(ocr_read(session->engine, &track->crop, &track->reading, &session->readings, error));
+    if (session->pack) {
+        CV_TRY(ocr_pack_picture(session->pack, &track->crop, &track->picture, error));
+    }
+    ocr_crop_drop_patches(&track->crop);
+    track->is_read = true;
+    track->weight = ocr_text_weight(track->reading.text);
+    track->number = session->next_line++;
+    session->lines_read++;
+    return 0;
+}
+
+/* Whether a line is no piece of the one around it: its reading is surer, and of another text. What moves behind a line
+ * is drawn into it here and there, and then nobody can read it. */
+static bool stays(const struct ocr_track *piece, const struct ocr_track *around)
+{
+    return piece->weight == OCR_WEIGHT_WORDS && around->is_read &&
+           piece->reading.confidence > around->reading.confidence &&
+           !ocr_shares_text(piece->reading.text, around->reading.text);
+}
+
+int ocr_end_pieces(struct ocr_session *session, const struct ocr_track *track,
+                   struct cv_error *error)
+{
+    struct ocr_box whole = track->box;
+
+    for (size_t i = 0; i < session->tracks.count;) {
+        struct ocr_track *piece = session->tracks.items[i];
+        size_t count = session->tracks.count;
+        if (piece != track && piece->matched && !stays(piece, track) &&
+            share(&whole, &piece->seen) >= 0.8) {
+            bool moves = session->shift.dx || session->shift.dy;
+            bool taller =
+                !piece->is_read || (moves && whole.height * 4 > piece->seen.height * 5 + 8);
+            if (session->shift.dy) {
+                learn_edge(session, piece, &whole);
+            }
+            CV_TRY(end_piece(session, piece, taller, error));
+        }
+        i += session->tracks.count == count;
+    }
+    return 0;
+}
+
+static int add_line(struct ocr_session *session, struct ocr_crop *crop,
+                    struct ocr_track **ret_track, struct cv_error *error)
+{
+    struct ocr_track *track = NULL;
+
+    CV_TRY(ocr_tracks_add(&session->tracks, crop, &track, error));
+    track->id = session->next_id++;
+    track->box = track->crop.box;
+    if (!ocr_touches_edge(ocr_session_pane(session), &track->box, session->frame->width,
+                          session->frame->height)) {
+        CV_TRY(ocr_read_track(session, track, error));
+    }
+    *ret_track = track;
+    return 0;
+}
+
+/* Notes that the line may be a known one, of which something that does not move with it now
+ * hides more or less. */
+static void note_kin(const struct ocr_session *session, const struct ocr_track *known,
+                     struct ocr_track *fresh)
+{
+    if (!known || (!session->shift.dx && !session->shift.dy)) {
+        return;
+    }
+    struct ocr_box place = ocr_track_line(known);
+    if (!known->matched) {
+        place.x += session->shift.dx;
+        place.y += session->shift.dy;
+    }
+    struct ocr_box line = ocr_track_line(fresh);
+    if (ocr_is_kin(&place, &line)) {
+        fresh->kin = known->id;
+    }
+}
+
+/* ---- the line in the frame before ------------------------------------------------------------ */
+
+/* A line that is newly found was often there before: blurred until the codec refined it, joined
+ * with what is beside it, or cut by a pointer. Its picture is compared with the frame before to
+ * find out. */
+
+/* What an arriving line was in the frame before. */
+struct forerunner {
+    bool was_there;          /* its picture stood there, perhaps less sharp */
+    struct ocr_track *known; /* the line that it was taken for, gone in this frame; NULL: none */
+    bool is_whole;           /* `known` is this line, and not something larger around it */
+    int x, y;                /* its place then */
+};
+
+/* Share of a line's box that another one covers where both are the same line. */
+static const double SAME_LINE = 0.70;
+
+/* Below it a reading may be wrong in a digit. */
+static const double SURE = 0.90;
+
+/* Whether most of `part` lies in `whole`. */
+static bool lies_in(const struct ocr_box *part, const struct ocr_box *whole)
+{
+    int64_t area = (int64_t)part->width * part->height;
+    return (double)ocr_box_overlap(part, whole) >= SAME_LINE * (double)area;
+}
+
+/* Of the lines that were on screen until now and of which nothing is left, the one that covers
+ * most of `place`. */
+static struct ocr_track *find_left(const struct ocr_session *session, const struct ocr_box *place)
+{
+    struct ocr_track *found = NULL;
+    int64_t most = 0;
+
+    for (size_t i = 0; i < session->tracks.count; i++) {
+        struct ocr_track *track = session->tracks.items[i];
+        int64_t overlap = ocr_box_overlap(&track->box, place);
+        if (track->present && !track->matched && track->open && overlap > most &&
+            lies_in(place, &track->box)) {
+            most = overlap;
+            found = track;
+        }
+    }
+    return found;
+}
+
+/* Two sure readings of one place whose numbers differ are two texts, however alike their pictures. */
+static bool is_another_text(const struct ocr_track *known, const struct ocr_track *fresh)
+{
+    return known->is_read && known->reading.confidence >= SURE &&
+           fresh->reading.confidence >= SURE &&
+           ocr_digits_differ(known->reading.text, fresh->reading.text);
+}
+
+/* Whether what stood at a place in the frame before was a line that stands elsewhere now. The names before the messages
+ * of a chat are equal, and one jumps away from where the next one begins. */
+static bool has_moved_away(const struct ocr_session *session, const struct ocr_track *fresh,
+                           const struct ocr_box *place)
+{
+    bool has = false;
+
+    for (size_t i = 0; i < session->tracks.count && !has; i++) {
+        const struct ocr_track *track = session->tracks.items[i];
+        has = track->matched && track != fresh && lies_in(&track->was, place) &&
+              lies_in(place, &track->was) && !lies_in(&track->box, &fresh->box);
+    }
+    return has;
+}
+
+/* Looks for the picture of a line that was just read in the frame before. */
+static int find_forerunner(const struct ocr_session *session, const struct ocr_track *fresh,
+                           struct forerunner *ret_forerunner, struct cv_error *error)
+{
+    const struct ocr_frame *before = &session->before;
+    enum ocr_likeness likeness = OCR_LIKENESS_NONE;
+    struct ocr_box place = fresh->box;
+
+    *ret_forerunner = (struct forerunner){.known = NULL};
+    if (!before->plane[0] || before->width != session->screen.width ||
+        before->height != session->screen.height || !session->index) {
+        return 0;
+    }
+    struct ocr_jump ways[2 + OCR_JUMPS_MAX] = {{0, 0}, {session->shift.dx, session->shift.dy}};
+    memcpy(ways + 2, session->jumps, sizeof(session->jumps));
+    for (int i = 0; i < 2 + session->jump_count && likeness == OCR_LIKENESS_NONE; i++) {
+        if (i > 0 && !ways[i].dx && !ways[i].dy) {
+            continue;
+        }
+        place.x = fresh->box.x - ways[i].dx;
+        place.y = fresh->box.y - ways[i].dy;
+        CV_TRY(has_moved_away(session, fresh, &place)
+                   ? 0
+                   : ocr_match_likeness(&fresh->crop, before, (struct ocr_point){place.x, place.y},
+                                        &likeness, error));
+    }
+    if (likeness == OCR_LIKENESS_NONE) {
+        return 0;
+    }
+    struct ocr_track *known = find_left(session, &place);
+    if (known && likeness != OCR_LIKENESS_BLURRED && is_another_text(known, fresh)) {
+        return 0;
+    }
+    *ret_forerunner = (struct forerunner){
+        .known = known,
+        .is_whole = known && lies_in(&known->box, &place),
+        .was_there = true,
+        .x = place.x,
+        .y = place.y,
+    };
+    return 0;
+}
+
+/* The piece in which most of a line was found until now: its picture stood there as a whole. */
+static const struct ocr_track *find_piece(const struct ocr_session *session,
+                                          const struct ocr_track *track,
+                                          const struct forerunner *forerunner)
+{
+    struct ocr_box place = {forerunner->x, forerunner->y, track->box.width, track->box.height};
+    const struct ocr_track *found = NULL;
+
+    for (size_t i = 0; i < session->tracks.count && !found; i++) {
+        const struct ocr_track *piece = session->tracks.items[i];
+        bool counts = piece != track && piece->present && piece->open && piece->is_read &&
+                      piece->reading.text[0];
+        found = counts && share(&place, &piece->box) >= 0.8 && share(&piece->box, &place) >= 0.5
+                    ? piece
+                    : NULL;
+    }
+    return found;
+}
+
+/* Begins the stretch of a line in the frame before, because its picture stood there already. */
+static void begin_earlier(const struct ocr_session *session, struct ocr_track *track,
+                          const struct forerunner *forerunner)
+{
+    const struct ocr_track *around =
+        forerunner->known ? forerunner->known : find_piece(session, track, forerunner);
+
+    track->stretch.first =
+        (struct ocr_sighting){(int)session->index - 1, forerunner->x, forerunner->y};
+    if (around) {
+        track->stretch.first.frame = around->stretch.first.frame;
+        track->stretch.first.x += around->stretch.first.x - around->box.x;
+        track->stretch.first.y += around->stretch.first.y - around->box.y;
+    }
+}
+
+/* Opens the stretch of a line that is new or has come back, unless the line continues another
+ * one. */
+static int begin_line(struct ocr_session *session, struct ocr_track *track, bool is_new,
+                      struct cv_error *error)
+{
+    struct forerunner forerunner = {.known = NULL};
+
+    CV_TRY(track->is_read ? find_forerunner(session, track, &forerunner, error) : 0);
+    if (forerunner.known && forerunner.is_whole && forerunner.known->is_read) {
+        continue_line(session, forerunner.known, track);
+        return ocr_end_pieces(session, forerunner.known, error);
+    }
+    ocr_sight(session, track);
+    if (forerunner.was_there && is_new) {
+        begin_earlier(session, track, &forerunner);
+    }
+    return ocr_end_pieces(session, track, error);
+}
+
+/* Handles a line that has the same pixels as a known one: the known line has come back. */
+static int take_back(struct ocr_session *session, struct ocr_track *track,
+                     const struct ocr_box *box, struct cv_error *error)
+{
+    CV_TRY(ocr_close(session, track, error));
+    track->box.x = box->x;
+    track->box.y = box->y;
+    track->present = false;
+    return begin_line(session, track, false, error);
+}
+
+static int take_in(struct ocr_session *session, const struct arrival *arrival,
+                   struct cv_error *error)
+{
+    cv_auto(ocr_crop_deinit) struct ocr_crop crop = {0};
+    bool grown = arrival->under && arrival->covered > 0.15;
+    struct ocr_track *known = grown ? arrival->under : arrival->earlier;
+
+    int result =
+        ocr_crop_make(session->banks, session->frame, arrival->line, arrival->glyphs, &crop, error);
+    if (result != 0) {
+        return result < 0 ? result : 0;
+    }
+    session->lines_seen++;
+    struct ocr_box place = crop.box;
+    struct ocr_track *track = ocr_tracks_recall(&session->tracks, &crop, &place);
+    if (track) {
+        return take_back(session, track, &place, error);
+    }
+    CV_TRY(add_line(session, &crop, &track, error));
+    note_kin(session, known, track);
+    if (track->is_read && known && known->is_read && known->open && ocr_is_variant(known, track)) {
+        continue_line(session, known, track);
+        return 0;
+    }
+    return begin_line(session, track, true, error);
+}
+
+int ocr_arrive(struct ocr_session *session, struct cv_error *error)
+{
+    for (size_t i = 0; i < session->lines->count; i++) {
+        struct arrival arrival = {.line = &session->lines->items[i],
+                                  .glyphs = session->lines->glyphs +
+                                            session->lines->items[i].first_glyph};
+        look_around(session, &arrival);
+        if (arrival.under && arrival.covered >= 0.6 && !is_taller(&arrival) &&
+            !is_wider(&arrival)) {
+            session->lines_seen++;
+            continue;
+        }
+        CV_TRY(take_in(session, &arrival, error));
+    }
+    return 0;
+}

@@ -1,0 +1,322 @@
+#include "workers/ocr/reading/word_boxes.h"
+#include "workers/ocr/tracks/accept.h"
+#include "workers/ocr/tracks/line_path.h"
+#include "workers/ocr/tracks/session_internal.h"
+
+#include <string.h>
+
+/* Lines that could not be read are kept for other models, where lines are kept at all. */
+static int note_row(struct ocr_session *session, const struct ocr_track *track,
+                    struct cv_error *error)
+{
+    bool is_empty = !track->reading.text[0];
+
+    if (is_empty && (!session->pack || session->row_count == OCR_ROWS_MAX)) {
+        return 0;
+    }
+    if (session->row_count == OCR_ROWS_MAX) {
+        return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "the video has more than %d text lines",
+                       OCR_ROWS_MAX);
+    }
+    CV_TRY_MEMORY(CV_MAKE_ROOM(session->rows, session->row_count), error, "rows");
+    struct ocr_row row = {.text = strdup(track->reading.text),
+                          .confidence = track->reading.confidence,
+                          .worst_word = track->reading.worst_word,
+                          .agreement = track->reading.agreement,
+                          .line = track->number,
+                          .id = track->id,
+                          .kin = track->kin,
+                          .tall = track->crop.tall,
+                          .picture = track->picture,
+                          .words = ocr_word_boxes(&track->crop, track->reading.text),
+                          .ink = track->crop.ink,
+                          .weight = track->weight,
+                          .has_company = track->has_company,
+                          .stretch = track->stretch};
+    if (!row.text || !row.words) {
+        free(row.text);
+        json_decref(row.words);
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a row");
+    }
+    memcpy(row.language, track->reading.language, sizeof(row.language));
+    session->rows[session->row_count++] = row;
+    return 0;
+}
+
+int ocr_close(struct ocr_session *session, struct ocr_track *track, struct cv_error *error)
+{
+    if (!track->open) {
+        return 0;
+    }
+    track->open = false;
+    track->stretch.places = track->places;
+    if (!track->is_read) {
+        struct ocr_box frame_edge = track->box;
+        if (ocr_touches_edge(NULL, &frame_edge, session->screen.width, session->screen.height)) {
+            return 0;
+        }
+        CV_TRY(ocr_read_track(session, track, error));
+    }
+    return note_row(session, track, error);
+}
+
+static struct ocr_box box_at(const struct ocr_row *row, const struct ocr_sighting *sighting)
+{
+    return (struct ocr_box){sighting->x, sighting->y, row->stretch.width, row->stretch.height};
+}
+
+/* A sighting of a row, and the pane whose edges it lies within; NULL where it does not move. */
+struct bounded {
+    struct ocr_box box;
+    const struct ocr_pane *pane;
+};
+
+static struct bounded bounds_of(const struct ocr_session *session, const struct ocr_row *row,
+                                const struct ocr_sighting *sighting)
+{
+    struct bounded bounded = {box_at(row, sighting), NULL};
+    int pane = ocr_panes_near(&session->panes, (size_t)sighting->frame);
+
+    if (ocr_panes_move(&session->panes, pane, &row->stretch.places, &bounded.box)) {
+        bounded.pane = ocr_panes_get(&session->panes, pane);
+    }
+    return bounded;
+}
+
+static bool at_top(const struct bounded *at)
+{
+    return at->box.y <= at->pane->top + 1;
+}
+
+static bool at_bottom(const struct bounded *at)
+{
+    return ocr_bottom(&at->box) >= at->pane->bottom - 1;
+}
+
+/* Whether both sightings touch the same edge, and that edge is known for sure. */
+static bool at_sure_edge(const struct bounded *first, const struct bounded *last)
+{
+    bool top = at_top(first) && at_top(last), bottom = at_bottom(first) && at_bottom(last);
+
+    return (top && ocr_min(first->pane->top_cuts, last->pane->top_cuts) >= OCR_PANE_SURE) ||
+           (bottom && ocr_min(first->pane->bottom_cuts, last->pane->bottom_cuts) >= OCR_PANE_SURE);
+}
+
+enum cut {
+    CUT_NOWHERE,
+    CUT_PERHAPS, /* it ends at an edge that is not sure */
+    CUT_SURELY,
+};
+
+static enum cut cut_of(const struct ocr_session *session, const struct ocr_row *row)
+{
+    struct bounded first = bounds_of(session, row, &row->stretch.first);
+    struct bounded last = bounds_of(session, row, &row->stretch.last);
+    int width = session->screen.width, height = session->screen.height;
+    bool moves = first.pane && last.pane;
+
+    if (!moves || !ocr_touches_edge(first.pane, &first.box, width, height) ||
+        !ocr_touches_edge(last.pane, &last.box, width, height)) {
+        return CUT_NOWHERE;
+    }
+    return at_sure_edge(&first, &last) ? CUT_SURELY : CUT_PERHAPS;
+}
+
+struct timed_row {
+    const struct ocr_row *row;
+    struct ocr_span span;
+    bool is_cut;
+};
+
+static int compare_rows(const void *left, const void *right)
+{
+    const struct timed_row *a = left, *b = right;
+
+    if (a->span.start != b->span.start) {
+        return a->span.start < b->span.start ? -1 : 1;
+    }
+    if (a->row->stretch.first.y != b->row->stretch.first.y) {
+        return a->row->stretch.first.y < b->row->stretch.first.y ? -1 : 1;
+    }
+    if (a->row->stretch.first.x != b->row->stretch.first.x) {
+        return a->row->stretch.first.x < b->row->stretch.first.x ? -1 : 1;
+    }
+    return (a->row->line > b->row->line) - (a->row->line < b->row->line);
+}
+
+double ocr_row_judge(const struct ocr_row *row, int width, double least, struct ocr_kept_row *kept)
+{
+    struct ocr_standing standing = {kept->t_end - kept->t_start, width, kept->is_cut};
+    double acceptance = ocr_acceptance(row, &standing);
+
+    bool stands = row->weight != OCR_WEIGHT_NONE && acceptance >= least;
+    kept->refusal = stands ? NULL : ocr_refusal(row, &standing);
+    return acceptance;
+}
+
+/* NULL: out of memory. */
+static json_t *box_json(const struct ocr_box *box)
+{
+    return json_pack("{s:i, s:i, s:i, s:i}", "x", box->x, "y", box->y, "width", box->width,
+                     "height", box->height);
+}
+
+json_t *ocr_detection_json(const struct ocr_row *row, const struct ocr_kept_row *kept)
+{
+    struct ocr_box end = {kept->end_x, kept->end_y, kept->box.width, kept->box.height};
+    double confidence = (double)(int64_t)(row->confidence * 10000 + 0.5) / 10000;
+    bool moved = end.x != kept->box.x || end.y != kept->box.y;
+    json_t *json = json_pack("{s:s, s:f, s:s, s:o, s:I, s:I, s:I, s:O*, s:O*}", "text", row->text,
+                             "confidence", confidence, "language", row->language, "bounding_box",
+                             box_json(&kept->box), "t_start", (json_int_t)kept->t_start, "t_end",
+                             (json_int_t)kept->t_end, "line", (json_int_t)row->line, "words",
+                             row->words, "track", kept->way);
+
+    if (json && moved && json_object_set_new(json, "end_box", box_json(&end)) != 0) {
+        json_decref(json);
+        return NULL;
+    }
+    return json;
+}
+
+int ocr_detection_place(json_t *detection, const char *key, int64_t offset, int64_t bytes,
+                        struct cv_error *error)
+{
+    CV_TRY_MEMORY(json_object_set_new(detection, "crop_pack", json_string(key)) == 0 &&
+                      json_object_set_new(detection, "crop_offset", json_integer(offset)) == 0 &&
+                      json_object_set_new(detection, "crop_bytes", json_integer(bytes)) == 0,
+                  error, "a row");
+    return 0;
+}
+
+/* A line of which only the margin is outside of the picture matches as a whole: its box is the
+ * part inside. */
+static struct ocr_kept_row kept_row(const struct timed_row *timed,
+                                    const struct ocr_session *session)
+{
+    const struct ocr_row *row = timed->row;
+    const struct ocr_stretch *stretch = &row->stretch;
+    struct ocr_box first = box_at(row, &stretch->first), last = box_at(row, &stretch->last);
+    int reduction = session->reduction;
+
+    first = ocr_box_clip(&first, session->screen.width, session->screen.height);
+    last = ocr_box_clip(&last, session->screen.width, session->screen.height);
+    return (struct ocr_kept_row){
+        .picture = row->picture,
+        .line = row->line,
+        .t_start = timed->span.start,
+        .t_end = timed->span.end,
+        .box = {first.x * reduction, first.y * reduction, first.width * reduction,
+                first.height * reduction},
+        .end_x = last.x * reduction,
+        .end_y = last.y * reduction,
+        .is_cut = timed->is_cut,
+        .is_faint = row->ink.is_faint,
+        .has_company = row->has_company,
+        .kind = row->ink.kind,
+        .clarity = row->ink.clarity,
+    };
+}
+
+/* All rows that are whole lines, with their times and in their order. */
+static size_t time_rows(const struct ocr_session *session, struct timed_row *timed)
+{
+    struct ocr_course course = ocr_session_course(session);
+    size_t count = 0;
+
+    for (size_t i = 0; i < session->row_count; i++) {
+        const struct ocr_row *row = &session->rows[i];
+        enum cut cut = row->is_gone ? CUT_SURELY : cut_of(session, row);
+        if (cut == CUT_SURELY) {
+            continue;
+        }
+        struct timed_row *here = &timed[count++];
+        *here = (struct timed_row){.row = row, .is_cut = cut == CUT_PERHAPS};
+        here->span = ocr_timing_of(&course, &row->stretch);
+    }
+    qsort(timed, count, sizeof(*timed), compare_rows);
+    return count;
+}
+
+/* What the model saw of a row, for scripts/fit_accept. NULL: out of memory. */
+static json_t *row_evidence(const struct ocr_row *row, int width, const struct ocr_kept_row *kept,
+                            double acceptance)
+{
+    struct ocr_standing standing = {kept->t_end - kept->t_start, width, kept->is_cut};
+    double features[OCR_FEATURE_COUNT];
+    json_t *values = json_object();
+
+    ocr_features_of(row, &standing, features);
+    for (int i = 0; i < OCR_FEATURE_COUNT; i++) {
+        if (json_object_set_new(values, ocr_feature_name((enum ocr_feature)i),
+                                json_real(features[i])) != 0) {
+            json_decref(values);
+            return NULL;
+        }
+    }
+    return json_pack("{s:s, s:o, s:I, s:I, s:f, s:s?, s:o}", "text", row->text, "bounding_box",
+                     box_json(&kept->box), "t_start", (json_int_t)kept->t_start, "t_end",
+                     (json_int_t)kept->t_end, "acceptance", acceptance, "refusal", kept->refusal,
+                     "features", values);
+}
+
+/* What ocr_session_finish gathers. */
+struct gathering {
+    const struct ocr_session *session;
+    struct ocr_course course;
+    double least;
+    json_t *detections;
+    json_t *evidence; /* NULL: not asked for */
+};
+
+static int add_row(const struct gathering *all, const struct timed_row *timed,
+                   struct cv_error *error)
+{
+    const struct ocr_row *row = timed->row;
+    struct ocr_pack *pack = all->session->pack;
+    struct ocr_kept_row kept = kept_row(timed, all->session);
+    CV_TRY(ocr_way_of(&all->course, &row->stretch, timed->span, &kept.way, error));
+    cv_auto(json_decref) json_t *way = kept.way;
+    double acceptance = ocr_row_judge(row, row->stretch.width, all->least, &kept);
+    bool stands = !kept.refusal;
+
+    json_t *detection = stands ? ocr_detection_json(row, &kept) : NULL;
+    if (detection && pack && row->picture >= 0) {
+        (void)json_object_set_new(detection, "picture", json_integer(row->picture));
+    }
+    bool is_full = (stands && json_array_append_new(all->detections, detection) != 0) ||
+                   (all->evidence && row->text[0] &&
+                    json_array_append_new(all->evidence, row_evidence(row, row->stretch.width,
+                                                                      &kept, acceptance)) != 0);
+    CV_TRY_MEMORY(!is_full, error, "a row");
+    bool is_kept = stands || ocr_is_worth_keeping(&row->ink, kept.t_end - kept.t_start);
+    return pack && row->picture >= 0 && is_kept ? ocr_pack_row(pack, &kept, error) : 0;
+}
+
+int ocr_session_finish(struct ocr_session *session, double min_confidence, bool with_evidence,
+                       json_t **ret_result, struct cv_error *error)
+{
+    for (size_t i = 0; i < session->tracks.count; i++) {
+        CV_TRY(ocr_close(session, session->tracks.items[i], error));
+    }
+    CV_TRY(ocr_panes_finish(&session->panes, error));
+    CV_TRY(ocr_rows_unite(session, error));
+    CV_TRY(ocr_rows_bridge(session, min_confidence, error));
+    cv_auto_free struct timed_row *timed = calloc(session->row_count + 1, sizeof(*timed));
+    cv_auto(json_decref) json_t *detections = json_array();
+    cv_auto(json_decref) json_t *evidence = with_evidence ? json_array() : NULL;
+    CV_TRY_MEMORY(timed && detections && (evidence || !with_evidence), error, "rows");
+    size_t count = time_rows(session, timed);
+    struct gathering all = {session, ocr_session_course(session), min_confidence, detections,
+                            evidence};
+    for (size_t i = 0; i < count; i++) {
+        CV_TRY(add_row(&all, &timed[i], error));
+    }
+    json_t *result = json_pack(
+        "{s:O, s:O*, s:I, s:I, s:I, s:I}", "detections", detections, "evidence", evidence, "frames",
+        (json_int_t)session->index, "lines_seen", (json_int_t)session->lines_seen, "lines_read",
+        (json_int_t)session->lines_read, "readings", (json_int_t)session->readings);
+    CV_TRY_MEMORY(result, error, "rows");
+    *ret_result = result;
+    return 0;
+}

@@ -1,0 +1,266 @@
+#include "workers/ocr/tracks/same_line.h"
+
+#include <string.h>
+
+enum {
+    ALIGNED = 4,     /* pixels by which the left or right edges of one line differ */
+    CLOSE = 2,       /* letter heights: what is so near to a cover may be taken for a part of it */
+    LETTERS_MIN = 4, /* bytes that two texts have in common */
+    LETTERS_OFF = 2, /* … but for so many: half a letter is read as another one */
+};
+
+bool ocr_is_kin(const struct ocr_box *known, const struct ocr_box *fresh)
+{
+    int middle = known->y + known->height / 2 - fresh->y - fresh->height / 2;
+    bool left = abs(known->x - fresh->x) <= ALIGNED;
+    bool right = abs(ocr_right(known) - ocr_right(fresh)) <= ALIGNED;
+
+    return (left || right) && abs(middle) * 2 <= ocr_min(known->height, fresh->height);
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return strcmp(a, b) == 0;
+}
+
+bool ocr_digits_differ(const char *a, const char *b)
+{
+    for (;;) {
+        a += strcspn(a, "0123456789");
+        b += strcspn(b, "0123456789");
+        if (*a != *b) {
+            return true;
+        }
+        if (!*a) {
+            return false;
+        }
+        a++;
+        b++;
+    }
+}
+
+bool ocr_shares_text(const char *a, const char *b)
+{
+    size_t left = strlen(a), right = strlen(b), shorter = left < right ? left : right;
+    size_t start = 0, end = 0;
+
+    while (start < shorter && a[start] == b[start]) {
+        start++;
+    }
+    while (end < shorter - start && a[left - 1 - end] == b[right - 1 - end]) {
+        end++;
+    }
+    bool is_piece = strstr(left < right ? b : a, left < right ? a : b) != NULL;
+    bool is_alike = (start + end) * 4 >= shorter * 3 && !ocr_digits_differ(a, b);
+
+    return shorter + 1 >= OCR_TEXT_MIN && (is_piece || is_alike);
+}
+
+/* Two readings of one line at one place, of which one is unsure: over a moving picture every frame
+ * reads a little differently. Numbers have to agree. */
+bool ocr_is_variant(const struct ocr_track *known, const struct ocr_track *fresh)
+{
+    const char *a = known->reading.text, *b = fresh->reading.text;
+    size_t longest = strlen(a) > strlen(b) ? strlen(a) : strlen(b);
+    bool picture = fresh->crop.ink.kind != OCR_INK_FLAT || known->crop.ink.kind != OCR_INK_FLAT;
+    double unsure = known->reading.worst_word < fresh->reading.worst_word
+                        ? known->reading.worst_word
+                        : fresh->reading.worst_word;
+
+    /* Two lines that cannot be read are not one line for that reason. */
+    if (same_text(a, b)) {
+        return a[0] != '\0';
+    }
+    if (longest < 4 || longest > OCR_COMPARED_MAX || (!picture && unsure > 0.7) ||
+        abs(known->box.x - fresh->box.x) > known->crop.tall ||
+        abs(known->crop.height - fresh->crop.height) > known->crop.tall) {
+        return false;
+    }
+    return !ocr_digits_differ(a, b) && ocr_text_edits(a, b) * 6 <= longest;
+}
+
+static size_t common_start(const char *a, const char *b)
+{
+    size_t length = 0;
+
+    while (a[length] && a[length] == b[length]) {
+        length++;
+    }
+    return length;
+}
+
+static size_t common_end(const char *a, const char *b)
+{
+    size_t left = strlen(a), right = strlen(b), length = 0;
+
+    while (length < left && length < right && a[left - 1 - length] == b[right - 1 - length]) {
+        length++;
+    }
+    return length;
+}
+
+enum ocr_share ocr_share_of(const struct ocr_row *known, const struct ocr_row *fresh)
+{
+    size_t before = strlen(known->text), after = strlen(fresh->text);
+    size_t start = common_start(known->text, fresh->text);
+    size_t end = common_end(known->text, fresh->text);
+    size_t common = start > end ? start : end, shorter = before < after ? before : after;
+
+    if (before == after && common == before) {
+        return OCR_SHARE_SAME;
+    }
+    size_t least = shorter < LETTERS_MIN + LETTERS_OFF ? 1 : LETTERS_MIN;
+    if (common < least || common + LETTERS_OFF < shorter) {
+        return OCR_SHARE_NONE;
+    }
+    return after > before ? OCR_SHARE_MORE : OCR_SHARE_LESS;
+}
+
+/* Whether something hides a part of the line where the row sighted it, or lies so near that it was
+ * read with it: `width` is that of the line as a whole. */
+static bool is_hidden(const struct ocr_session *session, const struct ocr_row *row,
+                      const struct ocr_sighting *sighting, int width)
+{
+    int pane = ocr_panes_near(&session->panes, (size_t)sighting->frame);
+    int reach = width - row->stretch.width + CLOSE * row->tall;
+    struct ocr_box around = {sighting->x - reach, sighting->y, row->stretch.width + 2 * reach,
+                             row->stretch.height};
+
+    return ocr_pane_covers(ocr_panes_get(&session->panes, pane), &around);
+}
+
+/* Whether the picture's side cuts the line there: `width` is that of the line as a whole. */
+static bool is_cut_aside(const struct ocr_session *session, const struct ocr_row *row,
+                         const struct ocr_sighting *sighting, int width)
+{
+    int missing = width - row->stretch.width;
+
+    return sighting->x - missing <= OCR_SIDE_EDGE ||
+           sighting->x + width >= session->screen.width - OCR_SIDE_EDGE;
+}
+
+/* Joins two rows: `after` continues `before` and takes over its beginning. */
+static void unite(const struct ocr_session *session, struct ocr_row *before, struct ocr_row *after)
+{
+    const struct ocr_timing *timing = &session->timings[after->stretch.first.frame];
+    struct ocr_sighting first = before->stretch.first, last = before->stretch.last;
+
+    after->stretch.first =
+        (struct ocr_sighting){first.frame, first.x + after->stretch.first.x - timing->dx - last.x,
+                              first.y + after->stretch.first.y - timing->dy - last.y};
+    after->has_company = after->has_company || before->has_company;
+    after->kin = before->kin;
+    before->is_gone = true;
+}
+
+/* One line, seen by two rows, one after the other. The one that ends at a cover, or at the picture's
+ * side towards which it moves, shows a part of it, or the cover's picture beside it. */
+static void compare(const struct ocr_session *session, struct ocr_row *before,
+                    struct ocr_row *after)
+{
+    int width = ocr_max(before->stretch.width, after->stretch.width);
+    bool hid_before = is_hidden(session, before, &before->stretch.last, width);
+    bool hid_after = is_hidden(session, after, &after->stretch.first, width);
+    if (session->timings[after->stretch.first.frame].dx != 0) {
+        hid_before = hid_before || is_cut_aside(session, before, &before->stretch.last, width);
+        hid_after = hid_after || is_cut_aside(session, after, &after->stretch.first, width);
+    }
+    enum ocr_share share = ocr_share_of(before, after);
+
+    if (share == OCR_SHARE_SAME) {
+        unite(session, before, after);
+    } else if (share != OCR_SHARE_NONE && hid_before && (share == OCR_SHARE_MORE || !hid_after)) {
+        unite(session, before, after);
+        after->stretch.pieced = true;
+    } else if (share != OCR_SHARE_NONE && hid_after) {
+        after->is_gone = true;
+    }
+}
+
+static int compare_by_id(const void *left, const void *right)
+{
+    const struct ocr_row *a = *(struct ocr_row *const *)left, *b = *(struct ocr_row *const *)right;
+
+    if (a->id != b->id) {
+        return a->id < b->id ? -1 : 1;
+    }
+    return (a->stretch.last.frame > b->stretch.last.frame) -
+           (a->stretch.last.frame < b->stretch.last.frame);
+}
+
+static int compare_by_end(const void *left, const void *right)
+{
+    const struct ocr_row *a = *(struct ocr_row *const *)left, *b = *(struct ocr_row *const *)right;
+
+    if (a->stretch.last.frame != b->stretch.last.frame) {
+        return a->stretch.last.frame < b->stretch.last.frame ? -1 : 1;
+    }
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+static int compare_by_start(const void *left, const void *right)
+{
+    const struct ocr_row *a = *(struct ocr_row *const *)left, *b = *(struct ocr_row *const *)right;
+
+    if (a->stretch.first.frame != b->stretch.first.frame) {
+        return a->stretch.first.frame < b->stretch.first.frame ? -1 : 1;
+    }
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+/* Looks at each frame into which no shift is known. `by_end` is the caller's
+ * to reorder. */
+static int unite_grown(const struct ocr_session *session, struct ocr_row **by_end,
+                       struct cv_error *error)
+{
+    size_t count = session->row_count, end = 0, start = 0;
+    cv_auto_free struct ocr_row **by_start = malloc((count + 1) * sizeof(*by_start));
+
+    CV_TRY_MEMORY(by_start, error, "rows");
+    memcpy(by_start, by_end, count * sizeof(struct ocr_row *));
+    qsort(by_end, count, sizeof(struct ocr_row *), compare_by_end);
+    qsort(by_start, count, sizeof(struct ocr_row *), compare_by_start);
+    while (start < count) {
+        int frame = by_start[start]->stretch.first.frame;
+        size_t next = start;
+        while (next < count && by_start[next]->stretch.first.frame == frame) {
+            next++;
+        }
+        while (end < count && by_end[end]->stretch.last.frame < frame - 1) {
+            end++;
+        }
+        size_t last = end;
+        while (last < count && by_end[last]->stretch.last.frame == frame - 1) {
+            last++;
+        }
+        if (ocr_panes_at(&session->panes, (size_t)frame) < 0) {
+            ocr_zoom_unite(session, by_end + end, last - end, by_start + start, next - start);
+        }
+        start = next;
+    }
+    return 0;
+}
+
+int ocr_rows_unite(struct ocr_session *session, struct cv_error *error)
+{
+    cv_auto_free struct ocr_row **by_id = calloc(session->row_count + 1, sizeof(*by_id));
+
+    CV_TRY_MEMORY(by_id, error, "rows");
+    for (size_t i = 0; i < session->row_count; i++) {
+        by_id[i] = &session->rows[i];
+    }
+    qsort(by_id, session->row_count, sizeof(struct ocr_row *), compare_by_id);
+    for (size_t i = 0; i < session->row_count; i++) {
+        struct ocr_row *after = &session->rows[i];
+        struct ocr_row key = {.id = after->kin,
+                              .stretch.last.frame = after->stretch.first.frame - 1};
+        const struct ocr_row *wanted = &key;
+        struct ocr_row **before = after->kin ? bsearch(&wanted, by_id, session->row_count,
+                                                       sizeof(struct ocr_row *), compare_by_id)
+                                             : NULL;
+        if (before && !(*before)->is_gone) {
+            compare(session, *before, after);
+        }
+    }
+    return unite_grown(session, by_id, error);
+}

@@ -1,0 +1,147 @@
+#include "workers/ocr/tracks/accept.h"
+#include "workers/ocr/tracks/session_internal.h"
+
+/* Pixels by which the box of a line may differ from one frame to the next. */
+enum { SAME_PLACE = 3 };
+
+int ocr_session_new(struct ocr_engine *engine, const struct ocr_emoji_banks *banks,
+                    const struct ocr_timing *timings, size_t count,
+                    struct ocr_session **ret_session, struct cv_error *error)
+{
+    struct ocr_session *session = calloc(1, sizeof(*session));
+
+    CV_TRY_MEMORY(session, error, "following text lines");
+    session->engine = engine;
+    session->banks = banks;
+    session->timings = timings;
+    session->timing_count = count;
+    session->next_line = session->next_id = 1;
+    session->reduction = 1;
+    *ret_session = session;
+    return 0;
+}
+
+void ocr_session_keep(struct ocr_session *session, struct ocr_pack *pack)
+{
+    session->pack = pack;
+}
+
+void ocr_session_free(struct ocr_session *session)
+{
+    if (!session) {
+        return;
+    }
+    for (size_t i = 0; i < session->row_count; i++) {
+        free(session->rows[i].text);
+        json_decref(session->rows[i].words);
+    }
+    free(session->rows);
+    ocr_panes_deinit(&session->panes);
+    ocr_tracks_deinit(&session->tracks);
+    ocr_frame_deinit(&session->before);
+    free(session);
+}
+
+/* Learns how the content moved since the frame before; where that is not known, a new scene
+ * begins. */
+static int learn_shift(struct ocr_session *session, struct cv_error *error)
+{
+    const struct ocr_frame *frame = session->frame;
+    const struct ocr_timing *timing = &session->timings[session->index];
+    const struct ocr_frame *before = &session->before;
+    bool comparable =
+        before->plane[0] && before->width == frame->width && before->height == frame->height;
+
+    session->shift = (struct ocr_shift){timing->shift_known && comparable, timing->dx, timing->dy};
+    session->jump_count = 0;
+    for (size_t i = 0; i < session->tracks.count; i++) {
+        struct ocr_track *track = session->tracks.items[i];
+        track->matched = false;
+        track->was = track->present ? track->box : (struct ocr_box){0};
+    }
+    if (comparable && !session->shift.known) {
+        CV_TRY(ocr_find_jumps(session, error));
+    }
+    if (!session->shift.known && session->jump_count) {
+        session->shift = (struct ocr_shift){true, session->jumps[0].dx, session->jumps[0].dy};
+    }
+    if (!session->shift.known) {
+        session->shift.dx = session->shift.dy = 0;
+        return ocr_panes_scene(&session->panes, error);
+    }
+    return ocr_panes_step(&session->panes, before, frame,
+                          (struct ocr_point){session->shift.dx, session->shift.dy}, error);
+}
+
+bool ocr_is_found(const struct ocr_session *session, const struct ocr_box *box)
+{
+    for (size_t i = 0; i < session->lines->count; i++) {
+        const struct ocr_box *found = &session->lines->items[i].box;
+        if (abs(found->x - box->x) <= SAME_PLACE && abs(found->y - box->y) <= SAME_PLACE &&
+            abs(found->width - box->width) <= 2 * SAME_PLACE &&
+            abs(found->height - box->height) <= SAME_PLACE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A line that waited at an edge and has left it: read when it was whole, forgotten when what was
+ * seen of it was a piece that is now part of other lines. */
+static int settle_waiting(struct ocr_session *session, struct ocr_track *track,
+                          struct cv_error *error)
+{
+    struct ocr_box line = ocr_track_line(track);
+
+    if (ocr_is_found(session, &line)) {
+        return ocr_read_track(session, track, error);
+    }
+    ocr_tracks_remove(&session->tracks, track);
+    return 0;
+}
+
+/* Ends the lines that are gone, and reads those that waited and are now whole. */
+static int settle(struct ocr_session *session, struct cv_error *error)
+{
+    for (size_t i = session->tracks.count; i-- > 0;) {
+        struct ocr_track *track = session->tracks.items[i];
+        if (track->present && !track->matched) {
+            CV_TRY(ocr_close(session, track, error));
+            track->present = false;
+        } else if (track->open && !track->is_read &&
+                   !ocr_touches_edge(ocr_session_pane(session), &track->box, session->frame->width,
+                                     session->frame->height)) {
+            CV_TRY(settle_waiting(session, track, error));
+        }
+    }
+    return 0;
+}
+
+int ocr_session_frame(struct ocr_session *session, struct ocr_frame *frame, struct cv_error *error)
+{
+    cv_auto(ocr_lines_deinit) struct ocr_lines lines = {0};
+    cv_auto(ocr_frame_deinit) struct ocr_frame here = *frame;
+
+    *frame = (struct ocr_frame){0};
+    if (session->index >= session->timing_count) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "more frames than times");
+    }
+    session->screen.width = ocr_max(session->screen.width, here.width);
+    session->screen.height = ocr_max(session->screen.height, here.height);
+    session->reduction = ocr_max(session->reduction, here.reduction);
+    CV_TRY(ocr_lines_find(&here, &lines, error));
+    session->frame = &here;
+    session->lines = &lines;
+    CV_TRY(learn_shift(session, error));
+    CV_TRY(ocr_follow(session, error));
+    CV_TRY(ocr_arrive(session, error));
+    CV_TRY(settle(session, error));
+    ocr_note_company(&session->tracks);
+    ocr_frame_deinit(&session->before);
+    session->before = here;
+    here = (struct ocr_frame){0};
+    session->frame = NULL;
+    session->lines = NULL;
+    session->index++;
+    return 0;
+}

@@ -1,0 +1,33 @@
+/* Frames in, rows out: follows the lines of one video from kept frame to kept frame and reads each
+ * once. Deterministic: the rows depend on the frames and their times alone. */
+#pragma once
+
+#include "workers/ocr/tracks/track.h"
+
+#include <jansson.h>
+
+struct ocr_session;
+
+/* Borrows `engine`, `banks` and `timings` (one for each frame to come). */
+CV_MUST_CHECK int ocr_session_new(struct ocr_engine *engine, const struct ocr_emoji_banks *banks,
+                                  const struct ocr_timing *timings, size_t count,
+                                  struct ocr_session **ret_session, struct cv_error *error);
+void ocr_session_free(struct ocr_session *session);
+CV_DEFINE_CLEANUP(struct ocr_session *, ocr_session_free)
+
+/* Keeps the pictures of lines in `pack`, which the session borrows; before the first frame. */
+struct ocr_pack;
+void ocr_session_keep(struct ocr_session *session, struct ocr_pack *pack);
+
+/* The next frame, in order of time. Takes it over. */
+CV_MUST_CHECK int ocr_session_frame(struct ocr_session *session, struct ocr_frame *frame,
+                                    struct cv_error *error);
+
+/* Ends all lines, and gives the pack its rows; *ret_result is {"detections": [row…], "frames", "lines_seen", "lines_read",
+ * "readings"}. A row: {"text","confidence","language","bounding_box","t_start","t_end","line"}
+ * and, when the line moved, "end_box", where it was last seen whole; ordered by t_start, then place.
+ * Those that are less likely text than `min_confidence` (accept.h) are left out. With evidence there is
+ * "evidence", too: every reading, also what was refused, with what the model saw of it. */
+CV_MUST_CHECK int ocr_session_finish(struct ocr_session *session, double min_confidence,
+                                     bool with_evidence, json_t **ret_result,
+                                     struct cv_error *error);
