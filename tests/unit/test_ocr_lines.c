@@ -1,5 +1,6 @@
 /* Finding lines of text, telling ink from paper, and cutting emoji out, on drawn frames. */
 #include "tests/unit/ocr_pictures.h"
+#include "workers/ocr/emoji/candidates.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

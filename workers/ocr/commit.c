@@ -1,7 +1,7 @@
 #include "common/text/text.h"
 
-#include "workers/ocr/pictures/pack.h"
-#include "workers/ocr/reading/missing_models.h"
+#include "workers/ocr/pictures/pictures.h"
+#include "workers/ocr/reading/reading.h"
 #include "workers/ocr/stage.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-#include "workers/ocr/emoji/bank.h"
-#include "workers/ocr/reading/models.h"
+#include "workers/ocr/emoji/emoji.h"
+#include "workers/ocr/reading/reading.h"
 #include "workers/ocr/stage.h"
 
 /* Frames of 12 million pixels, several language models and the payload of a long video. */

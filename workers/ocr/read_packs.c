@@ -1,8 +1,7 @@
-#include "workers/ocr/pictures/pack.h"
-#include "workers/ocr/reading/missing_models.h"
-#include "workers/ocr/reading/word_boxes.h"
+#include "workers/ocr/pictures/pictures.h"
+#include "workers/ocr/reading/reading.h"
 #include "workers/ocr/stage.h"
-#include "workers/ocr/tracks/accept.h"
+#include "workers/ocr/tracks/tracks.h"
 
 #include <string.h>
 

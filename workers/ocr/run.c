@@ -1,8 +1,6 @@
 
-#include "workers/ocr/pictures/pack.h"
-#include "workers/ocr/reading/missing_models.h"
-#include "workers/ocr/reading/models.h"
-#include "workers/ocr/reading/saved_readings.h"
+#include "workers/ocr/pictures/pictures.h"
+#include "workers/ocr/reading/reading.h"
 #include "workers/ocr/stage.h"
 
 #include <inttypes.h>

@@ -1,28 +1,15 @@
 /* The "ocr" stage: reads the kept frames of a video and turns what is written on them into rows of
  * `segments`.
  *
- * frame.c                            a JPEG as colour planes
- * sides.c, rules.c                   the dark and light side of every edge; rules under text removed
- * components.c, split.c, grounds.c   connected areas of ink against their own ground
- * lines.c, misfits.c, find.c         areas of ink grouped to lines: dark, light and faint ones
- * ink.c                              which side of a line is ink, and its picture in grey
- * emoji*.c                           emoji: found, compared, read
- * crop.c, marks.c                    a line cut out; "·", arrows and "_" known by their pixels
- * reader.c, engine.c, tesseract.c    the text of a line
- * words.c, cells.c, codes.c, icons.c a line's text from the words that Tesseract found
- * language.c                         which of several languages a line is in (language_detect.cc: CLD2)
- * match.c                            whether a line looks the same in another frame
- * panes*.c                           which parts of the screen scroll
- * track.c                            all lines known so far
- * follow.c, arrive.c, kin.c, zoom.c  lines from frame to frame
- * timing.c, ways.c                   when a line was wholly visible, and its way over the screen
- * rows.c, bridge.c, accept.c         lines as detections; whether a reading is text
- * word_boxes.c                       where each word stands
- * memory.c                           readings that outlive an attempt
- * pack.c, unpack.c, again.c          lines kept in the store, and read again from there
- * unread.c                           the scripts and languages of lines that no model reads
- * payload.c, run.c                   the stage process
- * commit.c                           the supervisor's side
+ * common/screen   lines of text in a picture, their ink, and which parts of the screen scroll
+ * emoji           emoji of a line: found, compared, read
+ * pictures        a line cut out of a frame, and kept in the store
+ * reading         text of a line
+ * tracks          lines followed from frame to frame; which readings are text; when each was visible
+ * payload.c       the payload, checked
+ * run.c           the stage process
+ * read_packs.c    lines that were kept in the store, read again
+ * commit.c        the supervisor's side
  *
  * A payload names lists of frames or frames themselves ("frame_paths"), or packs of lines
  * ("line_paths") that an earlier run of the stage has kept. The text of the latter, and of frames with "again": true, waits in
@@ -32,7 +19,7 @@
 
 #include "common/worker/worker.h"
 
-#include "workers/ocr/tracks/session.h"
+#include "workers/ocr/tracks/tracks.h"
 
 enum {
     OCR_FRAMES_MAX = 500000,      /* of one video: 14 hours at ten a second */

@@ -1,4 +1,4 @@
-#include "workers/ocr/emoji/emoji.h"
+#include "workers/ocr/emoji/candidates.h"
 
 enum {
     INK_AWAY = 40,      /* levels by which a pixel differs from the paper to count as ink */

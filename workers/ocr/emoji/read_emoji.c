@@ -1,3 +1,4 @@
+#include "workers/ocr/emoji/candidates.h"
 #include "workers/ocr/emoji/emoji.h"
 
 enum {

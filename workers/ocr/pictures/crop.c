@@ -1,4 +1,4 @@
-#include "workers/ocr/reading/reader.h"
+#include "workers/ocr/pictures/crop.h"
 
 #include <string.h>
 

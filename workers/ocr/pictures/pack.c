@@ -279,6 +279,16 @@ int ocr_pack_write(struct ocr_pack *pack, const char *path, struct cv_error *err
     return result;
 }
 
+int ocr_detection_place(json_t *detection, const char *key, int64_t offset, int64_t bytes,
+                        struct cv_error *error)
+{
+    CV_TRY_MEMORY(json_object_set_new(detection, "crop_pack", json_string(key)) == 0 &&
+                      json_object_set_new(detection, "crop_offset", json_integer(offset)) == 0 &&
+                      json_object_set_new(detection, "crop_bytes", json_integer(bytes)) == 0,
+                  error, "a row");
+    return 0;
+}
+
 int ocr_pack_place(const struct ocr_pack *pack, const char *key, json_t *detections,
                    struct cv_error *error)
 {

@@ -16,11 +16,12 @@
  * detections; those are there, too, that the models of that time could not read. */
 #pragma once
 
-#include "workers/ocr/tracks/track.h"
+#include "workers/ocr/pictures/crop.h"
 
 #include <jansson.h>
 
 enum {
+    OCR_ROWS_MAX = 200000, /* rows of one pack, and detections of one video */
     OCR_PACK_PICTURES_MAX = 400000,
     OCR_PACK_INDEX_MAX = 64 * 1024 * 1024,   /* of 200,000 rows with their pictures: 40 MB */
     OCR_PACK_PICTURE_MAX = 16 * 1024 * 1024, /* bytes of one PNG */
@@ -77,6 +78,10 @@ CV_MUST_CHECK int ocr_pack_write(struct ocr_pack *pack, const char *path, struct
 CV_MUST_CHECK int ocr_pack_place(const struct ocr_pack *pack, const char *key, json_t *detections,
                                  struct cv_error *error);
 
+/* Where a detection's picture lies. */
+CV_MUST_CHECK int ocr_detection_place(json_t *detection, const char *key, int64_t offset,
+                                      int64_t bytes, struct cv_error *error);
+
 /* ---- reading --------------------------------------------------------------------------------- */
 
 /* Nothing in a pack is believed: CV_ERROR_DECODE says what is wrong with it. */
@@ -105,17 +110,3 @@ void ocr_unpack_place(const struct ocr_unpacking *unpacking, int64_t *ret_offset
 
 CV_MUST_CHECK int ocr_unpack_row(const struct ocr_unpacking *unpacking, size_t index,
                                  struct ocr_kept_row *ret_row, struct cv_error *error);
-
-/* ---- what becomes of a row (rows.c) ------------------------------------------------------------ */
-
-/* How likely a row is a line of text that stood as `kept` says; the line is `width` crop pixels wide. Where
- * that is below `least`, kept->refusal says why. */
-double ocr_row_judge(const struct ocr_row *row, int width, double least, struct ocr_kept_row *kept);
-
-/* The detection of a row, with the text, language and confidence of `row` and times and boxes of
- * `kept`; NULL: out of memory. */
-json_t *ocr_detection_json(const struct ocr_row *row, const struct ocr_kept_row *kept);
-
-/* Where a detection's picture lies. */
-CV_MUST_CHECK int ocr_detection_place(json_t *detection, const char *key, int64_t offset,
-                                      int64_t bytes, struct cv_error *error);

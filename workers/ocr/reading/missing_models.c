@@ -2,6 +2,7 @@
 
 #include "workers/ocr/reading/language.h"
 #include "workers/ocr/reading/models.h"
+#include "workers/ocr/reading/reader.h"
 
 #include <string.h>
 #include <tesseract/capi.h>

@@ -4,7 +4,7 @@
  * refused or left out for what is found here. */
 #pragma once
 
-#include "workers/ocr/pictures/pack.h"
+#include "workers/ocr/pictures/pictures.h"
 
 enum {
     OCR_UNREAD_SCRIPTS_MAX = 16

@@ -1,7 +1,7 @@
 /* Compares a line seen before with the pixels of a frame. */
 #pragma once
 
-#include "workers/ocr/reading/reader.h"
+#include "workers/ocr/reading/reading.h"
 
 enum {
     OCR_MATCH_REACH = 2, /* pixels by which the expected place may be wrong */

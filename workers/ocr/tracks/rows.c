@@ -1,5 +1,6 @@
-#include "workers/ocr/reading/word_boxes.h"
+#include "workers/ocr/reading/reading.h"
 #include "workers/ocr/tracks/accept.h"
+#include "workers/ocr/tracks/detection.h"
 #include "workers/ocr/tracks/line_path.h"
 #include "workers/ocr/tracks/session_internal.h"
 
@@ -144,51 +145,6 @@ static int compare_rows(const void *left, const void *right)
     return (a->row->line > b->row->line) - (a->row->line < b->row->line);
 }
 
-double ocr_row_judge(const struct ocr_row *row, int width, double least, struct ocr_kept_row *kept)
-{
-    struct ocr_standing standing = {kept->t_end - kept->t_start, width, kept->is_cut};
-    double acceptance = ocr_acceptance(row, &standing);
-
-    bool stands = row->weight != OCR_WEIGHT_NONE && acceptance >= least;
-    kept->refusal = stands ? NULL : ocr_refusal(row, &standing);
-    return acceptance;
-}
-
-/* NULL: out of memory. */
-static json_t *box_json(const struct ocr_box *box)
-{
-    return json_pack("{s:i, s:i, s:i, s:i}", "x", box->x, "y", box->y, "width", box->width,
-                     "height", box->height);
-}
-
-json_t *ocr_detection_json(const struct ocr_row *row, const struct ocr_kept_row *kept)
-{
-    struct ocr_box end = {kept->end_x, kept->end_y, kept->box.width, kept->box.height};
-    double confidence = (double)(int64_t)(row->confidence * 10000 + 0.5) / 10000;
-    bool moved = end.x != kept->box.x || end.y != kept->box.y;
-    json_t *json = json_pack("{s:s, s:f, s:s, s:o, s:I, s:I, s:I, s:O*, s:O*}", "text", row->text,
-                             "confidence", confidence, "language", row->language, "bounding_box",
-                             box_json(&kept->box), "t_start", (json_int_t)kept->t_start, "t_end",
-                             (json_int_t)kept->t_end, "line", (json_int_t)row->line, "words",
-                             row->words, "track", kept->way);
-
-    if (json && moved && json_object_set_new(json, "end_box", box_json(&end)) != 0) {
-        json_decref(json);
-        return NULL;
-    }
-    return json;
-}
-
-int ocr_detection_place(json_t *detection, const char *key, int64_t offset, int64_t bytes,
-                        struct cv_error *error)
-{
-    CV_TRY_MEMORY(json_object_set_new(detection, "crop_pack", json_string(key)) == 0 &&
-                      json_object_set_new(detection, "crop_offset", json_integer(offset)) == 0 &&
-                      json_object_set_new(detection, "crop_bytes", json_integer(bytes)) == 0,
-                  error, "a row");
-    return 0;
-}
-
 /* A line of which only the margin is outside of the picture matches as a whole: its box is the
  * part inside. */
 static struct ocr_kept_row kept_row(const struct timed_row *timed,
@@ -238,28 +194,6 @@ static size_t time_rows(const struct ocr_session *session, struct timed_row *tim
     return count;
 }
 
-/* What the model saw of a row, for scripts/fit_accept. NULL: out of memory. */
-static json_t *row_evidence(const struct ocr_row *row, int width, const struct ocr_kept_row *kept,
-                            double acceptance)
-{
-    struct ocr_standing standing = {kept->t_end - kept->t_start, width, kept->is_cut};
-    double features[OCR_FEATURE_COUNT];
-    json_t *values = json_object();
-
-    ocr_features_of(row, &standing, features);
-    for (int i = 0; i < OCR_FEATURE_COUNT; i++) {
-        if (json_object_set_new(values, ocr_feature_name((enum ocr_feature)i),
-                                json_real(features[i])) != 0) {
-            json_decref(values);
-            return NULL;
-        }
-    }
-    return json_pack("{s:s, s:o, s:I, s:I, s:f, s:s?, s:o}", "text", row->text, "bounding_box",
-                     box_json(&kept->box), "t_start", (json_int_t)kept->t_start, "t_end",
-                     (json_int_t)kept->t_end, "acceptance", acceptance, "refusal", kept->refusal,
-                     "features", values);
-}
-
 /* What ocr_session_finish gathers. */
 struct gathering {
     const struct ocr_session *session;
@@ -284,10 +218,11 @@ static int add_row(const struct gathering *all, const struct timed_row *timed,
     if (detection && pack && row->picture >= 0) {
         (void)json_object_set_new(detection, "picture", json_integer(row->picture));
     }
-    bool is_full = (stands && json_array_append_new(all->detections, detection) != 0) ||
-                   (all->evidence && row->text[0] &&
-                    json_array_append_new(all->evidence, row_evidence(row, row->stretch.width,
-                                                                      &kept, acceptance)) != 0);
+    bool is_full =
+        (stands && json_array_append_new(all->detections, detection) != 0) ||
+        (all->evidence && row->text[0] &&
+         json_array_append_new(all->evidence,
+                               ocr_evidence_json(row, row->stretch.width, &kept, acceptance)) != 0);
     CV_TRY_MEMORY(!is_full, error, "a row");
     bool is_kept = stands || ocr_is_worth_keeping(&row->ink, kept.t_end - kept.t_start);
     return pack && row->picture >= 0 && is_kept ? ocr_pack_row(pack, &kept, error) : 0;

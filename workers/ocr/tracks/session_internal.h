@@ -2,7 +2,7 @@
  * (arrive.c), ending them (rows.c). */
 #pragma once
 
-#include "workers/ocr/pictures/pack.h"
+#include "workers/ocr/pictures/pictures.h"
 #include "workers/ocr/tracks/session.h"
 
 /* How the content moved since the frame before. */

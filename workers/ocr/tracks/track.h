@@ -10,7 +10,6 @@
 enum {
     OCR_TRACKS_MAX = 4096,                   /* lines remembered, present or not */
     OCR_TRACKS_BYTES_MAX = 40 * 1024 * 1024, /* of their pixels */
-    OCR_ROWS_MAX = 200000,                   /* detections of one video */
 };
 
 /* What the letters of a reading prove by themselves. */
