@@ -1,5 +1,6 @@
-#include "common/screen/find_lines.h"
-#include "common/screen/threshold.h"
+#include "common/screen/components.h"
+
+#include "common/screen/underlines.h"
 
 #include <string.h>
 
@@ -24,6 +25,10 @@ enum {
     STACKED_MIN = 2,  /* of them that share their columns with others */
     FLAT_MOST = 62,   /* percent of its box that have a side around a disc of one colour */
     CONTACTS_MIN = 3, /* of the four ends of a component that have to lie on the other side */
+    LETTER_MIN = 6,   /* pixels of height: what is smaller does not make a background */
+    LETTERS_ON = 3,   /* of half the tallest one's height: they make a background of any shape */
+    ROW_MOST = 3,     /* letter heights: a background of one row is no higher */
+    BACKGROUND_MIN = 60, /* pixels of height: nothing as square as an emoji is a background below */
 };
 
 struct run {
@@ -241,7 +246,8 @@ static int rim_of(int width, int height)
     return 2 * OCR_REACH * (width + height);
 }
 
-bool ocr_is_rim(int width, int height, int pixels)
+/* Whether so many pixels are nothing but a thin rectangle of that size: those near to an edge on each of its four sides. */
+static bool is_rim(int width, int height, int pixels)
 {
     int rim = rim_of(width, height);
     return pixels * 100 >= rim * 92 && pixels * 10 <= rim * 13;
@@ -256,7 +262,7 @@ static bool is_bar(const struct labelling *all, const struct label *label)
     bool is_long = width * 4 >= height * 5 || height * 4 >= width * 5;
 
     if (width * 100 < height * BAR_WIDTH || height < OCR_FRAME_MIN || !is_long ||
-        !ocr_is_rim(width, height, label->pixels) ||
+        !is_rim(width, height, label->pixels) ||
         label->pixels * 100 > rim_of(width, height) * BAR_RIM) {
         return false;
     }
@@ -358,6 +364,14 @@ static void find_clusters(struct labelling *all, struct cluster *clusters)
     }
 }
 
+/* Whether two components share columns, and neither lies in the other: letters stand side by side. */
+static bool is_stacked(const struct ocr_box *a, const struct ocr_box *b)
+{
+    int columns = ocr_min(ocr_right(a), ocr_right(b)) - ocr_max(a->x, b->x);
+    return columns * 2 >= ocr_min(a->width, b->width) && !ocr_box_lies_in(a, b) &&
+           !ocr_box_lies_in(b, a);
+}
+
 /* Whether a component is too large a part of its cluster for the dot or the accent of a letter. */
 static bool is_large_piece(const struct ocr_component *item, const struct cluster *cluster)
 {
@@ -379,7 +393,7 @@ static void count_pieces(const struct ocr_component *items, size_t count, struct
         cluster->stacked -= is_counted;
         for (size_t k = i; k-- > 0 && item->box.x - items[k].box.x <= PICTURE_MAX && !is_counted;) {
             is_counted = items[k].cluster == item->cluster && is_large_piece(&items[k], cluster) &&
-                         ocr_is_stacked(&items[k].box, &item->box);
+                         is_stacked(&items[k].box, &item->box);
         }
         cluster->stacked += is_counted;
     }
@@ -445,6 +459,77 @@ static void unite_pictures(const struct ocr_frame *frame, struct ocr_components 
         }
     }
     components->count = kept;
+}
+
+/* Whether `item` stands on `background` and is no hole in it. */
+static bool is_on(const struct ocr_component *item, const struct ocr_component *background)
+{
+    const struct ocr_box *box = &item->box, *around = &background->box;
+    bool is_hole = item->is_inner && item->is_light != background->is_light;
+
+    return !is_hole && !item->is_picture && box->height >= LETTER_MIN && box->x > around->x &&
+           box->y > around->y && ocr_right(box) < ocr_right(around) &&
+           ocr_bottom(box) < ocr_bottom(around);
+}
+
+/* Whether a component is what letters stand on: a button, a mark, a cell of a table. `next` come behind
+ * it in order. */
+static bool is_background(const struct ocr_component *background, const struct ocr_component *next,
+                          const struct ocr_component *end)
+{
+    int tallest = 0, letters = 0;
+    bool is_wide = background->box.width >= 2 * background->box.height;
+    bool is_frame = background->box.height >= OCR_FRAME_MIN &&
+                    is_rim(background->box.width, background->box.height, background->pixels);
+
+    if (!is_wide && !is_frame && background->box.height < BACKGROUND_MIN) {
+        return false;
+    }
+    for (const struct ocr_component *item = next;
+         item < end && item->box.x < ocr_right(&background->box); item++) {
+        tallest = is_on(item, background) ? ocr_max(tallest, item->box.height) : tallest;
+    }
+    const struct ocr_component *last = NULL;
+    for (const struct ocr_component *item = next;
+         item < end && item->box.x < ocr_right(&background->box); item++) {
+        if (!is_on(item, background) || item->box.height * 2 < tallest) {
+            continue;
+        }
+        /* In one row letters stand side by side, eyes above mouths. */
+        if (last && background->box.height <= ROW_MOST * tallest &&
+            is_stacked(&last->box, &item->box)) {
+            return false;
+        }
+        last = item;
+        letters++;
+    }
+    bool is_bar = is_wide && tallest * 5 >= background->box.height * 2;
+    return letters >= LETTERS_ON || (letters && (is_bar || is_frame));
+}
+
+/* Whether there were any. */
+static bool remove_some_backgrounds(struct ocr_components *components)
+{
+    struct ocr_component *items = components->items, *end = items + components->count;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < components->count; i++) {
+        struct ocr_component item = items[i]; /* the ones behind are still in their places */
+        if (!is_background(&item, items + i + 1, end)) {
+            items[kept++] = item;
+        }
+    }
+    bool found = kept < components->count;
+    components->count = kept;
+    return found;
+}
+
+/* Removes what letters stand on (buttons, marks, cards, cells of tables), from the innermost on: a card is known by the
+ * letters on it when the button between them is gone. The letters are components of their own already. */
+static void remove_backgrounds(struct ocr_components *components)
+{
+    while (remove_some_backgrounds(components)) {
+    }
 }
 
 static int make_items(struct labelling *all, struct ocr_components *ret_components,
@@ -536,7 +621,7 @@ int ocr_components_find(struct ocr_frame *frame, struct ocr_components *ret_comp
 
     CV_TRY_MEMORY(runs, error, "finding text lines");
     CV_TRY(ocr_sides_find(frame, &sides, error));
-    CV_TRY(ocr_rules_remove(frame, &sides, error));
+    CV_TRY(ocr_underlines_remove(frame, &sides, error));
     struct labelling all = {.frame = frame, .sides = &sides};
     struct run_row above = {runs, 0}, here = {runs + width + 1, 0};
     for (int y = 0; y < frame->height; y++) {
@@ -549,7 +634,7 @@ int ocr_components_find(struct ocr_frame *frame, struct ocr_components *ret_comp
     }
     int result = collect(&all, ret_components, error);
     if (result == 0) {
-        ocr_grounds_remove(ret_components);
+        remove_backgrounds(ret_components);
         result = remove_parts(frame, ret_components, error);
     }
     free(all.labels);

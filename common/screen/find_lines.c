@@ -1,5 +1,8 @@
+#include "common/screen/find_lines.h"
+
 #include "common/screen/group_lines.h"
 #include "common/screen/ink.h"
+#include "common/screen/touching_rows.h"
 
 #include <string.h>
 
@@ -250,7 +253,7 @@ int ocr_lines_find(struct ocr_frame *frame, struct ocr_lines *ret_lines, struct 
     CV_TRY_MEMORY(lines.items, error, "text lines");
     CV_TRY(ocr_components_find(frame, &components, error));
     CV_TRY(remove_specks(&components, error));
-    CV_TRY(ocr_components_split(&components, error));
+    CV_TRY(ocr_touching_rows_cut(&components, error));
     for (int faint = 0; faint < 2; faint++) {
         for (int light = 0; light < 2; light++) {
             CV_TRY(add_lines(frame, &components, light, faint, &lines, error));

@@ -6,6 +6,10 @@ enum {
     OPEN_MAX = 4096, /* lines under construction at one place from left to right */
     /* Components of a mark apart from its letters: an ellipsis. More are a text of their own. */
     MARKS_MOST = 3,
+    DOTS_MOST = 2,  /* of a letter */
+    TALL_MOST = 60, /* pixels: beside taller things, letters may be less than a tenth as high */
+    BAND = 4,       /* last letters whose height and place a line is continued at */
+    NO_LINE = -1,
 };
 
 void ocr_lines_deinit(struct ocr_lines *lines)
@@ -15,19 +19,48 @@ void ocr_lines_deinit(struct ocr_lines *lines)
     *lines = (struct ocr_lines){0};
 }
 
-static int band_top(const struct ocr_growing *line)
+/* A line under construction. */
+struct growing {
+    struct ocr_box box;
+    int tall; /* tallest letter */
+    int band_top[BAND], band_bottom[BAND];
+    int band_count;
+    int glyphs;
+    int merged_into; /* NO_LINE, or the line that took it */
+};
+
+struct grouping {
+    const struct ocr_component *items;
+    size_t count;
+    int *line_of; /* component → line */
+    struct growing *lines;
+    int line_count;
+    int *open;
+    int open_count;
+};
+
+/* The line that took this one, or itself. */
+static int root_of(const struct grouping *all, int line)
+{
+    while (all->lines[line].merged_into != NO_LINE) {
+        line = all->lines[line].merged_into;
+    }
+    return line;
+}
+
+static int band_top(const struct growing *line)
 {
     int top = line->band_top[0];
-    for (int i = 1; i < ocr_min(line->band_count, OCR_BAND); i++) {
+    for (int i = 1; i < ocr_min(line->band_count, BAND); i++) {
         top = ocr_min(top, line->band_top[i]);
     }
     return top;
 }
 
-static int band_bottom(const struct ocr_growing *line)
+static int band_bottom(const struct growing *line)
 {
     int bottom = line->band_bottom[0];
-    for (int i = 1; i < ocr_min(line->band_count, OCR_BAND); i++) {
+    for (int i = 1; i < ocr_min(line->band_count, BAND); i++) {
         bottom = ocr_max(bottom, line->band_bottom[i]);
     }
     return bottom;
@@ -52,7 +85,7 @@ static bool mark_fits(const struct ocr_box *mark, int count, int from, int to)
 }
 
 /* How well `box` continues `line`: larger is better, negative is not at all. */
-static int score(const struct ocr_growing *line, const struct ocr_box *box)
+static int score(const struct growing *line, const struct ocr_box *box)
 {
     int gap = box->x - ocr_right(&line->box);
     int from = band_top(line), to = band_bottom(line);
@@ -79,7 +112,7 @@ static int score(const struct ocr_growing *line, const struct ocr_box *box)
     return 1000 + 1000 * overlap / large - ocr_max(gap, 0) * 200 / (large + 1);
 }
 
-static void extend(struct ocr_growing *line, const struct ocr_box *box)
+static void extend(struct growing *line, const struct ocr_box *box)
 {
     int band = line->band_count ? band_bottom(line) - band_top(line) : 0;
 
@@ -90,19 +123,19 @@ static void extend(struct ocr_growing *line, const struct ocr_box *box)
         if (band * 20 < box->height * 9) {
             line->band_count = 0;
         }
-        line->band_top[line->band_count % OCR_BAND] = box->y;
-        line->band_bottom[line->band_count % OCR_BAND] = ocr_bottom(box);
+        line->band_top[line->band_count % BAND] = box->y;
+        line->band_bottom[line->band_count % BAND] = ocr_bottom(box);
         line->band_count++;
         line->tall = ocr_max(line->tall, box->height);
     }
 }
 
-static void close_passed(struct ocr_grouping *all, int x)
+static void close_passed(struct grouping *all, int x)
 {
     int kept = 0;
 
     for (int i = 0; i < all->open_count; i++) {
-        const struct ocr_growing *line = &all->lines[all->open[i]];
+        const struct growing *line = &all->lines[all->open[i]];
         if (x - ocr_right(&line->box) <= gap_limit(ocr_max(line->tall, 8)) * 2) {
             all->open[kept++] = all->open[i];
         }
@@ -110,10 +143,10 @@ static void close_passed(struct ocr_grouping *all, int x)
     all->open_count = kept;
 }
 
-static void place(struct ocr_grouping *all, size_t item)
+static void place(struct grouping *all, size_t item)
 {
     const struct ocr_box *box = &all->items[item].box;
-    int best = OCR_NO_LINE, best_score = -1;
+    int best = NO_LINE, best_score = -1;
 
     for (int i = 0; i < all->open_count; i++) {
         int mark = score(&all->lines[all->open[i]], box);
@@ -122,12 +155,12 @@ static void place(struct ocr_grouping *all, size_t item)
             best = all->open[i];
         }
     }
-    if (best == OCR_NO_LINE) {
+    if (best == NO_LINE) {
         if (all->open_count == OPEN_MAX) {
             return;
         }
         best = all->line_count++;
-        all->lines[best] = (struct ocr_growing){.merged_into = OCR_NO_LINE};
+        all->lines[best] = (struct growing){.merged_into = NO_LINE};
         all->open[all->open_count++] = best;
     }
     extend(&all->lines[best], box);
@@ -135,7 +168,7 @@ static void place(struct ocr_grouping *all, size_t item)
 }
 
 /* Whether a dash stands before letters, as before the items of a list: then a blank may lie between. */
-static bool is_list_dash(const struct ocr_growing *small, const struct ocr_growing *large)
+static bool is_list_dash(const struct growing *small, const struct growing *large)
 {
     const struct ocr_box *dash = &small->box, *text = &large->box;
     int above = dash->y - text->y, below = ocr_bottom(text) - ocr_bottom(dash);
@@ -147,12 +180,12 @@ static bool is_list_dash(const struct ocr_growing *small, const struct ocr_growi
 }
 
 /* Whether two finished pieces are one line: same height and place, or a stray mark beside letters. */
-static bool same_line(const struct ocr_growing *a, const struct ocr_growing *b)
+static bool same_line(const struct growing *a, const struct growing *b)
 {
-    const struct ocr_growing *left = a->box.x <= b->box.x ? a : b, *right = left == a ? b : a;
+    const struct growing *left = a->box.x <= b->box.x ? a : b, *right = left == a ? b : a;
     int gap = right->box.x - ocr_right(&left->box);
-    const struct ocr_growing *large = a->box.height >= b->box.height ? a : b;
-    const struct ocr_growing *small = large == a ? b : a;
+    const struct growing *large = a->box.height >= b->box.height ? a : b;
+    const struct growing *small = large == a ? b : a;
     int height = large->box.height,
         overlap = ocr_min(ocr_bottom(&a->box), ocr_bottom(&b->box)) - ocr_max(a->box.y, b->box.y);
 
@@ -175,8 +208,8 @@ static bool same_line(const struct ocr_growing *a, const struct ocr_growing *b)
 
 static int compare_tops(const void *left, const void *right, void *lines)
 {
-    const struct ocr_growing *a = &((const struct ocr_growing *)lines)[*(const int *)left];
-    const struct ocr_growing *b = &((const struct ocr_growing *)lines)[*(const int *)right];
+    const struct growing *a = &((const struct growing *)lines)[*(const int *)left];
+    const struct growing *b = &((const struct growing *)lines)[*(const int *)right];
 
     if (a->box.y != b->box.y) {
         return a->box.y < b->box.y ? -1 : 1;
@@ -185,7 +218,7 @@ static int compare_tops(const void *left, const void *right, void *lines)
 }
 
 /* Joins pieces of one line that left-to-right growth kept apart. */
-static void merge_pieces(struct ocr_grouping *all)
+static void merge_pieces(struct grouping *all)
 {
     int *order = all->open; /* free by now, and large enough */
     int count = ocr_min(all->line_count, OPEN_MAX);
@@ -196,8 +229,8 @@ static void merge_pieces(struct ocr_grouping *all)
     qsort_r(order, (size_t)count, sizeof(*order), compare_tops, all->lines);
     for (int i = 0; i < count; i++) {
         for (int k = i + 1; k < count; k++) {
-            int a = ocr_grouping_root(all, order[i]), b = ocr_grouping_root(all, order[k]);
-            struct ocr_growing *into = &all->lines[a], *from = &all->lines[b];
+            int a = root_of(all, order[i]), b = root_of(all, order[k]);
+            struct growing *into = &all->lines[a], *from = &all->lines[b];
             if (all->lines[order[k]].box.y > ocr_bottom(&into->box) + into->box.height / 2) {
                 break;
             }
@@ -301,7 +334,7 @@ static void take_pieces(struct ocr_lines *lines, size_t first, size_t count, int
 }
 
 /* Glyph boxes sorted by their line (components are in order of x already), and the lines' marks. */
-static int gather(struct ocr_grouping *all, struct ocr_lines *lines, struct cv_error *error)
+static int gather(struct grouping *all, struct ocr_lines *lines, struct cv_error *error)
 {
     cv_auto_free size_t *start = calloc((size_t)all->line_count + 2, sizeof(*start));
     cv_auto_free int *scratch = calloc(all->count + 1, sizeof(*scratch));
@@ -310,8 +343,8 @@ static int gather(struct ocr_grouping *all, struct ocr_lines *lines, struct cv_e
     lines->glyphs = calloc(all->count + 1, sizeof(*lines->glyphs));
     CV_TRY_MEMORY(start && scratch && lines->items && lines->glyphs, error, "text lines");
     for (size_t i = 0; i < all->count; i++) {
-        if (all->line_of[i] != OCR_NO_LINE) {
-            all->line_of[i] = ocr_grouping_root(all, all->line_of[i]);
+        if (all->line_of[i] != NO_LINE) {
+            all->line_of[i] = root_of(all, all->line_of[i]);
             start[all->line_of[i] + 1]++;
         }
     }
@@ -319,14 +352,14 @@ static int gather(struct ocr_grouping *all, struct ocr_lines *lines, struct cv_e
         start[i + 1] += start[i];
     }
     for (size_t i = 0; i < all->count; i++) {
-        if (all->line_of[i] != OCR_NO_LINE) {
+        if (all->line_of[i] != NO_LINE) {
             lines->glyphs[start[all->line_of[i]]++] = all->items[i].box;
         }
     }
     lines->glyph_count = all->count;
     for (int i = 0; i < all->line_count && lines->count < OCR_LINES_MAX; i++) {
         size_t first = i ? start[i - 1] : 0, count = start[i] - first;
-        if (all->lines[i].merged_into == OCR_NO_LINE && count) {
+        if (all->lines[i].merged_into == NO_LINE && count) {
             take_pieces(lines, first, count, scratch);
         }
     }
@@ -334,12 +367,174 @@ static int gather(struct ocr_grouping *all, struct ocr_lines *lines, struct cv_e
     return 0;
 }
 
-static void grow_all(struct ocr_grouping *all, const bool *left_out)
+/* What a line consists of besides its tallest things. */
+struct letters {
+    int tall;  /* of the largest that are small beside the tallest */
+    int width; /* of all those, in pixels */
+    int count; /* of all those */
+    int rest;  /* width of the others */
+    int rest_count;
+    int tallest;     /* height of the tallest */
+    int first, last; /* the components at its ends; NO_LINE where there is none */
+};
+
+/* Whether a component lies inside of another that is no wider than a letter or two: the hole of an
+ * o, or the inner outline of a bold letter. */
+static bool is_hole(const struct grouping *all, size_t item)
+{
+    const struct ocr_box *box = &all->items[item].box;
+
+    for (size_t i = item; i-- > 0 && box->x - all->items[i].box.x <= OCR_GLYPH_HEIGHT_MAX * 2;) {
+        const struct ocr_box *around = &all->items[i].box;
+        if (ocr_right(around) >= ocr_right(box) && around->y <= box->y &&
+            ocr_bottom(around) >= ocr_bottom(box) && around->width <= 2 * around->height) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_of(const struct grouping *all, size_t item, int line)
+{
+    return all->line_of[item] != NO_LINE && root_of(all, all->line_of[item]) == line;
+}
+
+static void note_end(struct letters *ends, const struct ocr_component *items, int item)
+{
+    ends->tallest = ocr_max(ends->tallest, items[item].box.height);
+    ends->first = ends->first == NO_LINE ? item : ends->first; /* items are in order of x */
+    if (ends->last == NO_LINE || ocr_right(&items[item].box) > ocr_right(&items[ends->last].box)) {
+        ends->last = item;
+    }
+}
+
+/* What else a line has than one of its ends and what lies in that: a picture in its frame. */
+struct rest {
+    int tallest; /* pixels; 0: nothing */
+    int gap;     /* pixels from the end; 0 where they touch */
+};
+
+static struct rest rest_of(const struct grouping *all, int line, int end)
+{
+    const struct ocr_box *box = &all->items[end].box;
+    struct rest rest = {0, OCR_GLYPH_HEIGHT_MAX};
+
+    for (size_t i = 0; i < all->count; i++) {
+        const struct ocr_box *other = &all->items[i].box;
+        if (!is_of(all, i, line) || ocr_box_lies_in(other, box)) {
+            continue;
+        }
+        int gap = ocr_max(other->x - ocr_right(box), box->x - ocr_right(other));
+        rest.gap = ocr_max(ocr_min(rest.gap, gap), 0);
+        rest.tallest = ocr_max(rest.tallest, other->height);
+    }
+    return rest;
+}
+
+/* An avatar of one colour before a name, a button behind it: about as wide as high, larger than anything else of the
+ * line, and further from it than a blank; where it is so large that it can be no emoji, not so far. */
+static bool stands_apart(const struct grouping *all, int line, int tallest, int end)
+{
+    const struct ocr_box *box = &all->items[end].box;
+
+    if (box->height < tallest || box->width * 10 < box->height * 7 ||
+        box->width * 10 > box->height * 14) {
+        return false;
+    }
+    struct rest rest = rest_of(all, line, end);
+    bool large = box->height * 20 >= rest.tallest * 33;
+    return rest.tallest >= OCR_GLYPH_HEIGHT_MIN + 2 && box->height * 10 >= rest.tallest * 13 &&
+           (large || !all->items[end].has_parts) &&
+           rest.gap * 20 >= rest.tallest * (large ? 7 : 11);
+}
+
+/* Marks what stands apart at the ends of lines; whether there is any. */
+static bool find_apart(const struct grouping *all, bool *left_out, struct letters *ends)
+{
+    bool found = false;
+
+    for (int i = 0; i < all->line_count; i++) {
+        ends[i].first = ends[i].last = NO_LINE;
+    }
+    for (size_t i = 0; i < all->count; i++) {
+        if (all->line_of[i] != NO_LINE) {
+            note_end(&ends[root_of(all, all->line_of[i])], all->items, (int)i);
+        }
+    }
+    for (int i = 0; i < all->line_count; i++) {
+        for (int k = 0; k < 2 && ends[i].tallest; k++) {
+            int end = k ? ends[i].last : ends[i].first;
+            if (!stands_apart(all, i, ends[i].tallest, end)) {
+                continue;
+            }
+            found = true;
+            for (size_t item = 0; item < all->count; item++) {
+                left_out[item] = left_out[item] ||
+                                 (is_of(all, item, i) &&
+                                  ocr_box_lies_in(&all->items[item].box, &all->items[end].box));
+            }
+        }
+    }
+    return found;
+}
+
+/* Whether the small components of a line are its letters: they are wider than the others. A single large thing
+ * with a label, such as a bar of a chart, has more of them than a letter has dots. */
+static bool outweigh(const struct letters *letters, int tall)
+{
+    bool is_label = letters->rest_count == 1 && letters->count > DOTS_MOST &&
+                    letters->width * 2 >= letters->rest;
+
+    return is_label || (letters->width * 4 >= tall * 3 && letters->width >= letters->rest);
+}
+
+/* Marks the components of lines that are no letters. These are components more than twice as
+ * tall as the letters that they were grouped with (an avatar, a picture or a button's frame, to
+ * which letters were added as if they were its dots and commas), and components at an end of a
+ * line that are as wide as high, larger than the letters and further from them than a blank,
+ * with what lies in them. The pieces of an emoji behind a sentence are few beside its words and
+ * mark none of them. Returns whether any was marked; `letters` is scratch space, one for each
+ * line. */
+static bool leave_out_pictures(const struct grouping *all, bool *left_out, struct letters *letters)
+{
+    bool found = false;
+
+    memset(letters, 0, (size_t)all->line_count * sizeof(*letters));
+    found = find_apart(all, left_out, letters);
+    for (size_t i = 0; i < all->count; i++) {
+        int line = all->line_of[i] == NO_LINE ? NO_LINE : root_of(all, all->line_of[i]);
+        const struct ocr_box *box = &all->items[i].box;
+        if (line == NO_LINE) {
+            continue;
+        }
+        if (box->height * 20 >= all->lines[line].tall * 9) {
+            letters[line].rest += box->width;
+            letters[line].rest_count++;
+        } else if (box->height * 10 >= ocr_min(all->lines[line].tall, TALL_MOST) &&
+                   !is_hole(all, i)) {
+            letters[line].count++;
+            letters[line].tall = ocr_max(letters[line].tall, box->height);
+            letters[line].width += box->width;
+        }
+    }
+    for (size_t i = 0; i < all->count; i++) {
+        int line = all->line_of[i] == NO_LINE ? NO_LINE : root_of(all, all->line_of[i]);
+        if (line != NO_LINE && letters[line].tall >= OCR_GLYPH_HEIGHT_MIN + 2 &&
+            outweigh(&letters[line], all->lines[line].tall) &&
+            all->items[i].box.height * 10 > letters[line].tall * 22) {
+            left_out[i] = true;
+            found = true;
+        }
+    }
+    return found;
+}
+
+static void grow_all(struct grouping *all, const bool *left_out)
 {
     all->line_count = 0;
     all->open_count = 0;
     for (size_t i = 0; i < all->count; i++) {
-        all->line_of[i] = OCR_NO_LINE;
+        all->line_of[i] = NO_LINE;
         if (i % 16 == 0) {
             close_passed(all, all->items[i].box.x);
         }
@@ -356,16 +551,16 @@ int ocr_lines_group(const struct ocr_components *components, struct ocr_lines *r
     enum { PASSES = 3 };
     size_t count = components->count;
     cv_auto_free int *line_of = malloc((count + 1) * sizeof(*line_of));
-    cv_auto_free struct ocr_growing *growing = malloc((count + 1) * sizeof(*growing));
+    cv_auto_free struct growing *growing = malloc((count + 1) * sizeof(*growing));
     cv_auto_free int *open = malloc(OPEN_MAX * sizeof(*open));
     cv_auto_free bool *left_out = calloc(count + 1, sizeof(*left_out));
-    cv_auto_free struct ocr_letters *letters = malloc((count + 1) * sizeof(*letters));
+    cv_auto_free struct letters *letters = malloc((count + 1) * sizeof(*letters));
     cv_auto(ocr_lines_deinit) struct ocr_lines lines = {0};
 
     CV_TRY_MEMORY(line_of && growing && open && left_out && letters, error, "grouping components");
-    struct ocr_grouping all = {components->items, count, line_of, growing, 0, open, 0};
+    struct grouping all = {components->items, count, line_of, growing, 0, open, 0};
     grow_all(&all, left_out);
-    for (int i = 1; i < PASSES && ocr_misfits_find(&all, left_out, letters); i++) {
+    for (int i = 1; i < PASSES && leave_out_pictures(&all, left_out, letters); i++) {
         grow_all(&all, left_out);
     }
     CV_TRY(gather(&all, &lines, error));

@@ -1,4 +1,4 @@
-#include "common/screen/panes_evidence.h"
+#include "common/screen/panes_covers.h"
 
 #include <string.h>
 

@@ -2,6 +2,7 @@
  * scroll. Pictures in, boxes out: nothing here reads text, and nothing is remembered but the panes of a scene. */
 #pragma once
 
+#include "common/screen/components.h"
 #include "common/screen/find_lines.h"
 #include "common/screen/frame.h"
 #include "common/screen/ink.h"

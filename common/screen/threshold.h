@@ -1,5 +1,4 @@
-/* Which side of an edge each pixel of a frame is on, and the rules under text, which are removed before ink is
- * looked for. */
+/* Which side of an edge each pixel of a frame is on: the first step of finding ink. */
 #pragma once
 
 #include "common/screen/frame.h"
@@ -33,8 +32,3 @@ CV_MUST_CHECK int ocr_sides_update(const struct ocr_frame *frame, struct ocr_sid
  * filling, whose colour they have, and no background. */
 bool ocr_is_filling(const struct ocr_frame *frame, const struct ocr_sides *sides,
                     const struct ocr_box *box, uint8_t side);
-
-/* Paints the rules under text over with the background below them (rules.c), in `frame` and in `sides`: underlined links
- * and headings, whose letters touch the rule. */
-CV_MUST_CHECK int ocr_rules_remove(struct ocr_frame *frame, struct ocr_sides *sides,
-                                   struct cv_error *error);

@@ -1,6 +1,4 @@
-/* Letters of two rows that touch: a descender and what stands below it are one component. Cut apart, each is a letter of
- * its row; as one it would draw both rows into a line that nobody can read. */
-#include "common/screen/group_lines.h"
+#include "common/screen/touching_rows.h"
 
 #include <string.h>
 
@@ -34,7 +32,7 @@ static void note(struct beside *row, const struct ocr_box *letter, const struct 
     row->behind += letter->x > box->x;
 }
 
-/* Where the letters of a row stand; -1 where they stand at different heights, as what is no row does. */
+/* Where the letters of a row stand; -1 where they stand at different heights, as what is not in a row does. */
 static int baseline_of(struct beside *row)
 {
     int level = 0;
@@ -84,7 +82,7 @@ static int cut_of(const struct ocr_components *components, size_t index)
     return are_rows && is_letter && cut < second ? cut : 0;
 }
 
-int ocr_components_split(struct ocr_components *components, struct cv_error *error)
+int ocr_touching_rows_cut(struct ocr_components *components, struct cv_error *error)
 {
     size_t count = components->count, added = 0;
     cv_auto_free int *cuts = calloc(count + 1, sizeof(*cuts));

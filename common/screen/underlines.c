@@ -1,7 +1,8 @@
 /* Rules under text: of underlined links and headings, and the lines of a table that letters stand on. In small and
  * blurred pictures the letters touch the rule, and all of them are one component with it. */
-#include "common/screen/find_lines.h"
-#include "common/screen/threshold.h"
+#include "common/screen/underlines.h"
+
+#include "common/screen/components.h"
 
 #include <string.h>
 
@@ -284,7 +285,7 @@ static void remove_rule(struct ocr_frame *frame, const struct ocr_sides *sides,
     }
 }
 
-int ocr_rules_remove(struct ocr_frame *frame, struct ocr_sides *sides, struct cv_error *error)
+int ocr_underlines_remove(struct ocr_frame *frame, struct ocr_sides *sides, struct cv_error *error)
 {
     cv_auto_free struct rule *rules = NULL;
     size_t count = 0;

@@ -1,4 +1,6 @@
 /* Finding lines of text, telling ink from paper, and cutting emoji out, on drawn frames. */
+#include "common/screen/touching_rows.h"
+
 #include "tests/unit/ocr_pictures.h"
 #include "workers/ocr/emoji/candidates.h"
 
@@ -607,7 +609,7 @@ static size_t split_rows(int place, int width, struct ocr_components *components
         letter.box.y = 58;
         components->items[components->count++] = letter;
     }
-    assert_int_equal(ocr_components_split(components, &error), 0);
+    assert_int_equal(ocr_touching_rows_cut(components, &error), 0);
     return components->count;
 }
 

@@ -1,4 +1,4 @@
-/* Where content moved by a shift between two frames, and where it stayed. */
+/* What stands still over a pane and hides its content, told from where content moved and where it stayed. */
 #pragma once
 
 #include "common/screen/panes.h"
@@ -14,10 +14,6 @@ static inline size_t ocr_cells_count(int width, int height)
 {
     return (size_t)ocr_cells_across(width) * (size_t)height;
 }
-
-/* Fills `cells` with what two frames prove, of which the second shows content moved by dx, dy. */
-void ocr_evidence_of(const struct ocr_frame *before, const struct ocr_frame *after, int dx, int dy,
-                     const struct ocr_cells *cells);
 
 /* What a cell's pixels say together. */
 static inline bool ocr_cell_moves(uint8_t moved, uint8_t stayed)
