@@ -1,7 +1,7 @@
 /* Dots, arrows and underscores: found by their pixels, put back into the text. */
 #include "tests/unit/ocr_pictures.h"
+#include "workers/ocr/reading/line_text.h"
 #include "workers/ocr/reading/special_characters.h"
-#include "workers/ocr/reading/words.h"
 
 #include <string.h>
 

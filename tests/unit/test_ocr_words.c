@@ -1,7 +1,8 @@
 /* Words to lines: blanks as each script has them, emoji at their places, order as the line is read. */
 #include "tests/unit/ocr_pictures.h"
+#include "workers/ocr/reading/line_text.h"
 #include "workers/ocr/reading/word_boxes.h"
-#include "workers/ocr/reading/words.h"
+#include "workers/ocr/reading/word_corrections.h"
 
 #include <string.h>
 

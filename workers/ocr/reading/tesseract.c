@@ -1,6 +1,7 @@
 #include "workers/ocr/reading/tesseract.h"
 
-#include "workers/ocr/reading/words.h"
+#include "workers/ocr/reading/line_text.h"
+#include "workers/ocr/reading/word_corrections.h"
 
 #include <ctype.h>
 #include <string.h>

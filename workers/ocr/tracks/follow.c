@@ -1,4 +1,7 @@
-#include "workers/ocr/tracks/session_internal.h"
+#include "workers/ocr/tracks/follow.h"
+
+#include "workers/ocr/tracks/new_lines.h"
+#include "workers/ocr/tracks/rows.h"
 
 enum {
     LOST_MAX = 64,   /* lines asked where they went */

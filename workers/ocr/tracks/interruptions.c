@@ -1,5 +1,7 @@
 /* Rows of one line that something interrupted for a moment: a pointer that passed over it, a picture that
  * moved behind it, a frame in which it was found in pieces. */
+#include "workers/ocr/tracks/interruptions.h"
+
 #include "workers/ocr/tracks/accept.h"
 #include "workers/ocr/tracks/same_line.h"
 

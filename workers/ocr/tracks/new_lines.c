@@ -1,4 +1,8 @@
+#include "workers/ocr/tracks/new_lines.h"
+
 #include "workers/ocr/tracks/accept.h"
+#include "workers/ocr/tracks/follow.h"
+#include "workers/ocr/tracks/rows.h"
 #include "workers/ocr/tracks/same_line.h"
 
 #include <string.h>

@@ -1,8 +1,13 @@
+#include "workers/ocr/tracks/rows.h"
+
 #include "workers/ocr/reading/reading.h"
 #include "workers/ocr/tracks/accept.h"
 #include "workers/ocr/tracks/detection.h"
+#include "workers/ocr/tracks/follow.h"
+#include "workers/ocr/tracks/interruptions.h"
 #include "workers/ocr/tracks/line_path.h"
-#include "workers/ocr/tracks/session_internal.h"
+#include "workers/ocr/tracks/new_lines.h"
+#include "workers/ocr/tracks/same_line.h"
 
 #include <string.h>
 

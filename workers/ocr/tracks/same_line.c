@@ -1,5 +1,6 @@
 #include "workers/ocr/tracks/same_line.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -7,7 +8,15 @@ enum {
     CLOSE = 2,       /* letter heights: what is so near to a cover may be taken for a part of it */
     LETTERS_MIN = 4, /* bytes that two texts have in common */
     LETTERS_OFF = 2, /* … but for so many: half a letter is read as another one */
+    LINES_MAX = 128, /* of one frame that are looked at; more is texture */
+    PAIRS_MAX = 64,  /* of lines before and after that may be the same */
+    AGREE_MIN = 3,   /* lines that have to agree on how the page grew */
+    APART_MIN = 3,   /* line heights between two of which the growth is taken */
+    SIDE_EDGE = 2,   /* pixels from the picture's side to ink that it cuts: edges are within */
 };
+
+/* What grows by less is standing; what grows by more is another page. */
+static const double GROWTH_MIN = 0.01, GROWTH_MAX = 1.0;
 
 bool ocr_is_kin(const struct ocr_box *known, const struct ocr_box *fresh)
 {
@@ -16,11 +25,6 @@ bool ocr_is_kin(const struct ocr_box *known, const struct ocr_box *fresh)
     bool right = abs(ocr_right(known) - ocr_right(fresh)) <= ALIGNED;
 
     return (left || right) && abs(middle) * 2 <= ocr_min(known->height, fresh->height);
-}
-
-static bool same_text(const char *a, const char *b)
-{
-    return strcmp(a, b) == 0;
 }
 
 bool ocr_digits_differ(const char *a, const char *b)
@@ -37,46 +41,6 @@ bool ocr_digits_differ(const char *a, const char *b)
         a++;
         b++;
     }
-}
-
-bool ocr_shares_text(const char *a, const char *b)
-{
-    size_t left = strlen(a), right = strlen(b), shorter = left < right ? left : right;
-    size_t start = 0, end = 0;
-
-    while (start < shorter && a[start] == b[start]) {
-        start++;
-    }
-    while (end < shorter - start && a[left - 1 - end] == b[right - 1 - end]) {
-        end++;
-    }
-    bool is_piece = strstr(left < right ? b : a, left < right ? a : b) != NULL;
-    bool is_alike = (start + end) * 4 >= shorter * 3 && !ocr_digits_differ(a, b);
-
-    return shorter + 1 >= OCR_TEXT_MIN && (is_piece || is_alike);
-}
-
-/* Two readings of one line at one place, of which one is unsure: over a moving picture every frame
- * reads a little differently. Numbers have to agree. */
-bool ocr_is_variant(const struct ocr_track *known, const struct ocr_track *fresh)
-{
-    const char *a = known->reading.text, *b = fresh->reading.text;
-    size_t longest = strlen(a) > strlen(b) ? strlen(a) : strlen(b);
-    bool picture = fresh->crop.ink.kind != OCR_INK_FLAT || known->crop.ink.kind != OCR_INK_FLAT;
-    double unsure = known->reading.worst_word < fresh->reading.worst_word
-                        ? known->reading.worst_word
-                        : fresh->reading.worst_word;
-
-    /* Two lines that cannot be read are not one line for that reason. */
-    if (same_text(a, b)) {
-        return a[0] != '\0';
-    }
-    if (longest < 4 || longest > OCR_COMPARED_MAX || (!picture && unsure > 0.7) ||
-        abs(known->box.x - fresh->box.x) > known->crop.tall ||
-        abs(known->crop.height - fresh->crop.height) > known->crop.tall) {
-        return false;
-    }
-    return !ocr_digits_differ(a, b) && ocr_text_edits(a, b) * 6 <= longest;
 }
 
 static size_t common_start(const char *a, const char *b)
@@ -99,7 +63,44 @@ static size_t common_end(const char *a, const char *b)
     return length;
 }
 
-enum ocr_share ocr_share_of(const struct ocr_row *known, const struct ocr_row *fresh)
+bool ocr_shares_text(const char *a, const char *b)
+{
+    size_t left = strlen(a), right = strlen(b), shorter = left < right ? left : right;
+    size_t start = common_start(a, b), end = common_end(a, b);
+    size_t common = start + end < shorter ? start + end : shorter;
+    bool is_piece = strstr(left < right ? b : a, left < right ? a : b) != NULL;
+    bool is_alike = common * 4 >= shorter * 3 && !ocr_digits_differ(a, b);
+
+    return shorter + 1 >= OCR_TEXT_MIN && (is_piece || is_alike);
+}
+
+/* Two readings of one line at one place, of which one is unsure: over a moving picture every frame
+ * reads a little differently. Numbers have to agree. */
+bool ocr_is_variant(const struct ocr_track *known, const struct ocr_track *fresh)
+{
+    const char *a = known->reading.text, *b = fresh->reading.text;
+    size_t longest = strlen(a) > strlen(b) ? strlen(a) : strlen(b);
+    bool picture = fresh->crop.ink.kind != OCR_INK_FLAT || known->crop.ink.kind != OCR_INK_FLAT;
+    double unsure = known->reading.worst_word < fresh->reading.worst_word
+                        ? known->reading.worst_word
+                        : fresh->reading.worst_word;
+
+    /* Two lines that cannot be read are not one line for that reason. */
+    if (strcmp(a, b) == 0) {
+        return a[0] != '\0';
+    }
+    if (longest < 4 || longest > OCR_COMPARED_MAX || (!picture && unsure > 0.7) ||
+        abs(known->box.x - fresh->box.x) > known->crop.tall ||
+        abs(known->crop.height - fresh->crop.height) > known->crop.tall) {
+        return false;
+    }
+    return !ocr_digits_differ(a, b) && ocr_text_edits(a, b) * 6 <= longest;
+}
+
+/* How much of a line the second row shows, against the first; by their texts. */
+enum share { SHARE_NONE, SHARE_SAME, SHARE_MORE, SHARE_LESS };
+
+static enum share share_of(const struct ocr_row *known, const struct ocr_row *fresh)
 {
     size_t before = strlen(known->text), after = strlen(fresh->text);
     size_t start = common_start(known->text, fresh->text);
@@ -107,13 +108,13 @@ enum ocr_share ocr_share_of(const struct ocr_row *known, const struct ocr_row *f
     size_t common = start > end ? start : end, shorter = before < after ? before : after;
 
     if (before == after && common == before) {
-        return OCR_SHARE_SAME;
+        return SHARE_SAME;
     }
     size_t least = shorter < LETTERS_MIN + LETTERS_OFF ? 1 : LETTERS_MIN;
     if (common < least || common + LETTERS_OFF < shorter) {
-        return OCR_SHARE_NONE;
+        return SHARE_NONE;
     }
-    return after > before ? OCR_SHARE_MORE : OCR_SHARE_LESS;
+    return after > before ? SHARE_MORE : SHARE_LESS;
 }
 
 /* Whether something hides a part of the line where the row sighted it, or lies so near that it was
@@ -135,8 +136,8 @@ static bool is_cut_aside(const struct ocr_session *session, const struct ocr_row
 {
     int missing = width - row->stretch.width;
 
-    return sighting->x - missing <= OCR_SIDE_EDGE ||
-           sighting->x + width >= session->screen.width - OCR_SIDE_EDGE;
+    return sighting->x - missing <= SIDE_EDGE ||
+           sighting->x + width >= session->screen.width - SIDE_EDGE;
 }
 
 /* Joins two rows: `after` continues `before` and takes over its beginning. */
@@ -165,15 +166,109 @@ static void compare(const struct ocr_session *session, struct ocr_row *before,
         hid_before = hid_before || is_cut_aside(session, before, &before->stretch.last, width);
         hid_after = hid_after || is_cut_aside(session, after, &after->stretch.first, width);
     }
-    enum ocr_share share = ocr_share_of(before, after);
+    enum share share = share_of(before, after);
 
-    if (share == OCR_SHARE_SAME) {
+    if (share == SHARE_SAME) {
         unite(session, before, after);
-    } else if (share != OCR_SHARE_NONE && hid_before && (share == OCR_SHARE_MORE || !hid_after)) {
+    } else if (share != SHARE_NONE && hid_before && (share == SHARE_MORE || !hid_after)) {
         unite(session, before, after);
         after->stretch.pieced = true;
-    } else if (share != OCR_SHARE_NONE && hid_after) {
+    } else if (share != SHARE_NONE && hid_after) {
         after->is_gone = true;
+    }
+}
+
+/* A line before and after; places are those of its left upper corner. */
+struct pair {
+    struct ocr_row *before, *after;
+};
+
+/* Where things went: x' = scale · x + dx. */
+struct growth {
+    double scale, dx, dy;
+    int agree;
+};
+
+static bool agrees(const struct growth *growth, const struct pair *pair)
+{
+    const struct ocr_sighting *from = &pair->before->stretch.last;
+    const struct ocr_sighting *to = &pair->after->stretch.first;
+    double slack = pair->after->tall / 2.0;
+
+    return fabs(growth->scale * from->x + growth->dx - to->x) <= slack &&
+           fabs(growth->scale * from->y + growth->dy - to->y) <= slack;
+}
+
+/* The growth that most of the lines agree on. */
+static struct growth find_growth(const struct pair *pairs, size_t count)
+{
+    struct growth best = {.agree = 0};
+
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < count; k++) {
+            const struct ocr_sighting *a = &pairs[i].before->stretch.last;
+            const struct ocr_sighting *b = &pairs[k].before->stretch.last;
+            const struct ocr_sighting *to = &pairs[i].after->stretch.first;
+            if (b->y - a->y < APART_MIN * pairs[i].before->tall) {
+                continue;
+            }
+            struct growth growth = {.scale = (double)(pairs[k].after->stretch.first.y - to->y) /
+                                             (b->y - a->y)};
+            growth.dx = to->x - growth.scale * a->x;
+            growth.dy = to->y - growth.scale * a->y;
+            for (size_t n = 0; n < count; n++) {
+                growth.agree += agrees(&growth, &pairs[n]);
+            }
+            best = growth.agree > best.agree ? growth : best;
+        }
+    }
+    return best;
+}
+
+/* One line, or one and a piece of it that the picture's right side has left. */
+static void settle_pair(const struct ocr_session *session, const struct pair *pair, double scale)
+{
+    struct ocr_row *before = pair->before, *after = pair->after;
+    double was = fmax(before->stretch.width, after->stretch.width / scale);
+    double is = fmax(after->stretch.width, before->stretch.width * scale);
+    int side = session->screen.width - SIDE_EDGE;
+    enum share share = share_of(before, after);
+
+    if (share == SHARE_SAME && !before->is_gone) {
+        after->stretch.first = before->stretch.first;
+        after->has_company = after->has_company || before->has_company;
+        before->is_gone = true;
+    } else if (share == SHARE_LESS && after->stretch.first.x + is >= side) {
+        after->is_gone = true;
+    } else if (share == SHARE_MORE && before->stretch.last.x + was >= side) {
+        before->is_gone = true;
+    }
+}
+
+void ocr_zoom_unite(const struct ocr_session *session, struct ocr_row *const *before,
+                    size_t before_count, struct ocr_row *const *after, size_t after_count)
+{
+    struct pair pairs[PAIRS_MAX];
+    size_t count = 0;
+
+    before_count = before_count < LINES_MAX ? before_count : LINES_MAX;
+    after_count = after_count < LINES_MAX ? after_count : LINES_MAX;
+    for (size_t i = 0; i < before_count; i++) {
+        for (size_t k = 0; k < after_count && count < PAIRS_MAX; k++) {
+            if (share_of(before[i], after[k]) != SHARE_NONE) {
+                pairs[count++] = (struct pair){before[i], after[k]};
+            }
+        }
+    }
+    struct growth growth = find_growth(pairs, count);
+    double grown = fabs(growth.scale - 1);
+    if (growth.agree < AGREE_MIN || grown < GROWTH_MIN || grown > GROWTH_MAX || growth.scale <= 0) {
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (agrees(&growth, &pairs[i])) {
+            settle_pair(session, &pairs[i], growth.scale);
+        }
     }
 }
 

@@ -4,14 +4,6 @@
 
 #include "workers/ocr/tracks/session_internal.h"
 
-/* Pixels between the picture's side and the ink that it cuts: edges are looked for inside of it. */
-enum { OCR_SIDE_EDGE = 2 };
-
-/* How much of a line the second row shows, against the first; by their texts. */
-enum ocr_share { OCR_SHARE_NONE, OCR_SHARE_SAME, OCR_SHARE_MORE, OCR_SHARE_LESS };
-
-enum ocr_share ocr_share_of(const struct ocr_row *known, const struct ocr_row *fresh);
-
 /* Whether the digits of two texts differ, one by one. */
 bool ocr_digits_differ(const char *a, const char *b);
 
@@ -20,6 +12,17 @@ enum { OCR_TEXT_MIN = 3 }; /* bytes of a text that tells a line from another */
 /* Whether most of the shorter text stands in the other: what a pointer leaves of it, or a piece. With other
  * numbers it is another text. */
 bool ocr_shares_text(const char *a, const char *b);
+
+/* Whether two tracks are two readings of one line at one place, one of them unsure. */
+bool ocr_is_variant(const struct ocr_track *known, const struct ocr_track *fresh);
+
+/* Whether a line that was found stands where a known one should be by now, seen with more of it or
+ * with less. */
+bool ocr_is_kin(const struct ocr_box *known, const struct ocr_box *fresh);
+
+/* Joins the rows of one line of which something that lies over the content hid a part for a
+ * while. Called when the panes are settled. */
+CV_MUST_CHECK int ocr_rows_unite(struct ocr_session *session, struct cv_error *error);
 
 /* Joins rows that end with a frame and rows that begin with the next one, where the shift
  * between these frames is not known: when the page grows or shrinks, a line that the picture's

@@ -1,4 +1,7 @@
 #include "workers/ocr/tracks/accept.h"
+#include "workers/ocr/tracks/follow.h"
+#include "workers/ocr/tracks/new_lines.h"
+#include "workers/ocr/tracks/rows.h"
 #include "workers/ocr/tracks/session_internal.h"
 
 /* Pixels by which the box of a line may differ from one frame to the next. */

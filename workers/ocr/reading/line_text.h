@@ -40,22 +40,12 @@ CV_MUST_CHECK int ocr_words_add(struct ocr_words *words, const struct ocr_word *
 CV_MUST_CHECK int ocr_words_add_symbol(struct ocr_words *words, const struct ocr_symbol *symbol,
                                        struct cv_error *error);
 
-/* Takes off the words at the ends of a line that are icons beside it (icons.c), but not beside an emoji or a mark.
+/* Takes off the words at the ends of a line that are icons beside it, but not beside an emoji or a mark.
  * Not for lines that are read from the right. */
 void ocr_words_drop_icons(struct ocr_words *words, const struct ocr_line_picture *line);
 
 /* Takes out what was read where a dot is put in. */
 void ocr_words_drop_marks(struct ocr_words *words, const struct ocr_line_picture *line);
-
-/* Where a line's letters stand in equal cells: joins words between which no cell is empty, and leaves one letter in
- * each cell (cells.c). */
-CV_MUST_CHECK int ocr_words_join_cells(struct ocr_words *words, struct cv_error *error);
-
-/* Mends letters in hexadecimal numbers, zeros that are read as @, and dashes in addresses (codes.c). */
-void ocr_words_mend_codes(struct ocr_words *words);
-
-/* Puts a blank between a number and its unit where one word has both, and room between them ("2 ms"). */
-CV_MUST_CHECK int ocr_words_part_units(struct ocr_words *words, int tall, struct cv_error *error);
 
 /* Puts the words of `picture` and its inserts together. Chinese and
  * Japanese have no blanks, whatever stands between their characters; Korean has one where there is room

@@ -1,0 +1,14 @@
+/* Corrects what Tesseract misreads in terminals, code, addresses and numbers. */
+#pragma once
+
+#include "workers/ocr/reading/line_text.h"
+
+/* Where a line's letters stand in equal cells: joins words between which no cell is empty, and leaves one letter in
+ * each cell. */
+CV_MUST_CHECK int ocr_words_join_cells(struct ocr_words *words, struct cv_error *error);
+
+/* Mends letters in hexadecimal numbers, zeros that are read as @, and dashes in addresses. */
+void ocr_words_mend_codes(struct ocr_words *words);
+
+/* Puts a blank between a number and its unit where one word has both, and room between them ("2 ms"). */
+CV_MUST_CHECK int ocr_words_part_units(struct ocr_words *words, int tall, struct cv_error *error);
