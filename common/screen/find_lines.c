@@ -11,7 +11,7 @@ enum {
     FAINT_MOST =
         OCR_EDGE_STRONG * 3 / 2, /* levels: the strongest letters of a faint line may be strong */
     TALL_MIN = 7,                /* pixels; what is smaller and faint nobody reads */
-    LETTERS_MIN = 2,             /* of a ground: letters on it; a hole is no letter */
+    LETTERS_MIN = 2,             /* of a background: letters on it; a hole is no letter */
     SPECK_REACH = 8,  /* pixels: codecs leave their noise in the block of an edge, 8 × 8 */
     SPECK_BESIDE = 8, /* pixels of height of what makes specks around itself */
     /* Percent of the contrast of what is beside it: specks around white letters on dark blue have 8 to 25,
@@ -131,7 +131,7 @@ static int letters_on(const struct ocr_lines *lines, const struct ocr_line *oute
     return count;
 }
 
-/* Whether the glyphs of a line are grounds: each holds letters side by side. Letters have holes, but few
+/* Whether the glyphs of a line are backgrounds: each holds letters side by side. Letters have holes, but few
  * have two beside each other. */
 static bool is_ground(const struct ocr_lines *lines, const struct ocr_line *outer)
 {
@@ -158,7 +158,7 @@ static void remove_gone(struct ocr_lines *lines, const bool *gone)
 }
 
 /* Where a line of one side lies in a line of the other, only one of them is text: the letters on
- * a ground, or the letters around their holes. */
+ * a background, or the letters around their holes. */
 static int settle_sides(struct ocr_lines *lines, struct cv_error *error)
 {
     cv_auto_free bool *gone = calloc(lines->count + 1, sizeof(*gone));

@@ -228,7 +228,7 @@ enum {
     PLAIN_SPREAD = 18,  /* levels by which plain paper may vary */
     PLAIN_PERCENT = 70, /* of the ring's pixels have to lie within that */
     RING_PERCENT =
-        45, /* of the ring's pixels are of that paper: the rest may be other rows and grounds */
+        45, /* of the ring's pixels are of that paper: the rest may be other rows and backgrounds */
     TWO_SPREAD = 9,   /* levels by which each of two papers may vary: codecs leave less */
     TWO_PERCENT = 80, /* of the pixels of ring and gaps have to lie within that */
     FAINT_SPREAD = 6, /* the same three of faint lines */
@@ -496,7 +496,7 @@ static bool take_two_papers(const struct histogram ring[3], const struct histogr
     return true;
 }
 
-/* How many colours the plain paper has, around the box or, where other rows or another ground are near, in it: one, or
+/* How many colours the plain paper has, around the box or, where other rows or another background are near, in it: one, or
  * two; 0 where it is not plain. */
 static int look_at_paper(const struct ocr_frame *frame, const struct ocr_box *box,
                          struct ocr_ink *ink)

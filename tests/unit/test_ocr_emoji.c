@@ -145,15 +145,15 @@ static void test_a_bound_is_never_above_the_distance(void **state)
 
     struct ocr_box box = draw_emoji(&frame, bank, bank->count / 2, 34);
     struct ocr_placing placing = {box.x, box.y, box.width, box.height};
-    ocr_cells_take(&frame, &placing, COARSE, cells);
-    ocr_cells_quarters(cells, &quarters);
+    ocr_mean_colours_take(&frame, &placing, COARSE, cells);
+    ocr_mean_colours_quarters(cells, &quarters);
     for (size_t i = 0; i < bank->count; i++) {
         const uint8_t *picture = bank->coarse + i * CELLS * 4;
-        double least = ocr_cells_distance_least(&bank->quarters[i], &quarters, paper);
-        double distance = ocr_cells_distance(picture, cells, COARSE, paper, DBL_MAX);
+        double least = ocr_mean_colours_distance_least(&bank->quarters[i], &quarters, paper);
+        double distance = ocr_mean_colours_distance(picture, cells, COARSE, paper, DBL_MAX);
         assert_true(least <= distance);
-        assert_true(distance == 0 ||
-                    ocr_cells_distance(picture, cells, COARSE, paper, distance / 2) > distance / 2);
+        assert_true(distance == 0 || ocr_mean_colours_distance(picture, cells, COARSE, paper,
+                                                               distance / 2) > distance / 2);
     }
 }
 
@@ -172,7 +172,7 @@ static void test_cells_are_the_levels_at_their_centres(void **state)
             set_pixel(&frame, x, y, (struct colour){(uint8_t)(2 * x), (uint8_t)y, 7}, 255);
         }
     }
-    ocr_cells_take(&frame, &placing, SIDE_CELLS, cells);
+    ocr_mean_colours_take(&frame, &placing, SIDE_CELLS, cells);
     for (int i = 0; i < SIDE_CELLS * SIDE_CELLS; i++) {
         double x = placing.x - 0.5 + (i % SIDE_CELLS + 0.5) * placing.width / SIDE_CELLS;
         double y = placing.y - 0.5 + (i / SIDE_CELLS + 0.5) * placing.height / SIDE_CELLS;

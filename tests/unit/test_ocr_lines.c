@@ -519,12 +519,12 @@ static size_t emoji_in(struct ocr_frame *frame)
     size_t count = 0;
 
     for (size_t i = 0; i < lines.count; i++) {
-        struct ocr_emoji_spot spots[8];
+        struct ocr_emoji_candidate spots[8];
         struct ocr_ink ink;
         ocr_ink_measure(frame, &lines.items[i].box, lines.items[i].is_light, &ink);
         size_t found =
-            ocr_emoji_spots(frame, &ink, &lines.items[i], lines.glyphs + lines.items[i].first_glyph,
-                            spots, CV_COUNT(spots));
+            ocr_emoji_candidates(frame, &ink, &lines.items[i],
+                                 lines.glyphs + lines.items[i].first_glyph, spots, CV_COUNT(spots));
         for (size_t k = 0; k < found; k++) {
             count += spots[k].picture;
         }

@@ -33,12 +33,12 @@ static struct ocr_crop line_with(struct ocr_box mark, int up, int blank, int *re
 static size_t marks_between(struct ocr_box mark, int up, int blank, const char *text,
                             int *ret_middle)
 {
-    struct ocr_marks marks;
+    struct ocr_special_characters marks;
     int x;
     cv_auto(ocr_crop_deinit) struct ocr_crop crop = line_with(mark, up, blank, &x);
     size_t found = 0;
 
-    ocr_marks_find(&crop, &marks);
+    ocr_special_characters_find(&crop, &marks);
     for (size_t i = marks.count; i-- > 0;) {
         if (strcmp(marks.items[i].text, text) == 0) {
             *ret_middle = marks.items[i].box.x + marks.items[i].box.width / 2 - x;
@@ -102,7 +102,7 @@ static void assert_joined(const char *read, struct ocr_insert *marks, size_t cou
     }
     struct ocr_line_picture line = {
         .width = 400, .tall = 14, .inserts = marks, .insert_count = count};
-    ocr_words_drop_marks(&words, &line);
+    ocr_words_drop_misread_dots(&words, &line);
     assert_int_equal(ocr_words_join(&words, &line, &reading, &error), 0);
     assert_string_equal(reading.text, expected);
 }
@@ -153,7 +153,7 @@ static size_t arrows_of(int head, bool is_bar, bool is_down, const char *text)
     struct ocr_box word = draw_text(&frame, "to move", 60, TOP, TALL, black);
     struct ocr_box all = {20, word.y, ocr_right(&word) - 20, word.height};
     struct ocr_crop crop = {.width = all.width, .height = all.height, .tall = TALL};
-    struct ocr_marks marks;
+    struct ocr_special_characters marks;
     size_t found = 0;
 
     for (int i = 0; i < TALL; i++) {
@@ -170,7 +170,7 @@ static size_t arrows_of(int head, bool is_bar, bool is_down, const char *text)
     crop.grey = malloc((size_t)crop.width * (size_t)crop.height);
     assert_non_null(crop.grey);
     ocr_ink_apply(&crop.ink, &frame, &all, 0, crop.grey);
-    ocr_marks_find(&crop, &marks);
+    ocr_special_characters_find(&crop, &marks);
     for (size_t i = 0; i < marks.count; i++) {
         found += strcmp(marks.items[i].text, text) == 0;
     }

@@ -468,7 +468,7 @@ static struct ocr_row row_at(char *text, int64_t id, int frame, struct ocr_box b
 {
     return (struct ocr_row){.text = text,
                             .id = id,
-                            .kin = id - 1,
+                            .predecessor = id - 1,
                             .tall = 14,
                             .stretch = {.first = {frame, box.x, box.y},
                                         .last = {frame, box.x, box.y},
@@ -499,7 +499,7 @@ static struct ocr_row united_by(int dx, int dy, const char *before, struct ocr_b
         .row_count = 2};
     struct cv_error error;
 
-    assert_int_equal(ocr_rows_unite(&session, &error), 0);
+    assert_int_equal(ocr_join_hidden_rows(&session, &error), 0);
     *ret_before = rows[0];
     return rows[1];
 }
@@ -587,7 +587,7 @@ static size_t left_after_growth(int percent)
         before[i] = &rows[i];
         after[i] = &rows[4 + i];
     }
-    ocr_zoom_unite(&session, before, 4, after, 4);
+    ocr_join_grown_rows(&session, before, 4, after, 4);
     for (int i = 0; i < 8; i++) {
         left += !rows[i].is_gone;
     }

@@ -231,7 +231,7 @@ static bool unread_is_good(const json_t *unread)
             return false;
         }
     }
-    return json_is_array(unread) && json_array_size(unread) <= OCR_UNREAD_SCRIPTS_MAX;
+    return json_is_array(unread) && json_array_size(unread) <= OCR_MISSING_MODELS_MAX;
 }
 
 /* Stores which scripts no model could read, also while the text of a new run waits for

@@ -5,14 +5,14 @@
 
 #include <string.h>
 
-/* One pack on its way to detections. */
-struct again {
+/* The packs of a payload, read one after the other. */
+struct packs {
     struct cv_stage_context *context;
     const struct ocr_payload *payload;
     struct ocr_engine *engine;
     const struct ocr_emoji_banks *banks;
-    uint64_t bank; /* of the banks */
-    size_t pack;   /* of the payload's, the one that is read */
+    uint64_t bank;  /* of the banks */
+    size_t current; /* index of the one that is read */
     json_t *detections, *unread;
     int64_t lines_read, readings;
 };
@@ -59,7 +59,7 @@ static int patch_frame(const struct ocr_patch *patch, struct ocr_frame *frame,
 
 /* Looks an emoji up in other banks than those that it was first read with. It keeps its text
  * unless these banks know a better one. */
-static int look_up(const struct again *again, struct ocr_crop *crop, size_t index,
+static int look_up(const struct packs *packs, struct ocr_crop *crop, size_t index,
                    struct cv_error *error)
 {
     cv_auto(ocr_frame_deinit) struct ocr_frame frame = {0};
@@ -73,7 +73,7 @@ static int look_up(const struct again *again, struct ocr_crop *crop, size_t inde
     CV_TRY(patch_frame(patch, &frame, error));
     box.x -= patch->box.x;
     box.y -= patch->box.y;
-    struct ocr_emoji_match match = ocr_emoji_match(again->banks, &frame, crop->ink.paper, &box);
+    struct ocr_emoji_match match = ocr_emoji_match(packs->banks, &frame, crop->ink.paper, &box);
     if (ocr_emoji_is_sure(&match) && match.score > emoji->score) {
         emoji->text = match.text;
         emoji->score = match.score;
@@ -81,7 +81,7 @@ static int look_up(const struct again *again, struct ocr_crop *crop, size_t inde
     return 0;
 }
 
-static int read_picture(struct again *again, struct ocr_unpacking *unpacking, struct text *ret_text,
+static int read_picture(struct packs *packs, struct ocr_unpacking *unpacking, struct text *ret_text,
                         struct cv_error *error)
 {
     cv_auto(ocr_crop_deinit) struct ocr_crop crop = {.grey = NULL};
@@ -90,12 +90,12 @@ static int read_picture(struct again *again, struct ocr_unpacking *unpacking, st
     ocr_unpack_place(unpacking, &text.offset, &text.bytes);
     CV_TRY(ocr_unpack_picture(unpacking, &crop, error));
     for (size_t i = 0; i < crop.emoji_count; i++) {
-        if (ocr_unpack_bank(unpacking) != again->bank) {
-            CV_TRY(look_up(again, &crop, i, error));
+        if (ocr_unpack_bank(unpacking) != packs->bank) {
+            CV_TRY(look_up(packs, &crop, i, error));
         }
     }
-    CV_TRY(ocr_read(again->engine, &crop, &text.reading, &again->readings, error));
-    again->lines_read++;
+    CV_TRY(ocr_read(packs->engine, &crop, &text.reading, &packs->readings, error));
+    packs->lines_read++;
     text.words = ocr_word_boxes(&crop, text.reading.text);
     if (!text.words) {
         ocr_reading_deinit(&text.reading);
@@ -107,30 +107,30 @@ static int read_picture(struct again *again, struct ocr_unpacking *unpacking, st
     return 0;
 }
 
-static int read_pictures(struct again *again, struct ocr_unpacking *unpacking, struct texts *texts,
+static int read_pictures(struct packs *packs, struct ocr_unpacking *unpacking, struct texts *texts,
                          struct cv_error *error)
 {
     size_t count = ocr_unpack_pictures(unpacking);
-    double packs = (double)again->payload->line_key_count;
+    double pack_count = (double)packs->payload->line_key_count;
 
     texts->items = calloc(count + 1, sizeof(*texts->items));
     texts->is_text = calloc(count + 1, sizeof(*texts->is_text));
     CV_TRY_MEMORY(texts->items && texts->is_text, error, "text lines");
     for (; texts->count < count; texts->count++) {
-        if (cv_cancel_level(cv_stage_cancel(again->context)) == CV_CANCEL_ABORT) {
+        if (cv_cancel_level(cv_stage_cancel(packs->context)) == CV_CANCEL_ABORT) {
             return cv_fail(error, CV_ERROR_CANCELED, "stopped at line %zu of %zu", texts->count,
                            count);
         }
-        CV_TRY(read_picture(again, unpacking, &texts->items[texts->count], error));
-        cv_stage_progress(again->context,
-                          ((double)again->pack + (double)(texts->count + 1) / (double)count) /
-                              packs,
+        CV_TRY(read_picture(packs, unpacking, &texts->items[texts->count], error));
+        cv_stage_progress(packs->context,
+                          ((double)packs->current + (double)(texts->count + 1) / (double)count) /
+                              pack_count,
                           "read lines again");
     }
     return 0;
 }
 
-static int add_row(const struct again *again, const struct texts *texts, struct ocr_kept_row *kept,
+static int add_row(const struct packs *packs, const struct texts *texts, struct ocr_kept_row *kept,
                    struct cv_error *error)
 {
     const struct text *text = &texts->items[kept->picture];
@@ -149,55 +149,55 @@ static int add_row(const struct again *again, const struct texts *texts, struct 
     };
 
     memcpy(row.language, reading->language, sizeof(row.language));
-    (void)ocr_row_judge(&row, text->width, again->payload->min_confidence, kept);
+    (void)ocr_row_judge(&row, text->width, packs->payload->min_confidence, kept);
     if (kept->refusal) {
         return 0;
     }
     texts->is_text[kept->picture] = true;
-    if (json_array_size(again->detections) == OCR_ROWS_MAX) {
+    if (json_array_size(packs->detections) == OCR_ROWS_MAX) {
         return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "the video has more than %d text lines",
                        OCR_ROWS_MAX);
     }
     json_t *detection = ocr_detection_json(&row, kept);
-    CV_TRY_MEMORY(json_array_append_new(again->detections, detection) == 0, error, "a row");
+    CV_TRY_MEMORY(json_array_append_new(packs->detections, detection) == 0, error, "a row");
     return ocr_detection_place(detection, texts->key, text->offset, text->bytes, error);
 }
 
-static int read_rows(struct again *again, const char *key, const struct cv_byte_source *source,
+static int read_rows(struct packs *packs, const char *key, const struct cv_byte_source *source,
                      struct cv_error *error)
 {
     cv_auto(ocr_unpack_close) struct ocr_unpacking *unpacking = NULL;
     cv_auto(texts_deinit) struct texts texts = {.key = key};
 
     CV_TRY(ocr_unpack_open(source, &unpacking, error));
-    CV_TRY(read_pictures(again, unpacking, &texts, error));
+    CV_TRY(read_pictures(packs, unpacking, &texts, error));
     for (size_t i = 0; i < ocr_unpack_rows(unpacking); i++) {
         struct ocr_kept_row kept;
         CV_TRY(ocr_unpack_row(unpacking, i, &kept, error));
-        CV_TRY(add_row(again, &texts, &kept, error));
+        CV_TRY(add_row(packs, &texts, &kept, error));
     }
-    return ocr_unread_name(ocr_engine_languages(again->engine), source, texts.is_text,
-                           again->unread, error);
+    return ocr_missing_scripts(ocr_engine_languages(packs->engine), source, texts.is_text,
+                               packs->unread, error);
 }
 
-static int read_pack(struct again *again, const char *key, struct cv_error *error)
+static int read_pack(struct packs *packs, const char *key, struct cv_error *error)
 {
     cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
 
-    CV_TRY(cv_stage_open_input(again->context, key, &reader, error));
+    CV_TRY(cv_stage_open_input(packs->context, key, &reader, error));
     struct cv_byte_source source = cv_store_reader_source(reader);
-    ocr_engine_turn_page(again->engine);
-    int result = read_rows(again, key, &source, error);
+    ocr_engine_turn_page(packs->engine);
+    int result = read_rows(packs, key, &source, error);
     return result < 0 ? cv_fail_context(error, result, "%s", key) : 0;
 }
 
-int ocr_read_again(struct cv_stage_context *context, const struct ocr_payload *payload,
+int ocr_read_packs(struct cv_stage_context *context, const struct ocr_payload *payload,
                    struct ocr_engine *engine, const struct ocr_emoji_banks *banks,
                    json_t **ret_result, struct cv_error *error)
 {
     cv_auto(json_decref) json_t *detections = json_array();
     cv_auto(json_decref) json_t *unread = json_array();
-    struct again again = {.context = context,
+    struct packs packs = {.context = context,
                           .payload = payload,
                           .engine = engine,
                           .banks = banks,
@@ -205,12 +205,12 @@ int ocr_read_again(struct cv_stage_context *context, const struct ocr_payload *p
                           .detections = detections,
                           .unread = unread};
 
-    for (; again.pack < payload->line_key_count; again.pack++) {
-        CV_TRY(read_pack(&again, payload->line_keys[again.pack], error));
+    for (; packs.current < payload->line_key_count; packs.current++) {
+        CV_TRY(read_pack(&packs, payload->line_keys[packs.current], error));
     }
     json_t *result =
         json_pack("{s:O, s:O, s:I, s:I}", "detections", detections, "unread", unread, "lines_read",
-                  (json_int_t)again.lines_read, "readings", (json_int_t)again.readings);
+                  (json_int_t)packs.lines_read, "readings", (json_int_t)packs.readings);
     CV_TRY_MEMORY(result, error, "a result");
     *ret_result = result;
     return 0;

@@ -43,20 +43,22 @@ static int read_frames(struct cv_stage_context *context, const struct ocr_payloa
     return 0;
 }
 
-static int open_memory(struct cv_stage_context *context, const json_t *json, const char *video_id,
-                       struct ocr_memory **ret_memory, struct cv_error *error)
+static int open_saved_readings(struct cv_stage_context *context, const json_t *json,
+                               const char *video_id, struct ocr_saved_readings **ret_saved,
+                               struct cv_error *error)
 {
     cv_auto_free char *text = json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS);
 
     CV_TRY_MEMORY(text, error, "a payload");
-    return ocr_memory_open(cv_stage_store(context), video_id, text, ret_memory, error);
+    return ocr_saved_readings_open(cv_stage_store(context), video_id, text, ret_saved, error);
 }
 
 /* Also for a stage that was told to stop, when the store takes nothing more. */
-static void end_memory(struct cv_stage_context *context, struct ocr_memory *memory, bool is_done)
+static void end_saved_readings(struct cv_stage_context *context, struct ocr_saved_readings *saved,
+                               bool is_done)
 {
     cv_store_set_cancel(cv_stage_store(context), NULL);
-    ocr_memory_end(memory, is_done);
+    ocr_saved_readings_end(saved, is_done);
     cv_store_set_cancel(cv_stage_store(context), cv_stage_cancel(context));
 }
 
@@ -97,7 +99,7 @@ static int name_unread(const struct ocr_engine *engine, const char *path, json_t
     json_t *unread = json_array();
 
     CV_TRY_MEMORY(json_object_set_new(result, "unread", unread) == 0, error, "a result");
-    return ocr_unread_name_file(ocr_engine_languages(engine), path, unread, error);
+    return ocr_missing_scripts_in_file(ocr_engine_languages(engine), path, unread, error);
 }
 
 static int read_new(struct cv_stage_context *context, const struct ocr_payload *payload,
@@ -139,8 +141,8 @@ static int complete(const struct ocr_engine *engine, json_t *result, struct cv_e
 {
     const char *languages = ocr_engine_languages(engine);
 
-    CV_TRY(ocr_unread_languages(languages, json_object_get(result, "detections"),
-                                json_object_get(result, "unread"), error));
+    CV_TRY(ocr_missing_languages(languages, json_object_get(result, "detections"),
+                                 json_object_get(result, "unread"), error));
     CV_TRY_MEMORY(json_object_set_new(result, "languages", json_string(languages)) == 0, error,
                   "a result");
     return 0;
@@ -151,7 +153,7 @@ int ocr_run(struct cv_stage_context *context, const json_t *given, json_t **ret_
 {
     cv_auto(json_decref) json_t *json = NULL, *found = NULL;
     cv_auto(ocr_payload_deinit) struct ocr_payload payload = {0};
-    cv_auto(ocr_memory_free) struct ocr_memory *memory = NULL;
+    cv_auto(ocr_saved_readings_free) struct ocr_saved_readings *saved = NULL;
     cv_auto(ocr_engine_free) struct ocr_engine *engine = NULL;
     cv_auto(ocr_emoji_banks_deinit) struct ocr_emoji_banks banks = {.count = 0};
 
@@ -162,12 +164,12 @@ int ocr_run(struct cv_stage_context *context, const json_t *given, json_t **ret_
     CV_TRY(ocr_payload_read(json, &payload, error));
     CV_TRY(new_engine(&payload, &engine, error));
     CV_TRY(ocr_emoji_banks_init(&banks, error));
-    CV_TRY(open_memory(context, json, payload.video_id, &memory, error));
-    ocr_engine_remember(engine, memory);
+    CV_TRY(open_saved_readings(context, json, payload.video_id, &saved, error));
+    ocr_engine_remember(engine, saved);
     int result = payload.line_keys
-                     ? ocr_read_again(context, &payload, engine, &banks, &found, error)
+                     ? ocr_read_packs(context, &payload, engine, &banks, &found, error)
                      : read_new(context, &payload, engine, &banks, &found, error);
-    end_memory(context, memory, result == 0);
+    end_saved_readings(context, saved, result == 0);
     CV_TRY(result);
     CV_TRY(complete(engine, found, error));
     *ret_result = cv_take(found);

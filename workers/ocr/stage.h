@@ -58,7 +58,7 @@ CV_DEFINE_CLEANUP_ADDRESS(struct ocr_payload, ocr_payload_deinit)
 bool ocr_payload_is_again(const json_t *json);
 
 /* Reads the payload's packs; the result is as that of ocr_session_finish. */
-CV_MUST_CHECK int ocr_read_again(struct cv_stage_context *context,
+CV_MUST_CHECK int ocr_read_packs(struct cv_stage_context *context,
                                  const struct ocr_payload *payload, struct ocr_engine *engine,
                                  const struct ocr_emoji_banks *banks, json_t **ret_result,
                                  struct cv_error *error);

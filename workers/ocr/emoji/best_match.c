@@ -93,11 +93,11 @@ static double coarse_distance(const struct wanted *wanted, const struct ocr_emoj
         return INFINITY;
     }
     double least =
-        ocr_cells_distance_least(&bank->quarters[entry], &wanted->quarters, wanted->paper);
+        ocr_mean_colours_distance_least(&bank->quarters[entry], &wanted->quarters, wanted->paper);
     return least > enough
                ? least
-               : ocr_cells_distance(bank->coarse + entry * OCR_COARSE_CELLS * 4, wanted->cells,
-                                    OCR_EMOJI_COARSE, wanted->paper, enough);
+               : ocr_mean_colours_distance(bank->coarse + entry * OCR_COARSE_CELLS * 4,
+                                           wanted->cells, OCR_EMOJI_COARSE, wanted->paper, enough);
 }
 
 /* Most of what is asked for is no emoji, and then a look at the quarters is nearly all it costs. */
@@ -122,9 +122,9 @@ static size_t look_coarsely(const struct ocr_emoji_banks *banks, const struct oc
                             .aspect = (int)(placing->width * 256 / placing->height)};
     size_t count = 0;
 
-    ocr_cells_take(frame, placing, OCR_EMOJI_COARSE, wanted.cells);
-    ocr_cells_quarters(wanted.cells, &wanted.quarters);
-    double all = ocr_cells_energy(wanted.cells, OCR_COARSE_CELLS, paper);
+    ocr_mean_colours_take(frame, placing, OCR_EMOJI_COARSE, wanted.cells);
+    ocr_mean_colours_quarters(wanted.cells, &wanted.quarters);
+    double all = ocr_mean_colours_energy(wanted.cells, OCR_COARSE_CELLS, paper);
     if (!is_any_near(banks, &wanted, (1 - COARSE_MIN) * all)) {
         return 0;
     }
@@ -151,13 +151,14 @@ static void score_all(const struct candidate *candidates, size_t count,
     if (count == 0) {
         return;
     }
-    ocr_cells_take(frame, placing, OCR_EMOJI_FINE, cells);
-    double all = ocr_cells_energy(cells, OCR_FINE_CELLS, paper);
+    ocr_mean_colours_take(frame, placing, OCR_EMOJI_FINE, cells);
+    double all = ocr_mean_colours_energy(cells, OCR_FINE_CELLS, paper);
     for (size_t i = 0; i < count && all > 0; i++) {
         const uint8_t *picture =
             candidates[i].bank->fine + candidates[i].entry * OCR_FINE_CELLS * 4;
         double enough = (1 - best[i]) * all * ROUNDING;
-        double score = 1 - ocr_cells_distance(picture, cells, OCR_EMOJI_FINE, paper, enough) / all;
+        double score =
+            1 - ocr_mean_colours_distance(picture, cells, OCR_EMOJI_FINE, paper, enough) / all;
         best[i] = score > best[i] ? score : best[i];
     }
 }
@@ -207,7 +208,7 @@ static bool in_disc(int cell)
 /* How much of the cells one colour explains, in the whole box or in its disc. */
 static double explained_by_one_colour(const float *cells, const uint8_t paper[3], bool disc)
 {
-    double sums[3] = {0}, rest = 0, all = ocr_cells_energy(cells, OCR_FINE_CELLS, paper);
+    double sums[3] = {0}, rest = 0, all = ocr_mean_colours_energy(cells, OCR_FINE_CELLS, paper);
     int inside = 0;
 
     for (int i = 0; i < OCR_FINE_CELLS; i++) {
@@ -236,7 +237,7 @@ static double plainness(const struct ocr_frame *frame, const uint8_t paper[3],
         struct ocr_placing here = {placing->x - grown, placing->y - grown,
                                    placing->width + 2 * grown, placing->height + 2 * grown};
         float cells[OCR_FINE_FLOATS];
-        ocr_cells_take(frame, &here, OCR_EMOJI_FINE, cells);
+        ocr_mean_colours_take(frame, &here, OCR_EMOJI_FINE, cells);
         most = fmax(most, explained_by_one_colour(cells, paper, false));
         most = fmax(most, explained_by_one_colour(cells, paper, true));
     }

@@ -258,9 +258,9 @@ static bool is_bulky(const struct cluster *cluster, int letter)
            box->width * 4 >= box->height * 3 && box->width <= 4 * box->height;
 }
 
-size_t ocr_emoji_spots(const struct ocr_frame *frame, const struct ocr_ink *ink,
-                       const struct ocr_line *line, const struct ocr_box *glyphs,
-                       struct ocr_emoji_spot *spots, size_t limit)
+size_t ocr_emoji_candidates(const struct ocr_frame *frame, const struct ocr_ink *ink,
+                            const struct ocr_line *line, const struct ocr_box *glyphs,
+                            struct ocr_emoji_candidate *spots, size_t limit)
 {
     struct cluster clusters[CLUSTERS_MAX];
     size_t found = 0, many = 0;
@@ -294,7 +294,7 @@ size_t ocr_emoji_spots(const struct ocr_frame *frame, const struct ocr_ink *ink,
             int left = i ? ocr_right(&clusters[i - 1].box) : 0;
             int right = i + 1 < count ? clusters[i + 1].box.x : frame->width;
             spots[found++] =
-                (struct ocr_emoji_spot){clusters[i].box, left, right, clusters[i].emoji};
+                (struct ocr_emoji_candidate){clusters[i].box, left, right, clusters[i].emoji};
         }
     }
     return found;

@@ -4,7 +4,7 @@
 #include "common/screen/screen.h"
 
 /* Where an emoji may be. */
-struct ocr_emoji_spot {
+struct ocr_emoji_candidate {
     struct ocr_box box;
     int left, right; /* its neighbours' edges: it ends before them */
     bool picture;    /* surely no letter; else only its colours are unlike the others' */
@@ -12,6 +12,6 @@ struct ocr_emoji_spot {
 
 /* Finds the colour emoji and coloured icons among the glyphs of a line, and glyphs that stand out by
  * their colours; at most `limit`, left to right; returns their number. None on a picture. */
-size_t ocr_emoji_spots(const struct ocr_frame *frame, const struct ocr_ink *ink,
-                       const struct ocr_line *line, const struct ocr_box *glyphs,
-                       struct ocr_emoji_spot *spots, size_t limit);
+size_t ocr_emoji_candidates(const struct ocr_frame *frame, const struct ocr_ink *ink,
+                            const struct ocr_line *line, const struct ocr_box *glyphs,
+                            struct ocr_emoji_candidate *spots, size_t limit);

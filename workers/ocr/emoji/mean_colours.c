@@ -68,8 +68,8 @@ static const struct row *find_row(const struct ocr_frame *frame, int y, const st
     return row;
 }
 
-void ocr_cells_take(const struct ocr_frame *frame, const struct ocr_placing *placing, int side,
-                    float *ret_cells)
+void ocr_mean_colours_take(const struct ocr_frame *frame, const struct ocr_placing *placing,
+                           int side, float *ret_cells)
 {
     struct place columns[PLACES_MAX] = {{0}}, lines[PLACES_MAX] = {{0}};
     struct row rows[2] = {{.y = -1}, {.y = -1}};
@@ -96,7 +96,7 @@ void ocr_cells_take(const struct ocr_frame *frame, const struct ocr_placing *pla
     *ret_cells = 0;
 }
 
-double ocr_cells_energy(const float *cells, int count, const uint8_t paper[3])
+double ocr_mean_colours_energy(const float *cells, int count, const uint8_t paper[3])
 {
     double sum = 0;
 
@@ -137,8 +137,8 @@ static inline float total(const struct sums *sums)
     return at[0] + at[1] + at[2];
 }
 
-double ocr_cells_distance(const uint8_t *emoji, const float *cells, int side,
-                          const uint8_t paper[3], double enough)
+double ocr_mean_colours_distance(const uint8_t *emoji, const float *cells, int side,
+                                 const uint8_t paper[3], double enough)
 {
     const struct paper levels = {{paper[0], paper[1], paper[2], 0}};
     struct sums sums = {0};
@@ -153,7 +153,7 @@ double ocr_cells_distance(const uint8_t *emoji, const float *cells, int side,
     return sum;
 }
 
-void ocr_cells_quarters(const float *cells, struct ocr_emoji_quarters *ret_quarters)
+void ocr_mean_colours_quarters(const float *cells, struct ocr_emoji_quarters *ret_quarters)
 {
     *ret_quarters = (struct ocr_emoji_quarters){{{0}}, {0}};
     for (int i = 0; i < OCR_COARSE_CELLS; i++) {
@@ -163,8 +163,9 @@ void ocr_cells_quarters(const float *cells, struct ocr_emoji_quarters *ret_quart
     }
 }
 
-double ocr_cells_distance_least(const struct ocr_emoji_quarters *emoji,
-                                const struct ocr_emoji_quarters *cells, const uint8_t paper[3])
+double ocr_mean_colours_distance_least(const struct ocr_emoji_quarters *emoji,
+                                       const struct ocr_emoji_quarters *cells,
+                                       const uint8_t paper[3])
 {
     float squares[OCR_EMOJI_QUARTERS] = {0}, sum = 0;
 

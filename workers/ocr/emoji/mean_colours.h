@@ -20,21 +20,22 @@ struct ocr_placing {
 
 /* The picture as side × side cells of red, green and blue, row by row; `side` is OCR_EMOJI_COARSE or
  * OCR_EMOJI_FINE, the frame at least 2 × 2. What lies outside of the frame is its border. */
-void ocr_cells_take(const struct ocr_frame *frame, const struct ocr_placing *placing, int side,
-                    float *ret_cells);
+void ocr_mean_colours_take(const struct ocr_frame *frame, const struct ocr_placing *placing,
+                           int side, float *ret_cells);
 
 /* How much `count` cells differ from bare paper: the sum of squared differences. */
-double ocr_cells_energy(const float *cells, int count, const uint8_t paper[3]);
+double ocr_mean_colours_energy(const float *cells, int count, const uint8_t paper[3]);
 
 /* Sum of squared differences between side × side cells and an emoji on paper. The sum only grows: as
  * soon as it is above `enough`, some value above that is returned. */
-double ocr_cells_distance(const uint8_t *emoji, const float *cells, int side,
-                          const uint8_t paper[3], double enough);
+double ocr_mean_colours_distance(const uint8_t *emoji, const float *cells, int side,
+                                 const uint8_t paper[3], double enough);
 
 /* The same sums as the bank has of its coarse pictures, of cells; nothing of them is bare. */
-void ocr_cells_quarters(const float *cells, struct ocr_emoji_quarters *ret_quarters);
+void ocr_mean_colours_quarters(const float *cells, struct ocr_emoji_quarters *ret_quarters);
 
-/* A lower bound of ocr_cells_distance over the coarse cells (Cauchy and Schwarz: a sum of n squares
+/* A lower bound of ocr_mean_colours_distance over the coarse cells (Cauchy and Schwarz: a sum of n squares
  * is at least the square of the sum, by n), at a tenth of the cost. */
-double ocr_cells_distance_least(const struct ocr_emoji_quarters *emoji,
-                                const struct ocr_emoji_quarters *cells, const uint8_t paper[3]);
+double ocr_mean_colours_distance_least(const struct ocr_emoji_quarters *emoji,
+                                       const struct ocr_emoji_quarters *cells,
+                                       const uint8_t paper[3]);

@@ -114,7 +114,7 @@ static int grow_edge(const struct reading *reading, bool rows, int edge, int ste
 }
 
 /* The tight box of what differs from the paper in and around a spot. */
-static struct ocr_box tighten(struct reading *reading, const struct ocr_emoji_spot *spot)
+static struct ocr_box tighten(struct reading *reading, const struct ocr_emoji_candidate *spot)
 {
     const struct ocr_frame *frame = reading->frame;
     int left = spot->box.x, right = ocr_right(&spot->box) - 1;
@@ -156,7 +156,7 @@ static bool has_emoji_size(const struct reading *reading, const struct ocr_box *
 
 /* Whether there is paper around a box, within the frame: a piece of a picture, of a gradient, of a bar or of a
  * word has more of itself beside it. A neighbour that it reaches is no more of itself. */
-static bool is_island(const struct reading *reading, const struct ocr_emoji_spot *spot,
+static bool is_island(const struct reading *reading, const struct ocr_emoji_candidate *spot,
                       const struct ocr_box *box)
 {
     int right = ocr_right(box), bottom = ocr_bottom(box);
@@ -205,7 +205,7 @@ static double match_parts(struct reading *reading, const struct ocr_box *box, in
 
     for (int i = 0; i < parts; i++) {
         int from = box->x + box->width * i / parts, to = box->x + box->width * (i + 1) / parts;
-        struct ocr_emoji_spot spot = {{from, box->y, to - from, box->height}, from, to, true};
+        struct ocr_emoji_candidate spot = {{from, box->y, to - from, box->height}, from, to, true};
         struct ocr_box part = parts > 1 ? tighten(reading, &spot) : *box;
         struct ocr_emoji_match match = match_box(reading, &part);
         if (!ocr_emoji_is_sure(&match)) {
@@ -225,7 +225,8 @@ struct guess {
 };
 
 /* Reads a spot as one emoji, or as several that touch, when that is better than `best`. */
-static void guess(struct reading *reading, const struct ocr_emoji_spot *spot, struct guess *best)
+static void guess(struct reading *reading, const struct ocr_emoji_candidate *spot,
+                  struct guess *best)
 {
     struct ocr_box box = tighten(reading, spot);
     int likely = (box.width * 10 + box.height * 5) / (box.height * 10);
@@ -249,7 +250,7 @@ static void guess(struct reading *reading, const struct ocr_emoji_spot *spot, st
 /* Adds the emoji at a spot; returns whether there are any. How far a colour bled is not known: a
  * red heart has a pink halo that does not belong to it, and the rim of a white cup is as faint
  * as that. */
-static bool read_spot(struct reading *reading, const struct ocr_emoji_spot *spot)
+static bool read_spot(struct reading *reading, const struct ocr_emoji_candidate *spot)
 {
     static const int bleeding[] = {14, 7};
     struct guess best = {.parts = 0};
@@ -267,9 +268,9 @@ static bool read_spot(struct reading *reading, const struct ocr_emoji_spot *spot
 static void read_spots(struct reading *reading, const struct ocr_line *line,
                        const struct ocr_box *glyphs)
 {
-    struct ocr_emoji_spot spots[OCR_EMOJI_LINE_MAX];
+    struct ocr_emoji_candidate spots[OCR_EMOJI_LINE_MAX];
     size_t count =
-        ocr_emoji_spots(reading->frame, reading->ink, line, glyphs, spots, CV_COUNT(spots));
+        ocr_emoji_candidates(reading->frame, reading->ink, line, glyphs, spots, CV_COUNT(spots));
     int suspects = 0;
 
     for (size_t i = 0; i < count; i++) {
@@ -284,7 +285,7 @@ static void read_spots(struct reading *reading, const struct ocr_line *line,
 
 /* The next thing beside `edge` in the line's rows; false when there is only paper. */
 static bool next_beside(const struct reading *reading, const struct ocr_line *line, int edge,
-                        int step, struct ocr_emoji_spot *ret_spot)
+                        int step, struct ocr_emoji_candidate *ret_spot)
 {
     int gap = reading->tall * 3 / 2, from = line->box.y, to = ocr_bottom(&line->box);
     int limit = step > 0 ? reading->frame->width : -1, x = edge;
@@ -296,8 +297,8 @@ static bool next_beside(const struct reading *reading, const struct ocr_line *li
         return false;
     }
     struct ocr_box box = {x, line->box.y, 1, line->box.height};
-    *ret_spot = (struct ocr_emoji_spot){box, step > 0 ? edge : 0,
-                                        step > 0 ? reading->frame->width : edge + 1, true};
+    *ret_spot = (struct ocr_emoji_candidate){box, step > 0 ? edge : 0,
+                                             step > 0 ? reading->frame->width : edge + 1, true};
     return true;
 }
 
@@ -305,7 +306,7 @@ static bool next_beside(const struct reading *reading, const struct ocr_line *li
 static void read_beside(struct reading *reading, const struct ocr_line *line, int step)
 {
     int edge = step > 0 ? ocr_right(&line->box) : line->box.x - 1;
-    struct ocr_emoji_spot spot;
+    struct ocr_emoji_candidate spot;
 
     while (edge > 0 && edge < reading->frame->width &&
            next_beside(reading, line, edge, step, &spot)) {

@@ -21,7 +21,7 @@ struct ocr_crop {
     int tall;            /* height of capitals in crop pixels */
     uint8_t *grey;       /* width × height, 0 ink … 255 paper, emoji included; owned */
     struct ocr_box box;  /* where it was cut out, in frame pixels */
-    struct ocr_box line; /* the part that lines.c found: without emoji beside it; frame pixels */
+    struct ocr_box line; /* the line as it was found, without emoji beside it; frame pixels */
     struct ocr_emoji emoji[OCR_EMOJI_LINE_MAX];   /* in crop pixels; cut out for reading */
     struct ocr_patch patches[OCR_EMOJI_LINE_MAX]; /* of the emoji; until the line is packed */
     size_t emoji_count;

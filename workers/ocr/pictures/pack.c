@@ -184,7 +184,7 @@ int ocr_pack_row(struct ocr_pack *pack, const struct ocr_kept_row *row, struct c
                               : row->clarity > 0 ? row->clarity
                                                  : 0.0,
                               row->refusal);
-    if (entry && row->way && json_array_append(entry, row->way)) {
+    if (entry && row->path && json_array_append(entry, row->path)) {
         json_decref(cv_take(entry));
     }
     CV_TRY_MEMORY(json_array_append_new(pack->rows, entry) == 0, error, "kept text lines");

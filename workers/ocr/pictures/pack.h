@@ -9,9 +9,9 @@
  *                 are missing where the line has no emoji; an emoji: [text or null, score, x, y,
  *                 width, height, bytes of its patch or 0, x, y, width, height of the patch])
  *    "rows": [[picture, line, t_start, t_end, x, y, width, height, end_x, end_y, flags, clarity,
- *              why it is no text or null, [way]]…]}
+ *              why it is no text or null, [path]]…]}
  *
- * The last one is missing where the line did not move, see ocr_way_of.
+ * The last one is missing where the line did not move, see ocr_path_of.
  * A row is one stretch of time in which a line was seen, in the order and with the times and boxes of
  * detections; those are there, too, that the models of that time could not read. */
 #pragma once
@@ -26,7 +26,7 @@ enum {
     OCR_PACK_INDEX_MAX = 64 * 1024 * 1024,   /* of 200,000 rows with their pictures: 40 MB */
     OCR_PACK_PICTURE_MAX = 16 * 1024 * 1024, /* bytes of one PNG */
     OCR_PACK_AREA_MAX = OCR_FRAME_AREA_MAX,  /* pixels of one line */
-    OCR_PACK_WAY_MAX = 3 * 64,               /* numbers of one way */
+    OCR_PACK_PATH_MAX = 3 * 64,              /* numbers of one path */
     OCR_NO_PICTURE = -1,
 };
 
@@ -49,7 +49,7 @@ struct ocr_kept_row {
     bool is_faint, has_company;
     enum ocr_ink_kind kind;
     double clarity;
-    json_t *way; /* ocr_way_of, in frame pixels × reduction; borrowed; NULL: it did not move */
+    json_t *path; /* ocr_path_of, in frame pixels × reduction; borrowed; NULL: it did not move */
     const char *refusal; /* why it is no line of text; NULL: it is one, or the pack does not say */
 };
 

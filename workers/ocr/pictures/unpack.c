@@ -295,19 +295,19 @@ void ocr_unpack_place(const struct ocr_unpacking *unpacking, int64_t *ret_offset
     *ret_bytes = json_integer_value(json_array_get(entry, 0));
 }
 
-static bool way_at(const json_t *entry, json_t **ret_way)
+static bool path_at(const json_t *entry, json_t **ret_path)
 {
-    json_t *way = json_array_get(entry, 13);
+    json_t *path = json_array_get(entry, 13);
     int64_t ignored;
 
-    for (size_t i = 0; i < json_array_size(way); i++) {
-        if (!number_at(way, i, -INT32_MAX, INT32_MAX, &ignored)) {
+    for (size_t i = 0; i < json_array_size(path); i++) {
+        if (!number_at(path, i, -INT32_MAX, INT32_MAX, &ignored)) {
             return false;
         }
     }
-    *ret_way = way;
-    return !way || (json_is_array(way) && json_array_size(way) % 3 == 0 &&
-                    json_array_size(way) <= OCR_PACK_WAY_MAX);
+    *ret_path = path;
+    return !path || (json_is_array(path) && json_array_size(path) % 3 == 0 &&
+                     json_array_size(path) <= OCR_PACK_PATH_MAX);
 }
 
 int ocr_unpack_row(const struct ocr_unpacking *unpacking, size_t index,
@@ -326,7 +326,7 @@ int ocr_unpack_row(const struct ocr_unpacking *unpacking, size_t index,
         !number_at(entry, 8, -PLACE_MAX, PLACE_MAX, &end_x) ||
         !number_at(entry, 9, -PLACE_MAX, PLACE_MAX, &end_y) ||
         !number_at(entry, 10, 0, OCR_KEPT_FLAGS_MAX, &flags) || !(row.clarity >= 0) ||
-        !(row.clarity <= 1) || !way_at(entry, &row.way)) {
+        !(row.clarity <= 1) || !path_at(entry, &row.path)) {
         return damaged(error, "a row");
     }
     row.end_x = (int)end_x;

@@ -19,7 +19,7 @@ struct ocr_engine {
     size_t around; /* the model of the last line whose language is sure; model_count: none yet */
     /* Made when they are first wanted, by what leads; [1]: with word lists. */
     TessBaseAPI *apis[LEADS][2];
-    struct ocr_memory *memory; /* NULL: nothing is remembered */
+    struct ocr_saved_readings *saved; /* NULL: nothing is remembered */
 };
 
 CV_DEFINE_CLEANUP(EVP_MD_CTX *, EVP_MD_CTX_free)
@@ -101,9 +101,9 @@ const char *ocr_engine_languages(const struct ocr_engine *engine)
     return engine->languages;
 }
 
-void ocr_engine_remember(struct ocr_engine *engine, struct ocr_memory *memory)
+void ocr_engine_remember(struct ocr_engine *engine, struct ocr_saved_readings *saved)
 {
-    engine->memory = memory;
+    engine->saved = saved;
 }
 
 void ocr_engine_turn_page(struct ocr_engine *engine)
@@ -246,7 +246,7 @@ static int recognize(struct ocr_engine *engine, const struct ocr_line_picture *l
 
 /* A hash of all that a reading depends on. */
 static int name_line(const struct ocr_engine *engine, const struct ocr_line_picture *line,
-                     uint8_t ret_name[OCR_MEMORY_NAME_SIZE], struct cv_error *error)
+                     uint8_t ret_name[OCR_READING_NAME_SIZE], struct cv_error *error)
 {
     cv_auto(EVP_MD_CTX_free) EVP_MD_CTX *hash = EVP_MD_CTX_new();
     char settings[1024];
@@ -276,16 +276,16 @@ static int name_line(const struct ocr_engine *engine, const struct ocr_line_pict
 static int recall(struct ocr_engine *engine, const struct ocr_line_picture *line,
                   struct ocr_reading *ret_reading, struct cv_error *error)
 {
-    uint8_t name[OCR_MEMORY_NAME_SIZE];
+    uint8_t name[OCR_READING_NAME_SIZE];
     bool is_known = false;
 
     CV_TRY(name_line(engine, line, name, error));
-    CV_TRY(ocr_memory_find(engine->memory, name, &is_known, ret_reading, error));
+    CV_TRY(ocr_saved_readings_find(engine->saved, name, &is_known, ret_reading, error));
     if (is_known) {
         return 0;
     }
     CV_TRY(recognize(engine, line, ret_reading, error));
-    ocr_memory_add(engine->memory, name, ret_reading);
+    ocr_saved_readings_add(engine->saved, name, ret_reading);
     return 0;
 }
 
@@ -296,8 +296,8 @@ int ocr_engine_read(struct ocr_engine *engine, const struct ocr_line_picture *li
         (!engine->is_guided || lead_of(engine, line->language) != 0)) {
         return CV_OCR_NO_OTHER;
     }
-    CV_TRY(engine->memory ? recall(engine, line, ret_reading, error)
-                          : recognize(engine, line, ret_reading, error));
+    CV_TRY(engine->saved ? recall(engine, line, ret_reading, error)
+                         : recognize(engine, line, ret_reading, error));
     if (engine->is_guided && line->dictionary == OCR_WITH_WORDS) {
         struct ocr_tongue tongue = tongue_of(engine, ret_reading->text);
         bool is_sure =

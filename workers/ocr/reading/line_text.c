@@ -258,8 +258,7 @@ static bool has_insert(const struct ocr_line_picture *line, int x, bool before)
 
     for (size_t i = 0; i < line->insert_count && !has; i++) {
         const struct ocr_insert *insert = &line->inserts[i];
-        has = !ocr_mark_is_underscore(insert->text) &&
-              (before ? insert->left < x : insert->right > x);
+        has = !ocr_is_underscore(insert->text) && (before ? insert->left < x : insert->right > x);
     }
     return has;
 }
@@ -282,12 +281,12 @@ static bool is_like_dot(char letter)
     return letter == '-' || letter == '.' || letter == ':' || letter == '*';
 }
 
-void ocr_words_drop_marks(struct ocr_words *words, const struct ocr_line_picture *line)
+void ocr_words_drop_misread_dots(struct ocr_words *words, const struct ocr_line_picture *line)
 {
     for (size_t i = 0; i < line->insert_count; i++) {
         const struct ocr_insert *insert = &line->inserts[i];
         int middle = (insert->left + insert->right) / 2;
-        for (size_t k = words->count; k-- > 0 && ocr_mark_is_dot(insert->text);) {
+        for (size_t k = words->count; k-- > 0 && ocr_is_middle_dot(insert->text);) {
             struct ocr_word *word = &words->items[k];
             size_t length = strlen(word->text);
             struct looks looks = looks_of(word->text);
@@ -351,7 +350,7 @@ static void put_in(struct joining *line, const char *text, int left, int right, 
                                   line->picture->tall);
     } else if (is_insert || line->after_insert) {
         const char *insert = is_insert ? text : line->last;
-        apart = ocr_mark_is_dot(insert) || (left - line->right) * 5 > line->picture->tall;
+        apart = ocr_is_middle_dot(insert) || (left - line->right) * 5 > line->picture->tall;
     } else {
         apart = !line->is_joined && (!line->last || is_blank(line->last, text, left - line->right,
                                                              line->picture->tall));
@@ -384,9 +383,9 @@ static void put_inserts(struct joining *line, int x, int next_left, const char *
     struct ocr_insert insert;
 
     while (peek_insert(line, &insert) && insert.left < x) {
-        if (ocr_mark_is_underscore(insert.text)) {
+        if (ocr_is_underscore(insert.text)) {
             put_underscore(line, &insert, next_left, next);
-        } else if (!ocr_mark_is_dot(insert.text) || (line->last && next)) {
+        } else if (!ocr_is_middle_dot(insert.text) || (line->last && next)) {
             put_in(line, insert.text, insert.left, insert.right, true);
         }
         line->next_insert++;

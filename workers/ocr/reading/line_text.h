@@ -45,7 +45,7 @@ CV_MUST_CHECK int ocr_words_add_symbol(struct ocr_words *words, const struct ocr
 void ocr_words_drop_icons(struct ocr_words *words, const struct ocr_line_picture *line);
 
 /* Takes out what was read where a dot is put in. */
-void ocr_words_drop_marks(struct ocr_words *words, const struct ocr_line_picture *line);
+void ocr_words_drop_misread_dots(struct ocr_words *words, const struct ocr_line_picture *line);
 
 /* Puts the words of `picture` and its inserts together. Chinese and
  * Japanese have no blanks, whatever stands between their characters; Korean has one where there is room

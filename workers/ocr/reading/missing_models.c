@@ -267,8 +267,8 @@ static int name_scripts(const char *languages, struct ocr_unpacking *pack, const
     return 0;
 }
 
-int ocr_unread_name(const char *languages, const struct cv_byte_source *pack, const bool *is_text,
-                    json_t *unread, struct cv_error *error)
+int ocr_missing_scripts(const char *languages, const struct cv_byte_source *pack,
+                        const bool *is_text, json_t *unread, struct cv_error *error)
 {
     cv_auto(ocr_unpack_close) struct ocr_unpacking *unpacking = NULL;
 
@@ -276,8 +276,8 @@ int ocr_unread_name(const char *languages, const struct cv_byte_source *pack, co
     return name_scripts(languages, unpacking, is_text, unread, error);
 }
 
-int ocr_unread_name_file(const char *languages, const char *path, json_t *unread,
-                         struct cv_error *error)
+int ocr_missing_scripts_in_file(const char *languages, const char *path, json_t *unread,
+                                struct cv_error *error)
 {
     cv_auto(ocr_unpack_close) struct ocr_unpacking *unpacking = NULL;
     cv_auto_fd int fd = -1;
@@ -322,8 +322,8 @@ static int count_lines(const json_t *detections, const char *model)
     return lines;
 }
 
-int ocr_unread_languages(const char *languages, const json_t *detections, json_t *unread,
-                         struct cv_error *error)
+int ocr_missing_languages(const char *languages, const json_t *detections, json_t *unread,
+                          struct cv_error *error)
 {
     cv_auto(cv_buffer_deinit) struct cv_buffer words = CV_BUFFER_INIT;
     const char *models[OCR_GUESSES];

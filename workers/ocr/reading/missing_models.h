@@ -7,7 +7,7 @@
 #include "workers/ocr/pictures/pictures.h"
 
 enum {
-    OCR_UNREAD_SCRIPTS_MAX = 16
+    OCR_MISSING_MODELS_MAX = 16
 }; /* of one job's result; there are fewer that are named at all */
 
 /* Adds to `unread`, a list of {"script", "lines"} with the names of Tesseract's models of scripts ("Cyrillic"), the
@@ -16,16 +16,16 @@ enum {
  * `languages` are the models that have read ("eng+deu"): what one of them reads is not named. Nothing is added where
  * there are few lines, where "osd" is not installed, or where pages do not agree. CV_ERROR_DECODE where the pack is
  * damaged. One thread. */
-CV_MUST_CHECK int ocr_unread_name(const char *languages, const struct cv_byte_source *pack,
-                                  const bool *is_text, json_t *unread, struct cv_error *error);
+CV_MUST_CHECK int ocr_missing_scripts(const char *languages, const struct cv_byte_source *pack,
+                                      const bool *is_text, json_t *unread, struct cv_error *error);
 
 /* The same of the pack that ocr_pack_write has written to the file `path`; its rows say what is text. */
-CV_MUST_CHECK int ocr_unread_name_file(const char *languages, const char *path, json_t *unread,
-                                       struct cv_error *error);
+CV_MUST_CHECK int ocr_missing_scripts_in_file(const char *languages, const char *path,
+                                              json_t *unread, struct cv_error *error);
 
 /* Adds to `unread` the languages of Latin letters that no model has read, as {"script": "spa", "lines"} with the name of
  * Tesseract's model: their lines are read, but with the letters of other languages (ë for é). A language is named
  * where at least a fifth of the words of all lines is in it, and four lines of three words or so are. `detections` is
  * the list of a result. */
-CV_MUST_CHECK int ocr_unread_languages(const char *languages, const json_t *detections,
-                                       json_t *unread, struct cv_error *error);
+CV_MUST_CHECK int ocr_missing_languages(const char *languages, const json_t *detections,
+                                        json_t *unread, struct cv_error *error);

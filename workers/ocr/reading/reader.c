@@ -35,7 +35,7 @@ struct picture {
 struct task {
     struct ocr_engine *engine;
     const struct ocr_crop *crop;
-    struct ocr_marks marks;
+    struct ocr_special_characters marks;
     int64_t *readings; /* counts */
 };
 
@@ -76,8 +76,8 @@ static PIX *make_page(const struct task *task, int margin)
         paint_over(task, &crop->emoji[i].box, BESIDE_EMOJI, margin, page);
     }
     for (size_t i = 0; i < task->marks.count; i++) {
-        const struct ocr_mark *mark = &task->marks.items[i];
-        if (!ocr_mark_is_underscore(mark->text) && !ocr_mark_is_dot(mark->text)) {
+        const struct ocr_special_character *mark = &task->marks.items[i];
+        if (!ocr_is_underscore(mark->text) && !ocr_is_middle_dot(mark->text)) {
             paint_over(task, &mark->box, BESIDE_MARK, margin, page);
         }
     }
@@ -140,7 +140,8 @@ static size_t place_inserts(const struct task *task, const struct picture *pictu
 
     for (size_t i = 0; i < crop->emoji_count + task->marks.count; i++) {
         bool is_emoji = i < crop->emoji_count;
-        const struct ocr_mark *mark = is_emoji ? NULL : &task->marks.items[i - crop->emoji_count];
+        const struct ocr_special_character *mark =
+            is_emoji ? NULL : &task->marks.items[i - crop->emoji_count];
         const struct ocr_box *box = is_emoji ? &crop->emoji[i].box : &mark->box;
         const char *text = is_emoji ? crop->emoji[i].text : mark->text;
         if (text) {
@@ -186,7 +187,7 @@ static int read_once(const struct task *task, int tall, enum ocr_dictionary dict
     struct picture picture = {0};
 
     CV_TRY(scale_page(task, tall, &picture, error));
-    struct ocr_insert inserts[OCR_EMOJI_LINE_MAX + OCR_MARKS_MAX];
+    struct ocr_insert inserts[OCR_EMOJI_LINE_MAX + OCR_SPECIAL_CHARACTERS_MAX];
     size_t insert_count = place_inserts(task, &picture, inserts);
     struct ocr_line_picture line = {
         .dictionary = dictionary,
@@ -356,7 +357,7 @@ static int read_levels(struct task *task, struct ocr_reading *ret_reading, struc
 {
     cv_auto(ocr_reading_deinit) struct ocr_reading reading = {0};
 
-    ocr_marks_find(task->crop, &task->marks);
+    ocr_special_characters_find(task->crop, &task->marks);
     CV_TRY(read_once(task, TALL_FIRST, OCR_WITH_WORDS, NULL, &reading, error));
     if (task->marks.count && !is_european(reading.text)) {
         task->marks.count = 0;

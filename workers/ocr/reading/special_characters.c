@@ -95,10 +95,10 @@ static bool is_dot(const struct run *run, int baseline, int tall)
            height * 2 <= width * 3 && below >= 2 && below * 6 >= tall && middle * 10 <= tall * 11;
 }
 
-static void add(struct ocr_marks *marks, struct ocr_box box, const char *text)
+static void add(struct ocr_special_characters *marks, struct ocr_box box, const char *text)
 {
-    if (marks->count < OCR_MARKS_MAX) {
-        marks->items[marks->count++] = (struct ocr_mark){box, text};
+    if (marks->count < OCR_SPECIAL_CHARACTERS_MAX) {
+        marks->items[marks->count++] = (struct ocr_special_character){box, text};
     }
 }
 
@@ -172,7 +172,7 @@ static bool is_arrow(const struct laid *laid)
 }
 
 static void find_dots(const struct ocr_crop *crop, const struct run *runs, size_t count,
-                      int baseline, struct ocr_marks *marks)
+                      int baseline, struct ocr_special_characters *marks)
 {
     for (size_t i = 1; i + 1 < count; i++) {
         int before = runs[i].left - runs[i - 1].right, after = runs[i + 1].left - runs[i].right;
@@ -186,7 +186,8 @@ static void find_dots(const struct ocr_crop *crop, const struct run *runs, size_
     }
 }
 
-static void add_arrow(const struct ocr_crop *crop, struct ocr_box box, struct ocr_marks *marks)
+static void add_arrow(const struct ocr_crop *crop, struct ocr_box box,
+                      struct ocr_special_characters *marks)
 {
     static const char *const arrows[] = {"↑", "↓", "←", "→"};
 
@@ -199,7 +200,7 @@ static void add_arrow(const struct ocr_crop *crop, struct ocr_box box, struct oc
 }
 
 /* Without memory none is found. */
-static void find_arrows(const struct ocr_crop *crop, struct ocr_marks *marks)
+static void find_arrows(const struct ocr_crop *crop, struct ocr_special_characters *marks)
 {
     PIX *ink = pixCreate(crop->width, crop->height, 1);
     BOXA *boxes = NULL;
@@ -237,7 +238,7 @@ static bool has_ink(const struct ocr_crop *crop, int from, int to, int top, int 
 
 /* Adds the bar [from, to) in row y below the baseline when it is an underscore that is not known yet. */
 static void add_underscore(const struct ocr_crop *crop, int from, int to, int y, int baseline,
-                           struct ocr_marks *marks)
+                           struct ocr_special_characters *marks)
 {
     int length = to - from, middle = (from + to) / 2, tall = crop->tall;
     int inset = length / 6;
@@ -247,8 +248,8 @@ static void add_underscore(const struct ocr_crop *crop, int from, int to, int y,
         return;
     }
     for (size_t i = 0; i < marks->count; i++) {
-        const struct ocr_mark *mark = &marks->items[i];
-        if (ocr_mark_is_underscore(mark->text) &&
+        const struct ocr_special_character *mark = &marks->items[i];
+        if (ocr_is_underscore(mark->text) &&
             abs(mark->box.x + mark->box.width / 2 - middle) < tall / 3) {
             return;
         }
@@ -256,7 +257,8 @@ static void add_underscore(const struct ocr_crop *crop, int from, int to, int y,
     add(marks, (struct ocr_box){from, y, length, 1}, "_");
 }
 
-static void find_underscores(const struct ocr_crop *crop, int baseline, struct ocr_marks *marks)
+static void find_underscores(const struct ocr_crop *crop, int baseline,
+                             struct ocr_special_characters *marks)
 {
     for (int y = baseline; y < crop->height; y++) {
         for (int x = 0; x < crop->width; x++) {
@@ -271,20 +273,22 @@ static void find_underscores(const struct ocr_crop *crop, int baseline, struct o
 
 static int compare_marks(const void *left, const void *right)
 {
-    return ((const struct ocr_mark *)left)->box.x - ((const struct ocr_mark *)right)->box.x;
+    return ((const struct ocr_special_character *)left)->box.x -
+           ((const struct ocr_special_character *)right)->box.x;
 }
 
-bool ocr_mark_is_underscore(const char *text)
+bool ocr_is_underscore(const char *text)
 {
     return strcmp(text, "_") == 0;
 }
 
-bool ocr_mark_is_dot(const char *text)
+bool ocr_is_middle_dot(const char *text)
 {
     return strcmp(text, "·") == 0;
 }
 
-void ocr_marks_find(const struct ocr_crop *crop, struct ocr_marks *ret_marks)
+void ocr_special_characters_find(const struct ocr_crop *crop,
+                                 struct ocr_special_characters *ret_marks)
 {
     struct run runs[RUNS_MAX];
     size_t count = find_runs(crop, runs);

@@ -28,7 +28,7 @@ json_t *ocr_detection_json(const struct ocr_row *row, const struct ocr_kept_row 
                              "confidence", confidence, "language", row->language, "bounding_box",
                              box_json(&kept->box), "t_start", (json_int_t)kept->t_start, "t_end",
                              (json_int_t)kept->t_end, "line", (json_int_t)row->line, "words",
-                             row->words, "track", kept->way);
+                             row->words, "track", kept->path);
 
     if (json && moved && json_object_set_new(json, "end_box", box_json(&end)) != 0) {
         json_decref(json);

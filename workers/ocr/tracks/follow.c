@@ -28,7 +28,7 @@ bool ocr_touches_edge(const struct ocr_pane *pane, const struct ocr_box *box, in
     return over_top || over_bottom;
 }
 
-void ocr_sight(struct ocr_session *session, struct ocr_track *track)
+void ocr_note_sighting(struct ocr_session *session, struct ocr_track *track)
 {
     struct ocr_sighting here = {(int)session->index, track->box.x, track->box.y};
 
@@ -71,7 +71,7 @@ static int try_place(struct ocr_session *session, struct ocr_track *track, struc
     }
     take_match(session, track, at.x + match.dx, at.y + match.dy);
     if (match.whole) {
-        ocr_sight(session, track);
+        ocr_note_sighting(session, track);
         return 0;
     }
     struct ocr_pane *pane = ocr_session_pane(session);
@@ -82,7 +82,7 @@ static int try_place(struct ocr_session *session, struct ocr_track *track, struc
     track->matched = true;
     track->seen = (struct ocr_box){track->box.x, track->box.y + match.first, track->box.width,
                                    match.last - match.first};
-    return ocr_close(session, track, error);
+    return ocr_end_stretch(session, track, error);
 }
 
 static struct ocr_point corner(const struct ocr_box *box)
@@ -203,7 +203,7 @@ static int find_again(struct ocr_session *session, struct ocr_track *track, stru
         }
         if (is_here) {
             track->box = place;
-            ocr_sight(session, track);
+            ocr_note_sighting(session, track);
             return ocr_end_pieces(session, track, error);
         }
     }
@@ -327,7 +327,7 @@ static int find_lost(const struct ocr_session *session, struct lost *lost, struc
 }
 
 /* The way that explains most of the lines that no other way explains yet; false: there is none. */
-static bool find_heaviest(const struct lost *lost, int *ret_way)
+static bool find_heaviest(const struct lost *lost, int *ret_path)
 {
     int most = WEIGHT_MIN - 1;
     bool found = false;
@@ -342,7 +342,7 @@ static bool find_heaviest(const struct lost *lost, int *ret_way)
         }
         if (weight > most && (lines > 1 || weight >= ALONE_MIN)) {
             most = weight;
-            *ret_way = i;
+            *ret_path = i;
             found = true;
         }
     }

@@ -207,7 +207,7 @@ static int compare_by_start(const void *left, const void *right)
     return (a->id > b->id) - (a->id < b->id);
 }
 
-int ocr_rows_bridge(struct ocr_session *session, double least, struct cv_error *error)
+int ocr_join_interrupted_rows(struct ocr_session *session, double least, struct cv_error *error)
 {
     size_t count = session->row_count;
     cv_auto_free struct ocr_row **rows = calloc(count + 1, sizeof(struct ocr_row *));

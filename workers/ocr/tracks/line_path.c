@@ -133,11 +133,11 @@ static json_t *points_json(const struct cv_path *path, int scale)
     return cv_take(list);
 }
 
-int ocr_way_of(const struct ocr_course *course, const struct ocr_stretch *stretch,
-               struct ocr_span span, json_t **ret_way, struct cv_error *error)
+int ocr_path_of(const struct ocr_course *course, const struct ocr_stretch *stretch,
+                struct ocr_span span, json_t **ret_path, struct cv_error *error)
 {
     struct walk walk = {.course = course, .stretch = stretch, .span = span};
-    json_t *way = NULL;
+    json_t *points = NULL;
 
     measure(&walk);
     int result = follow(&walk, error);
@@ -147,11 +147,12 @@ int ocr_way_of(const struct ocr_course *course, const struct ocr_stretch *stretc
         bool moved =
             walk.path.count > 2 ||
             (walk.path.count == 2 && (items[0].x != items[1].x || items[0].y != items[1].y));
-        way = moved ? points_json(&walk.path, course->reduction) : NULL;
-        result =
-            moved && !way ? cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a path") : 0;
+        points = moved ? points_json(&walk.path, course->reduction) : NULL;
+        result = moved && !points
+                     ? cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a path")
+                     : 0;
     }
     cv_path_deinit(&walk.path);
-    *ret_way = way;
+    *ret_path = points;
     return result;
 }

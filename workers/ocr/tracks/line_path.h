@@ -1,4 +1,4 @@
-/* The way of a line over the screen, from source frame to source frame. */
+/* The path of a line over the screen, from source frame to source frame. */
 #pragma once
 
 #include "workers/ocr/tracks/timing.h"
@@ -6,6 +6,6 @@
 #include <jansson.h>
 
 /* {t, x, y, dt, dx, dy, …} of the line's left top corner in `span`, in ms and in pixels of the stored picture, each
- * point but the first against the one before; *ret_way is NULL where the line did not move. */
-CV_MUST_CHECK int ocr_way_of(const struct ocr_course *course, const struct ocr_stretch *stretch,
-                             struct ocr_span span, json_t **ret_way, struct cv_error *error);
+ * point but the first against the one before; *ret_path is NULL where the line did not move. */
+CV_MUST_CHECK int ocr_path_of(const struct ocr_course *course, const struct ocr_stretch *stretch,
+                              struct ocr_span span, json_t **ret_path, struct cv_error *error);

@@ -91,7 +91,7 @@ static void continue_line(struct ocr_session *session, struct ocr_track *known,
     session->tracks.bytes += (size_t)known->crop.width * (size_t)known->crop.height;
     session->tracks.bytes += (size_t)fresh->crop.width * (size_t)fresh->crop.height;
     known->box = fresh->box;
-    ocr_sight(session, known);
+    ocr_note_sighting(session, known);
     ocr_tracks_remove(&session->tracks, fresh);
 }
 
@@ -129,7 +129,7 @@ static int end_piece(struct ocr_session *session, struct ocr_track *piece, bool 
         piece->stretch.last.x = piece->box.x - session->shift.dx;
         piece->stretch.last.y = piece->box.y - session->shift.dy;
     }
-    return ocr_close(session, piece, error);
+    return ocr_end_stretch(session, piece, error);
 }
 
 int ocr_read_track(struct ocr_session *session, struct ocr_track *track, struct cv_error *error)
@@ -208,8 +208,8 @@ static void note_kin(const struct ocr_session *session, const struct ocr_track *
         place.y += session->shift.dy;
     }
     struct ocr_box line = ocr_track_line(fresh);
-    if (ocr_is_kin(&place, &line)) {
-        fresh->kin = known->id;
+    if (ocr_shares_place(&place, &line)) {
+        fresh->predecessor = known->id;
     }
 }
 
@@ -372,7 +372,7 @@ static int begin_line(struct ocr_session *session, struct ocr_track *track, bool
         continue_line(session, forerunner.known, track);
         return ocr_end_pieces(session, forerunner.known, error);
     }
-    ocr_sight(session, track);
+    ocr_note_sighting(session, track);
     if (forerunner.was_there && is_new) {
         begin_earlier(session, track, &forerunner);
     }
@@ -383,7 +383,7 @@ static int begin_line(struct ocr_session *session, struct ocr_track *track, bool
 static int take_back(struct ocr_session *session, struct ocr_track *track,
                      const struct ocr_box *box, struct cv_error *error)
 {
-    CV_TRY(ocr_close(session, track, error));
+    CV_TRY(ocr_end_stretch(session, track, error));
     track->box.x = box->x;
     track->box.y = box->y;
     track->present = false;
@@ -417,7 +417,7 @@ static int take_in(struct ocr_session *session, const struct arrival *arrival,
     return begin_line(session, track, true, error);
 }
 
-int ocr_arrive(struct ocr_session *session, struct cv_error *error)
+int ocr_take_new_lines(struct ocr_session *session, struct cv_error *error)
 {
     for (size_t i = 0; i < session->lines->count; i++) {
         struct arrival arrival = {.line = &session->lines->items[i],

@@ -31,7 +31,7 @@ static int note_row(struct ocr_session *session, const struct ocr_track *track,
                           .agreement = track->reading.agreement,
                           .line = track->number,
                           .id = track->id,
-                          .kin = track->kin,
+                          .predecessor = track->predecessor,
                           .tall = track->crop.tall,
                           .picture = track->picture,
                           .words = ocr_word_boxes(&track->crop, track->reading.text),
@@ -49,7 +49,7 @@ static int note_row(struct ocr_session *session, const struct ocr_track *track,
     return 0;
 }
 
-int ocr_close(struct ocr_session *session, struct ocr_track *track, struct cv_error *error)
+int ocr_end_stretch(struct ocr_session *session, struct ocr_track *track, struct cv_error *error)
 {
     if (!track->open) {
         return 0;
@@ -214,8 +214,8 @@ static int add_row(const struct gathering *all, const struct timed_row *timed,
     const struct ocr_row *row = timed->row;
     struct ocr_pack *pack = all->session->pack;
     struct ocr_kept_row kept = kept_row(timed, all->session);
-    CV_TRY(ocr_way_of(&all->course, &row->stretch, timed->span, &kept.way, error));
-    cv_auto(json_decref) json_t *way = kept.way;
+    CV_TRY(ocr_path_of(&all->course, &row->stretch, timed->span, &kept.path, error));
+    cv_auto(json_decref) json_t *path = kept.path;
     double acceptance = ocr_row_judge(row, row->stretch.width, all->least, &kept);
     bool stands = !kept.refusal;
 
@@ -237,11 +237,11 @@ int ocr_session_finish(struct ocr_session *session, double min_confidence, bool 
                        json_t **ret_result, struct cv_error *error)
 {
     for (size_t i = 0; i < session->tracks.count; i++) {
-        CV_TRY(ocr_close(session, session->tracks.items[i], error));
+        CV_TRY(ocr_end_stretch(session, session->tracks.items[i], error));
     }
     CV_TRY(ocr_panes_finish(&session->panes, error));
-    CV_TRY(ocr_rows_unite(session, error));
-    CV_TRY(ocr_rows_bridge(session, min_confidence, error));
+    CV_TRY(ocr_join_hidden_rows(session, error));
+    CV_TRY(ocr_join_interrupted_rows(session, min_confidence, error));
     cv_auto_free struct timed_row *timed = calloc(session->row_count + 1, sizeof(*timed));
     cv_auto(json_decref) json_t *detections = json_array();
     cv_auto(json_decref) json_t *evidence = with_evidence ? json_array() : NULL;

@@ -4,5 +4,5 @@
 #include "workers/ocr/tracks/session_internal.h"
 
 /* Ends the open stretch of a line, if any, and makes a row of it when it has text. */
-CV_MUST_CHECK int ocr_close(struct ocr_session *session, struct ocr_track *track,
-                            struct cv_error *error);
+CV_MUST_CHECK int ocr_end_stretch(struct ocr_session *session, struct ocr_track *track,
+                                  struct cv_error *error);

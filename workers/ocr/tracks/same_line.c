@@ -18,7 +18,7 @@ enum {
 /* What grows by less is standing; what grows by more is another page. */
 static const double GROWTH_MIN = 0.01, GROWTH_MAX = 1.0;
 
-bool ocr_is_kin(const struct ocr_box *known, const struct ocr_box *fresh)
+bool ocr_shares_place(const struct ocr_box *known, const struct ocr_box *fresh)
 {
     int middle = known->y + known->height / 2 - fresh->y - fresh->height / 2;
     bool left = abs(known->x - fresh->x) <= ALIGNED;
@@ -150,7 +150,7 @@ static void unite(const struct ocr_session *session, struct ocr_row *before, str
         (struct ocr_sighting){first.frame, first.x + after->stretch.first.x - timing->dx - last.x,
                               first.y + after->stretch.first.y - timing->dy - last.y};
     after->has_company = after->has_company || before->has_company;
-    after->kin = before->kin;
+    after->predecessor = before->predecessor;
     before->is_gone = true;
 }
 
@@ -245,8 +245,8 @@ static void settle_pair(const struct ocr_session *session, const struct pair *pa
     }
 }
 
-void ocr_zoom_unite(const struct ocr_session *session, struct ocr_row *const *before,
-                    size_t before_count, struct ocr_row *const *after, size_t after_count)
+void ocr_join_grown_rows(const struct ocr_session *session, struct ocr_row *const *before,
+                         size_t before_count, struct ocr_row *const *after, size_t after_count)
 {
     struct pair pairs[PAIRS_MAX];
     size_t count = 0;
@@ -329,14 +329,14 @@ static int unite_grown(const struct ocr_session *session, struct ocr_row **by_en
             last++;
         }
         if (ocr_panes_at(&session->panes, (size_t)frame) < 0) {
-            ocr_zoom_unite(session, by_end + end, last - end, by_start + start, next - start);
+            ocr_join_grown_rows(session, by_end + end, last - end, by_start + start, next - start);
         }
         start = next;
     }
     return 0;
 }
 
-int ocr_rows_unite(struct ocr_session *session, struct cv_error *error)
+int ocr_join_hidden_rows(struct ocr_session *session, struct cv_error *error)
 {
     cv_auto_free struct ocr_row **by_id = calloc(session->row_count + 1, sizeof(*by_id));
 
@@ -347,12 +347,13 @@ int ocr_rows_unite(struct ocr_session *session, struct cv_error *error)
     qsort(by_id, session->row_count, sizeof(struct ocr_row *), compare_by_id);
     for (size_t i = 0; i < session->row_count; i++) {
         struct ocr_row *after = &session->rows[i];
-        struct ocr_row key = {.id = after->kin,
+        struct ocr_row key = {.id = after->predecessor,
                               .stretch.last.frame = after->stretch.first.frame - 1};
         const struct ocr_row *wanted = &key;
-        struct ocr_row **before = after->kin ? bsearch(&wanted, by_id, session->row_count,
-                                                       sizeof(struct ocr_row *), compare_by_id)
-                                             : NULL;
+        struct ocr_row **before = after->predecessor
+                                      ? bsearch(&wanted, by_id, session->row_count,
+                                                sizeof(struct ocr_row *), compare_by_id)
+                                      : NULL;
         if (before && !(*before)->is_gone) {
             compare(session, *before, after);
         }

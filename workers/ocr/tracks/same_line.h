@@ -18,14 +18,14 @@ bool ocr_is_variant(const struct ocr_track *known, const struct ocr_track *fresh
 
 /* Whether a line that was found stands where a known one should be by now, seen with more of it or
  * with less. */
-bool ocr_is_kin(const struct ocr_box *known, const struct ocr_box *fresh);
+bool ocr_shares_place(const struct ocr_box *known, const struct ocr_box *fresh);
 
 /* Joins the rows of one line of which something that lies over the content hid a part for a
  * while. Called when the panes are settled. */
-CV_MUST_CHECK int ocr_rows_unite(struct ocr_session *session, struct cv_error *error);
+CV_MUST_CHECK int ocr_join_hidden_rows(struct ocr_session *session, struct cv_error *error);
 
 /* Joins rows that end with a frame and rows that begin with the next one, where the shift
  * between these frames is not known: when the page grows or shrinks, a line that the picture's
  * side cuts is not a new line. */
-void ocr_zoom_unite(const struct ocr_session *session, struct ocr_row *const *before,
-                    size_t before_count, struct ocr_row *const *after, size_t after_count);
+void ocr_join_grown_rows(const struct ocr_session *session, struct ocr_row *const *before,
+                         size_t before_count, struct ocr_row *const *after, size_t after_count);

@@ -109,7 +109,7 @@ static int settle(struct ocr_session *session, struct cv_error *error)
     for (size_t i = session->tracks.count; i-- > 0;) {
         struct ocr_track *track = session->tracks.items[i];
         if (track->present && !track->matched) {
-            CV_TRY(ocr_close(session, track, error));
+            CV_TRY(ocr_end_stretch(session, track, error));
             track->present = false;
         } else if (track->open && !track->is_read &&
                    !ocr_touches_edge(ocr_session_pane(session), &track->box, session->frame->width,
@@ -137,7 +137,7 @@ int ocr_session_frame(struct ocr_session *session, struct ocr_frame *frame, stru
     session->lines = &lines;
     CV_TRY(learn_shift(session, error));
     CV_TRY(ocr_follow(session, error));
-    CV_TRY(ocr_arrive(session, error));
+    CV_TRY(ocr_take_new_lines(session, error));
     CV_TRY(settle(session, error));
     ocr_note_company(&session->tracks);
     ocr_frame_deinit(&session->before);

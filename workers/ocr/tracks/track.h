@@ -25,7 +25,7 @@ struct ocr_track {
     struct ocr_reading reading;
     int64_t picture;        /* of the reading, in the pack; -1 where none is kept */
     int64_t id;             /* 1, 2, … in the order in which lines were found */
-    int64_t kin;            /* the id of the line whose place in the content it took; 0: none */
+    int64_t predecessor;    /* the id of the line whose place in the content it took; 0: none */
     bool is_read;           /* else it waits to be seen whole */
     enum ocr_weight weight; /* of the reading */
     bool has_company;       /* was seen beside a line of words */
@@ -41,7 +41,7 @@ struct ocr_track {
     int64_t last_frame; /* for eviction */
 };
 
-/* Where the line that lines.c found is now, without the emoji beside it. */
+/* Where the line is now, without the emoji beside it. */
 static inline struct ocr_box ocr_track_line(const struct ocr_track *track)
 {
     const struct ocr_crop *crop = &track->crop;
@@ -51,7 +51,7 @@ static inline struct ocr_box ocr_track_line(const struct ocr_track *track)
                             crop->line.height};
 }
 
-/* What lines.c finds of it now: with an avatar beside the text where it is whole. */
+/* What is found of it now: with an avatar beside the text where it is whole. */
 static inline struct ocr_box ocr_track_shown(const struct ocr_track *track)
 {
     struct ocr_box line = ocr_track_line(track);
@@ -67,10 +67,10 @@ struct ocr_row {
     char language[OCR_LANGUAGE_NAME_MAX];
     double confidence, worst_word, agreement; /* of the reading */
     int64_t line;
-    int64_t id, kin; /* of the track */
-    int64_t picture; /* in the pack; -1 where none is kept */
-    json_t *words;   /* ocr_word_boxes of the text; owned */
-    bool is_gone;    /* part of another row */
+    int64_t id, predecessor; /* of the track */
+    int64_t picture;         /* in the pack; -1 where none is kept */
+    json_t *words;           /* ocr_word_boxes of the text; owned */
+    bool is_gone;            /* part of another row */
     int tall;
     struct ocr_ink ink;
     enum ocr_weight weight;
