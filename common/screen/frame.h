@@ -39,6 +39,12 @@ static inline int ocr_max(int a, int b)
     return a > b ? a : b;
 }
 
+/* Order of ints for qsort. */
+static inline int ocr_compare_ints(const void *left, const void *right)
+{
+    return *(const int *)left - *(const int *)right;
+}
+
 static inline int ocr_right(const struct ocr_box *box)
 {
     return box->x + box->width;

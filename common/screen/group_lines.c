@@ -245,18 +245,13 @@ static void merge_pieces(struct grouping *all)
     }
 }
 
-static int compare_ints(const void *left, const void *right)
-{
-    return *(const int *)left - *(const int *)right;
-}
-
 /* Height of the tall letters: between the median and the tallest, deaf to a lone tall thing. */
 static int tall_of(const struct ocr_box *glyphs, size_t count, int *scratch)
 {
     for (size_t i = 0; i < count; i++) {
         scratch[i] = glyphs[i].height;
     }
-    qsort(scratch, count, sizeof(*scratch), compare_ints);
+    qsort(scratch, count, sizeof(*scratch), ocr_compare_ints);
     return scratch[count - 1 - count / 6];
 }
 

@@ -13,6 +13,22 @@ enum {
     PIXEL_SAME = 24,    /* levels; codec noise stays below */
 };
 
+static size_t cells_count(int width, int height)
+{
+    return (size_t)ocr_cells_across(width) * (size_t)height;
+}
+
+/* What a cell's pixels say together. */
+static bool cell_moves(uint8_t moved, uint8_t stayed)
+{
+    return moved >= 2 && moved > 2 * stayed;
+}
+
+static bool cell_stays(uint8_t moved, uint8_t stayed)
+{
+    return stayed >= 2 && stayed > 4 * moved;
+}
+
 /* ---- what two frames prove -------------------------------------------------------------------- */
 
 /* The rows of pixels that one row of cells is judged by; those at the left end of a cell's pixels. */
@@ -88,7 +104,7 @@ static void find_evidence(const struct ocr_frame *before, const struct ocr_frame
     int end = ocr_min(across, (width - 1 + ocr_min(dx, 0)) / OCR_CELL);
     const uint8_t *old = before->plane[OCR_LUMA], *new = after->plane[OCR_LUMA];
 
-    memset(cells->moved, 0, 2 * ocr_cells_count(width, height));
+    memset(cells->moved, 0, 2 * cells_count(width, height));
     for (int y = ocr_max(dy, 0); y < height + ocr_min(dy, 0); y++) {
         size_t here = (size_t)y * (size_t)width, source = (size_t)(y - dy) * (size_t)width;
         size_t row = (size_t)y * (size_t)across, source_row = (size_t)(y - dy) * (size_t)across;
@@ -147,7 +163,7 @@ static int add_pane(struct ocr_panes *panes, struct cv_error *error)
 
 static int new_cells(int width, int height, struct ocr_cells *ret_cells, struct cv_error *error)
 {
-    size_t count = ocr_cells_count(width, height);
+    size_t count = cells_count(width, height);
     uint8_t *memory = calloc(2 * count + 1, 1);
 
     CV_TRY_MEMORY(memory, error, "following what moves");
@@ -250,16 +266,16 @@ static int64_t conflicts(const struct ocr_panes *panes, const struct ocr_pane_ev
                          int64_t *ret_moved)
 {
     const struct ocr_cells *step = &panes->step, *known = &live->cells;
-    size_t cells = ocr_cells_count(panes->width, panes->height);
+    size_t cells = cells_count(panes->width, panes->height);
     int64_t count = 0, moved = 0;
 
     for (size_t i = next_cell(&panes->step, 0, cells); i < cells;
          i = next_cell(&panes->step, i + 1, cells)) {
-        bool moves = ocr_cell_moves(step->moved[i], step->stayed[i]);
-        bool stays = ocr_cell_stays(step->moved[i], step->stayed[i]);
+        bool moves = cell_moves(step->moved[i], step->stayed[i]);
+        bool stays = cell_stays(step->moved[i], step->stayed[i]);
         moved += moves;
-        count += (moves && ocr_cell_stays(known->moved[i], known->stayed[i])) ||
-                 (stays && ocr_cell_moves(known->moved[i], known->stayed[i]));
+        count += (moves && cell_stays(known->moved[i], known->stayed[i])) ||
+                 (stays && cell_moves(known->moved[i], known->stayed[i]));
     }
     *ret_moved = moved;
     return count;
@@ -306,7 +322,7 @@ static int begin_pane(struct ocr_panes *panes, struct ocr_pane_evidence **ret_li
     if (!live->cells.moved) {
         CV_TRY(new_cells(panes->width, panes->height, &live->cells, error));
     }
-    memset(live->cells.moved, 0, 2 * ocr_cells_count(panes->width, panes->height));
+    memset(live->cells.moved, 0, 2 * cells_count(panes->width, panes->height));
     live->pane = panes->count - 1;
     *ret_live = live;
     return 0;
@@ -314,7 +330,7 @@ static int begin_pane(struct ocr_panes *panes, struct ocr_pane_evidence **ret_li
 
 static void add_evidence(const struct ocr_panes *panes, struct ocr_pane_evidence *live)
 {
-    size_t cells = ocr_cells_count(panes->width, panes->height);
+    size_t cells = cells_count(panes->width, panes->height);
 
     for (size_t i = next_cell(&panes->step, 0, cells); i < cells;
          i = next_cell(&panes->step, i + 1, cells)) {
@@ -363,7 +379,7 @@ static int widen(const struct ocr_panes *panes, const struct ocr_pane_evidence *
                  struct cv_error *error)
 {
     int across = ocr_cells_across(panes->width), height = panes->height, top, bottom;
-    size_t cells = ocr_cells_count(panes->width, panes->height);
+    size_t cells = cells_count(panes->width, panes->height);
     const struct ocr_cells *step = &panes->step;
     cv_auto_free struct reach *rows = calloc((size_t)height, sizeof(*rows));
     struct ocr_pane *pane = &panes->items[live->pane];
@@ -371,7 +387,7 @@ static int widen(const struct ocr_panes *panes, const struct ocr_pane_evidence *
 
     CV_TRY_MEMORY(rows, error, "following what moves");
     for (size_t i = next_cell(step, 0, cells); i < cells; i = next_cell(step, i + 1, cells)) {
-        if (ocr_cell_moves(step->moved[i], step->stayed[i])) {
+        if (cell_moves(step->moved[i], step->stayed[i])) {
             struct reach *row = &rows[i / (size_t)across];
             int column = (int)(i % (size_t)across);
             row->left = row->right ? row->left : column;

@@ -15,11 +15,6 @@ struct beside {
     int top, tallest; /* of all */
 };
 
-static int compare_ints(const void *left, const void *right)
-{
-    return *(const int *)left - *(const int *)right;
-}
-
 static void note(struct beside *row, const struct ocr_box *letter, const struct ocr_box *box)
 {
     if (row->count == LOOKED_AT) {
@@ -40,7 +35,7 @@ static int baseline_of(struct beside *row)
     if (row->count < BESIDE_MIN || !row->before || !row->behind) {
         return -1;
     }
-    qsort(row->bottoms, (size_t)row->count, sizeof(*row->bottoms), compare_ints);
+    qsort(row->bottoms, (size_t)row->count, sizeof(*row->bottoms), ocr_compare_ints);
     int baseline = row->bottoms[row->count / 2];
     for (int i = 0; i < row->count; i++) {
         level += abs(row->bottoms[i] - baseline) * 8 <= row->tallest;

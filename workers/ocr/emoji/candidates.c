@@ -151,11 +151,6 @@ static bool is_solid(const struct cluster *cluster, int letter)
            box->width * 10 >= box->height * 7 && box->width * 10 <= box->height * 14;
 }
 
-static int compare_ints(const void *left, const void *right)
-{
-    return *(const int *)left - *(const int *)right;
-}
-
 /* Median height of the clusters that are no emoji so far; 0 with fewer than two of them. */
 static int median_height(const struct cluster *clusters, size_t count)
 {
@@ -167,7 +162,7 @@ static int median_height(const struct cluster *clusters, size_t count)
             heights[letters++] = clusters[i].box.height;
         }
     }
-    qsort(heights, letters, sizeof(*heights), compare_ints);
+    qsort(heights, letters, sizeof(*heights), ocr_compare_ints);
     return letters >= 2 ? heights[(letters - 1) / 2] : 0;
 }
 
@@ -178,7 +173,7 @@ static double median_mean(const struct cluster *clusters, size_t count, int chan
     for (size_t i = 0; i < count; i++) {
         levels[i] = (int)clusters[i].mean[channel];
     }
-    qsort(levels, count, sizeof(*levels), compare_ints);
+    qsort(levels, count, sizeof(*levels), ocr_compare_ints);
     size_t middle = count / 2;
     return levels[middle];
 }

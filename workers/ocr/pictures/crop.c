@@ -2,6 +2,11 @@
 
 #include <string.h>
 
+enum {
+    PATCH_MARGIN = 4,    /* pixels around an emoji that its comparison looks at */
+    PATCH_SIDE_MAX = 96, /* of what was not read: larger ones are photos, not emoji */
+};
+
 void ocr_crop_deinit(struct ocr_crop *crop)
 {
     ocr_crop_drop_patches(crop);
@@ -118,11 +123,6 @@ struct rest {
     int tall, baseline, count;
 };
 
-static int compare_ints(const void *left, const void *right)
-{
-    return *(const int *)left - *(const int *)right;
-}
-
 /* Measures the letters outside of the columns of `end`; false when they are too few. */
 static bool measure_rest(const struct ocr_line *line, const struct ocr_box *glyphs,
                          const struct ocr_box *end, struct rest *rest)
@@ -146,8 +146,8 @@ static bool measure_rest(const struct ocr_line *line, const struct ocr_box *glyp
     if (looked < REST_MIN) {
         return false;
     }
-    qsort(tops, (size_t)looked, sizeof(*tops), compare_ints);
-    qsort(bottoms, (size_t)looked, sizeof(*bottoms), compare_ints);
+    qsort(tops, (size_t)looked, sizeof(*tops), ocr_compare_ints);
+    qsort(bottoms, (size_t)looked, sizeof(*bottoms), ocr_compare_ints);
     rest->baseline = bottoms[looked / 2];
     rest->tall = rest->baseline - tops[looked / 6];
     return rest->tall >= OCR_GLYPH_HEIGHT_MIN;
@@ -285,8 +285,8 @@ static int look_at(const struct ocr_emoji_banks *banks, const struct ocr_frame *
 static int cut_patch(const struct ocr_frame *frame, const struct ocr_box *box,
                      struct ocr_patch *ret_patch, struct cv_error *error)
 {
-    struct ocr_box wanted = {box->x - OCR_PATCH_MARGIN, box->y - OCR_PATCH_MARGIN,
-                             box->width + 2 * OCR_PATCH_MARGIN, box->height + 2 * OCR_PATCH_MARGIN};
+    struct ocr_box wanted = {box->x - PATCH_MARGIN, box->y - PATCH_MARGIN,
+                             box->width + 2 * PATCH_MARGIN, box->height + 2 * PATCH_MARGIN};
     struct ocr_box here = ocr_box_clip(&wanted, frame->width, frame->height);
     uint8_t *rgb = malloc((size_t)here.width * (size_t)here.height * 3);
 
@@ -308,7 +308,7 @@ static int cut_patches(const struct ocr_frame *frame, struct ocr_crop *crop, str
 {
     for (size_t i = 0; i < crop->emoji_count; i++) {
         const struct ocr_emoji *emoji = &crop->emoji[i];
-        if (!emoji->text && ocr_max(emoji->box.width, emoji->box.height) > OCR_PATCH_SIDE_MAX) {
+        if (!emoji->text && ocr_max(emoji->box.width, emoji->box.height) > PATCH_SIDE_MAX) {
             continue;
         }
         CV_TRY(cut_patch(frame, &emoji->box, &crop->patches[i], error));

@@ -9,11 +9,6 @@ struct ocr_patch {
     uint8_t *rgb;       /* three bytes a pixel; NULL where none was kept; owned */
 };
 
-enum {
-    OCR_PATCH_MARGIN = 4,    /* pixels around an emoji that its comparison looks at */
-    OCR_PATCH_SIDE_MAX = 96, /* of what was not read: larger ones are photos, not emoji */
-};
-
 /* A line cut out of a frame: what is read, compared and kept. */
 struct ocr_crop {
     struct ocr_ink ink;

@@ -197,16 +197,6 @@ static void bridge_back(struct bridge *all, size_t index)
     }
 }
 
-static int compare_by_start(const void *left, const void *right)
-{
-    const struct ocr_row *a = *(struct ocr_row *const *)left, *b = *(struct ocr_row *const *)right;
-
-    if (a->stretch.first.frame != b->stretch.first.frame) {
-        return a->stretch.first.frame < b->stretch.first.frame ? -1 : 1;
-    }
-    return (a->id > b->id) - (a->id < b->id);
-}
-
 int ocr_join_interrupted_rows(struct ocr_session *session, double least, struct cv_error *error)
 {
     size_t count = session->row_count;
@@ -218,7 +208,7 @@ int ocr_join_interrupted_rows(struct ocr_session *session, double least, struct 
     for (size_t i = 0; i < count; i++) {
         rows[i] = &session->rows[i];
     }
-    qsort(rows, count, sizeof(struct ocr_row *), compare_by_start);
+    qsort(rows, count, sizeof(struct ocr_row *), ocr_compare_starts);
     for (size_t i = 0; i < count; i++) {
         sure[i] = is_sure(&all, rows[i], least);
     }

@@ -179,10 +179,17 @@ static struct ocr_kept_row kept_row(const struct timed_row *timed,
     };
 }
 
+/* `session->panes` must be settled. */
+static struct ocr_course course_of(const struct ocr_session *session)
+{
+    return (struct ocr_course){session->timings, session->timing_count, &session->panes,
+                               session->screen, session->reduction};
+}
+
 /* All rows that are whole lines, with their times and in their order. */
 static size_t time_rows(const struct ocr_session *session, struct timed_row *timed)
 {
-    struct ocr_course course = ocr_session_course(session);
+    struct ocr_course course = course_of(session);
     size_t count = 0;
 
     for (size_t i = 0; i < session->row_count; i++) {
@@ -247,8 +254,7 @@ int ocr_session_finish(struct ocr_session *session, double min_confidence, bool 
     cv_auto(json_decref) json_t *evidence = with_evidence ? json_array() : NULL;
     CV_TRY_MEMORY(timed && detections && (evidence || !with_evidence), error, "rows");
     size_t count = time_rows(session, timed);
-    struct gathering all = {session, ocr_session_course(session), min_confidence, detections,
-                            evidence};
+    struct gathering all = {session, course_of(session), min_confidence, detections, evidence};
     for (size_t i = 0; i < count; i++) {
         CV_TRY(add_row(&all, &timed[i], error));
     }

@@ -293,7 +293,7 @@ static int compare_by_end(const void *left, const void *right)
     return (a->id > b->id) - (a->id < b->id);
 }
 
-static int compare_by_start(const void *left, const void *right)
+int ocr_compare_starts(const void *left, const void *right)
 {
     const struct ocr_row *a = *(struct ocr_row *const *)left, *b = *(struct ocr_row *const *)right;
 
@@ -314,7 +314,7 @@ static int unite_grown(const struct ocr_session *session, struct ocr_row **by_en
     CV_TRY_MEMORY(by_start, error, "rows");
     memcpy(by_start, by_end, count * sizeof(struct ocr_row *));
     qsort(by_end, count, sizeof(struct ocr_row *), compare_by_end);
-    qsort(by_start, count, sizeof(struct ocr_row *), compare_by_start);
+    qsort(by_start, count, sizeof(struct ocr_row *), ocr_compare_starts);
     while (start < count) {
         int frame = by_start[start]->stretch.first.frame;
         size_t next = start;

@@ -20,6 +20,9 @@ bool ocr_is_variant(const struct ocr_track *known, const struct ocr_track *fresh
  * with less. */
 bool ocr_shares_place(const struct ocr_box *known, const struct ocr_box *fresh);
 
+/* Order of pointers to rows for qsort: by the first frame, then by the id of the track. */
+int ocr_compare_starts(const void *left, const void *right);
+
 /* Joins the rows of one line of which something that lies over the content hid a part for a
  * while. Called when the panes are settled. */
 CV_MUST_CHECK int ocr_join_hidden_rows(struct ocr_session *session, struct cv_error *error);

@@ -41,13 +41,6 @@ struct ocr_session {
     int64_t lines_seen, lines_read, readings;
 };
 
-/* `session->panes` must be settled. */
-static inline struct ocr_course ocr_session_course(const struct ocr_session *session)
-{
-    return (struct ocr_course){session->timings, session->timing_count, &session->panes,
-                               session->screen, session->reduction};
-}
-
 /* The pane that moved last, to write into; NULL: none did in this scene. */
 static inline struct ocr_pane *ocr_session_pane(struct ocr_session *session)
 {

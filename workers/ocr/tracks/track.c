@@ -2,6 +2,11 @@
 
 #include <string.h>
 
+enum {
+    TRACKS_MAX = 4096,                   /* lines remembered, present or not */
+    TRACKS_BYTES_MAX = 40 * 1024 * 1024, /* of their pixels */
+};
+
 static size_t crop_bytes(const struct ocr_crop *crop)
 {
     return (size_t)crop->width * (size_t)crop->height;
@@ -57,17 +62,17 @@ static struct ocr_track *find_oldest(const struct ocr_tracks *tracks)
 int ocr_tracks_add(struct ocr_tracks *tracks, struct ocr_crop *crop, struct ocr_track **ret_track,
                    struct cv_error *error)
 {
-    while (tracks->count >= OCR_TRACKS_MAX ||
-           (tracks->count && tracks->bytes + crop_bytes(crop) > OCR_TRACKS_BYTES_MAX)) {
+    while (tracks->count >= TRACKS_MAX ||
+           (tracks->count && tracks->bytes + crop_bytes(crop) > TRACKS_BYTES_MAX)) {
         struct ocr_track *oldest = find_oldest(tracks);
         if (!oldest) {
             return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED,
-                           "more than %d text lines are on screen at once", OCR_TRACKS_MAX);
+                           "more than %d text lines are on screen at once", TRACKS_MAX);
         }
         ocr_tracks_remove(tracks, oldest);
     }
     if (!tracks->items) {
-        tracks->items = calloc(OCR_TRACKS_MAX, sizeof(struct ocr_track *));
+        tracks->items = calloc(TRACKS_MAX, sizeof(struct ocr_track *));
     }
     struct ocr_track *track = tracks->items ? calloc(1, sizeof(*track)) : NULL;
     CV_TRY_MEMORY(track, error, "a text line");

@@ -7,11 +7,6 @@
 
 #include <jansson.h>
 
-enum {
-    OCR_TRACKS_MAX = 4096,                   /* lines remembered, present or not */
-    OCR_TRACKS_BYTES_MAX = 40 * 1024 * 1024, /* of their pixels */
-};
-
 /* What the letters of a reading prove by themselves. */
 enum ocr_weight {
     OCR_WEIGHT_NONE,  /* no letter, no digit, no emoji: a border, a corner, a dash */
