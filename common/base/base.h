@@ -407,6 +407,61 @@ CV_MUST_CHECK bool cv_parse_double(const char *text, double low, double high, do
 /* Whether `text` is a UUID in the usual 8-4-4-4-12 form, in lower or upper case. */
 bool cv_is_uuid(const char *text);
 
+/* The smaller of two numbers. */
+static inline int cv_min(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* The larger of two numbers. */
+static inline int cv_max(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+/* Order of ints for qsort. */
+static inline int cv_compare_ints(const void *left, const void *right)
+{
+    return *(const int *)left - *(const int *)right;
+}
+
+/* ---- boxes ----------------------------------------------------------------------------------- */
+
+struct cv_point {
+    int x, y; /* pixels */
+};
+
+struct cv_box {
+    int x, y, width, height; /* pixels; x + width and y + height are exclusive */
+};
+
+/* The first column on the right of the box. */
+static inline int cv_box_right(const struct cv_box *box)
+{
+    return box->x + box->width;
+}
+
+/* The first row below the box. */
+static inline int cv_box_bottom(const struct cv_box *box)
+{
+    return box->y + box->height;
+}
+
+/* The part of `box` inside width × height; width or height 0 when there is none. */
+struct cv_box cv_box_clip(const struct cv_box *box, int width, int height);
+
+/* The smallest box around both. */
+struct cv_box cv_box_union(const struct cv_box *a, const struct cv_box *b);
+
+/* Whether all of `box` is within `around`. */
+bool cv_box_lies_in(const struct cv_box *box, const struct cv_box *around);
+
+/* Pixels that both cover. */
+int64_t cv_box_overlap(const struct cv_box *a, const struct cv_box *b);
+
+/* {"x", "y", "width", "height"}; NULL: out of memory. */
+json_t *cv_box_json(const struct cv_box *box);
+
 /* ---- encodings ------------------------------------------------------------------------------- */
 
 /* Writes bytes as hexadecimal digits in lower case: 2 * count characters and a NUL. */

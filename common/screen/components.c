@@ -94,7 +94,7 @@ static void widen(struct label *into, const struct label *from)
         into->bottom_x = from->bottom_x;
     }
     into->pixels += from->pixels;
-    into->peak = ocr_max(into->peak, from->peak);
+    into->peak = cv_max(into->peak, from->peak);
 }
 
 static int join(struct labelling *all, int a, int b)
@@ -104,7 +104,7 @@ static int join(struct labelling *all, int a, int b)
     if (a == b) {
         return a;
     }
-    int first = ocr_min(a, b), second = ocr_max(a, b);
+    int first = cv_min(a, b), second = cv_max(a, b);
     all->labels[second].parent = first;
     widen(&all->labels[first], &all->labels[second]);
     return first;
@@ -124,7 +124,7 @@ static void join_clusters(struct labelling *all, int a, int b)
     if (a >= 0 && b >= 0) {
         a = find_cluster(all, a);
         b = find_cluster(all, b);
-        all->labels[ocr_max(a, b)].cluster = ocr_min(a, b);
+        all->labels[cv_max(a, b)].cluster = cv_min(a, b);
     }
 }
 
@@ -186,7 +186,7 @@ static void label_runs(struct labelling *all, struct run_row *row, const struct 
                               .outer = -1,
                               .side = run->side};
         for (int x = run->from; x < run->to; x++) {
-            label.peak = ocr_max(label.peak, ranges[x]);
+            label.peak = cv_max(label.peak, ranges[x]);
         }
         while (next < above->count && above->runs[next].to < run->from) {
             next++;
@@ -277,16 +277,16 @@ static bool is_bar(const struct labelling *all, const struct label *label)
     return true;
 }
 
-static struct ocr_box box_of(const struct label *label)
+static struct cv_box box_of(const struct label *label)
 {
-    return (struct ocr_box){label->left, label->top, label->right - label->left + 1,
-                            label->bottom - label->top + 1};
+    return (struct cv_box){label->left, label->top, label->right - label->left + 1,
+                           label->bottom - label->top + 1};
 }
 
 /* Whether a component is the upper or lower edge of a mark, above or below the letters on it. */
 static bool is_edge_of_mark(const struct labelling *all, const struct label *label)
 {
-    struct ocr_box box = box_of(label);
+    struct cv_box box = box_of(label);
 
     return box.width >= EDGE_WIDTH * box.height &&
            ocr_is_filling(all->frame, all->sides, &box, label->side);
@@ -297,7 +297,7 @@ static bool is_candidate(const struct labelling *all, const struct label *label)
     int width = label->right - label->left + 1, height = label->bottom - label->top + 1;
 
     if (label->peak < OCR_EDGE_FAINT || height > OCR_GLYPH_HEIGHT_MAX ||
-        (height < SIZE_LEAST && width < SIZE_LEAST) || width > ocr_max(WIDE_MOST * height, 240)) {
+        (height < SIZE_LEAST && width < SIZE_LEAST) || width > cv_max(WIDE_MOST * height, 240)) {
         return false;
     }
     /* Wide and hollow: the frame of a card, a button or a picture. Touching letters fill more. */
@@ -305,7 +305,7 @@ static bool is_candidate(const struct labelling *all, const struct label *label)
         return false;
     }
     /* One side of a road, a shore, a card's shadow. The strokes of large letters have two sides. */
-    if (ocr_min(width, height) >= OCR_FRAME_MIN &&
+    if (cv_min(width, height) >= OCR_FRAME_MIN &&
         label->pixels * 100 < rim_of(width, height) * SINGLE_SIDE) {
         return false;
     }
@@ -314,8 +314,8 @@ static bool is_candidate(const struct labelling *all, const struct label *label)
 
 static int compare_components(const void *left, const void *right)
 {
-    const struct ocr_box *a = &((const struct ocr_component *)left)->box;
-    const struct ocr_box *b = &((const struct ocr_component *)right)->box;
+    const struct cv_box *a = &((const struct ocr_component *)left)->box;
+    const struct cv_box *b = &((const struct ocr_component *)right)->box;
 
     if (a->x != b->x) {
         return a->x < b->x ? -1 : 1;
@@ -357,19 +357,19 @@ static void find_clusters(struct labelling *all, struct cluster *clusters)
                                         0,           0,          false};
         }
         cluster->pixels += label->pixels;
-        cluster->left = ocr_min(cluster->left, label->left);
-        cluster->top = ocr_min(cluster->top, label->top);
-        cluster->right = ocr_max(cluster->right, label->right);
-        cluster->bottom = ocr_max(cluster->bottom, label->bottom);
+        cluster->left = cv_min(cluster->left, label->left);
+        cluster->top = cv_min(cluster->top, label->top);
+        cluster->right = cv_max(cluster->right, label->right);
+        cluster->bottom = cv_max(cluster->bottom, label->bottom);
     }
 }
 
 /* Whether two components share columns, and neither lies in the other: letters stand side by side. */
-static bool is_stacked(const struct ocr_box *a, const struct ocr_box *b)
+static bool is_stacked(const struct cv_box *a, const struct cv_box *b)
 {
-    int columns = ocr_min(ocr_right(a), ocr_right(b)) - ocr_max(a->x, b->x);
-    return columns * 2 >= ocr_min(a->width, b->width) && !ocr_box_lies_in(a, b) &&
-           !ocr_box_lies_in(b, a);
+    int columns = cv_min(cv_box_right(a), cv_box_right(b)) - cv_max(a->x, b->x);
+    return columns * 2 >= cv_min(a->width, b->width) && !cv_box_lies_in(a, b) &&
+           !cv_box_lies_in(b, a);
 }
 
 /* Whether a component is too large a part of its cluster for the dot or the accent of a letter. */
@@ -400,17 +400,17 @@ static void count_pieces(const struct ocr_component *items, size_t count, struct
 }
 
 /* Whether a box has colour in it; two short rows of letters have none. */
-static bool has_colour(const struct ocr_frame *frame, const struct ocr_box *box)
+static bool has_colour(const struct ocr_frame *frame, const struct cv_box *box)
 {
     int coloured = 0;
 
-    for (int y = box->y; y < ocr_bottom(box); y++) {
-        for (int x = box->x; x < ocr_right(box); x++) {
+    for (int y = box->y; y < cv_box_bottom(box); y++) {
+        for (int x = box->x; x < cv_box_right(box); x++) {
             size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
             uint8_t red = frame->plane[OCR_RED][at], green = frame->plane[OCR_GREEN][at];
             uint8_t blue = frame->plane[OCR_BLUE][at];
             coloured +=
-                ocr_max(ocr_max(red, green), blue) - ocr_min(ocr_min(red, green), blue) >= COLOURED;
+                cv_max(cv_max(red, green), blue) - cv_min(cv_min(red, green), blue) >= COLOURED;
         }
     }
     return coloured * COLOURED_SHARE >= box->width * box->height;
@@ -420,10 +420,10 @@ static bool has_colour(const struct ocr_frame *frame, const struct ocr_box *box)
  * are. */
 static bool is_picture(const struct ocr_frame *frame, const struct cluster *cluster)
 {
-    struct ocr_box box = {cluster->left + OCR_REACH, cluster->top + OCR_REACH,
-                          cluster->right - cluster->left + 1 - 2 * OCR_REACH,
-                          cluster->bottom - cluster->top + 1 - 2 * OCR_REACH};
-    int many = ocr_max((box.width + box.height / 2) / ocr_max(box.height, 1), 1);
+    struct cv_box box = {cluster->left + OCR_REACH, cluster->top + OCR_REACH,
+                         cluster->right - cluster->left + 1 - 2 * OCR_REACH,
+                         cluster->bottom - cluster->top + 1 - 2 * OCR_REACH};
+    int many = cv_max((box.width + box.height / 2) / cv_max(box.height, 1), 1);
 
     return box.height >= PICTURE_MIN && box.height <= PICTURE_MAX &&
            box.width * 10 >= box.height * 6 && many <= RUN_MAX &&
@@ -447,9 +447,9 @@ static void unite_pictures(const struct ocr_frame *frame, struct ocr_components 
         if (!is_picture(frame, cluster)) {
             components->items[kept++] = item;
         } else {
-            item.box = (struct ocr_box){cluster->left + OCR_REACH, cluster->top + OCR_REACH,
-                                        cluster->right - cluster->left + 1 - 2 * OCR_REACH,
-                                        cluster->bottom - cluster->top + 1 - 2 * OCR_REACH};
+            item.box = (struct cv_box){cluster->left + OCR_REACH, cluster->top + OCR_REACH,
+                                       cluster->right - cluster->left + 1 - 2 * OCR_REACH,
+                                       cluster->bottom - cluster->top + 1 - 2 * OCR_REACH};
             item.is_picture = item.has_parts = true;
             item.is_inner = false;
             item.peak = UINT8_MAX;
@@ -464,12 +464,12 @@ static void unite_pictures(const struct ocr_frame *frame, struct ocr_components 
 /* Whether `item` stands on `background` and is no hole in it. */
 static bool is_on(const struct ocr_component *item, const struct ocr_component *background)
 {
-    const struct ocr_box *box = &item->box, *around = &background->box;
+    const struct cv_box *box = &item->box, *around = &background->box;
     bool is_hole = item->is_inner && item->is_light != background->is_light;
 
     return !is_hole && !item->is_picture && box->height >= LETTER_MIN && box->x > around->x &&
-           box->y > around->y && ocr_right(box) < ocr_right(around) &&
-           ocr_bottom(box) < ocr_bottom(around);
+           box->y > around->y && cv_box_right(box) < cv_box_right(around) &&
+           cv_box_bottom(box) < cv_box_bottom(around);
 }
 
 /* Whether a component is what letters stand on: a button, a mark, a cell of a table. `next` come behind
@@ -486,12 +486,12 @@ static bool is_background(const struct ocr_component *background, const struct o
         return false;
     }
     for (const struct ocr_component *item = next;
-         item < end && item->box.x < ocr_right(&background->box); item++) {
-        tallest = is_on(item, background) ? ocr_max(tallest, item->box.height) : tallest;
+         item < end && item->box.x < cv_box_right(&background->box); item++) {
+        tallest = is_on(item, background) ? cv_max(tallest, item->box.height) : tallest;
     }
     const struct ocr_component *last = NULL;
     for (const struct ocr_component *item = next;
-         item < end && item->box.x < ocr_right(&background->box); item++) {
+         item < end && item->box.x < cv_box_right(&background->box); item++) {
         if (!is_on(item, background) || item->box.height * 2 < tallest) {
             continue;
         }
@@ -595,10 +595,10 @@ static int remove_parts(const struct ocr_frame *frame, struct ocr_components *co
                         outer->box.width <= RUN_MAX * outer->box.height;
         for (size_t k = i + 1; has_size && k < components->count; k++) {
             const struct ocr_component *part = &components->items[k];
-            if (part->box.x >= ocr_right(&outer->box)) {
+            if (part->box.x >= cv_box_right(&outer->box)) {
                 break;
             }
-            if (part->is_light == outer->is_light && ocr_box_lies_in(&part->box, &outer->box)) {
+            if (part->is_light == outer->is_light && cv_box_lies_in(&part->box, &outer->box)) {
                 gone[k] = has_size = has_colour(frame, &outer->box);
             }
         }

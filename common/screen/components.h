@@ -14,7 +14,7 @@ enum {
 
 /* A connected area of ink: a glyph, a part of one, or several that touch. */
 struct ocr_component {
-    struct ocr_box box;
+    struct cv_box box;
     int pixels;
     int peak;        /* levels between it and what is around it, where that is most */
     bool is_light;   /* lighter than what is around it */

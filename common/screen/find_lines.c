@@ -21,18 +21,18 @@ enum {
 };
 
 /* How much of a box an earlier one covers, in percent of its width, where they share their rows. */
-static int covered(const struct ocr_box *box, const struct ocr_box *earlier)
+static int covered(const struct cv_box *box, const struct cv_box *earlier)
 {
-    int rows = ocr_min(ocr_bottom(box), ocr_bottom(earlier)) - ocr_max(box->y, earlier->y);
-    int columns = ocr_min(ocr_right(box), ocr_right(earlier)) - ocr_max(box->x, earlier->x);
+    int rows = cv_min(cv_box_bottom(box), cv_box_bottom(earlier)) - cv_max(box->y, earlier->y);
+    int columns = cv_min(cv_box_right(box), cv_box_right(earlier)) - cv_max(box->x, earlier->x);
 
     return rows * 2 >= box->height && columns > 0 ? columns * 100 / box->width : 0;
 }
 
-static bool is_within(const struct ocr_box *box, const struct ocr_box *around)
+static bool is_within(const struct cv_box *box, const struct cv_box *around)
 {
     int64_t area = (int64_t)box->width * box->height;
-    return ocr_box_overlap(box, around) * 10 >= area * 7;
+    return cv_box_overlap(box, around) * 10 >= area * 7;
 }
 
 /* Whether a faint line is new: lines of strong edges that are in it are but its strongest letters, which are fewer than
@@ -78,7 +78,7 @@ static int join_glyphs(struct ocr_lines *lines, const struct ocr_lines *more,
                        struct cv_error *error)
 {
     size_t count = lines->glyph_count + more->glyph_count;
-    struct ocr_box *glyphs = realloc(lines->glyphs, (count + 1) * sizeof(*glyphs));
+    struct cv_box *glyphs = realloc(lines->glyphs, (count + 1) * sizeof(*glyphs));
 
     CV_TRY_MEMORY(glyphs, error, "letters");
     if (more->glyph_count) {
@@ -111,21 +111,21 @@ static int select_components(const struct ocr_components *all, bool is_light, bo
 /* Glyphs of lines of the other side that lie in a box and are large enough to be letters on it. One that
  * nearly fills it is a letter, too: the box is its outline. */
 static int letters_on(const struct ocr_lines *lines, const struct ocr_line *outer,
-                      const struct ocr_box *glyph)
+                      const struct cv_box *glyph)
 {
     int count = 0;
 
     for (size_t i = 0; i < lines->count && count < LETTERS_MIN; i++) {
         const struct ocr_line *line = &lines->items[i];
-        if (line->is_light == outer->is_light || !ocr_box_overlap(&line->box, glyph)) {
+        if (line->is_light == outer->is_light || !cv_box_overlap(&line->box, glyph)) {
             continue;
         }
         for (size_t k = 0; k < line->glyph_count; k++) {
-            const struct ocr_box *letter = &lines->glyphs[line->first_glyph + k];
+            const struct cv_box *letter = &lines->glyphs[line->first_glyph + k];
             bool fills = outer->glyph_count > 1 && letter->height * 5 >= glyph->height * 4 &&
                          letter->width < glyph->width;
             bool is_letter = letter->height * 20 >= glyph->height * 7;
-            count += ocr_box_lies_in(letter, glyph) ? fills ? LETTERS_MIN : is_letter : 0;
+            count += cv_box_lies_in(letter, glyph) ? fills ? LETTERS_MIN : is_letter : 0;
         }
     }
     return count;
@@ -138,7 +138,7 @@ static bool is_ground(const struct ocr_lines *lines, const struct ocr_line *oute
     int holding = 0, all = 0;
 
     for (size_t i = 0; i < outer->glyph_count; i++) {
-        const struct ocr_box *glyph = &lines->glyphs[outer->first_glyph + i];
+        const struct cv_box *glyph = &lines->glyphs[outer->first_glyph + i];
         all += glyph->width;
         holding += letters_on(lines, outer, glyph) >= LETTERS_MIN ? glyph->width : 0;
     }
@@ -205,12 +205,14 @@ static int add_lines(const struct ocr_frame *frame, const struct ocr_components 
 
 static bool is_speck(const struct ocr_component *item, const struct ocr_component *beside)
 {
-    const struct ocr_box *box = &item->box, *other = &beside->box;
+    const struct cv_box *box = &item->box, *other = &beside->box;
 
     return box->height * 100 < other->height * SPECK_HEIGHT && !item->is_picture &&
            item->peak * 100 < beside->peak * SPECK_CONTRAST &&
-           box->x < ocr_right(other) + SPECK_REACH && ocr_right(box) > other->x - SPECK_REACH &&
-           box->y < ocr_bottom(other) + SPECK_REACH && ocr_bottom(box) > other->y - SPECK_REACH;
+           box->x < cv_box_right(other) + SPECK_REACH &&
+           cv_box_right(box) > other->x - SPECK_REACH &&
+           box->y < cv_box_bottom(other) + SPECK_REACH &&
+           cv_box_bottom(box) > other->y - SPECK_REACH;
 }
 
 /* Removes the noise that a codec leaves around strong letters: it would join rows and fill blanks. */
@@ -231,7 +233,8 @@ static int remove_specks(struct ocr_components *components, struct cv_error *err
             gone[k] = gone[k] || is_speck(&items[k], item);
         }
         for (size_t k = i + 1;
-             k < components->count && items[k].box.x < ocr_right(&item->box) + SPECK_REACH; k++) {
+             k < components->count && items[k].box.x < cv_box_right(&item->box) + SPECK_REACH;
+             k++) {
             gone[k] = gone[k] || is_speck(&items[k], item);
         }
     }

@@ -6,7 +6,7 @@
 enum { OCR_LINES_MAX = 1500 /* per frame; more is texture, not text */ };
 
 struct ocr_line {
-    struct ocr_box box; /* of the ink, without margin */
+    struct cv_box box;  /* of the ink, without margin */
     int tall;           /* height of its tall letters: capitals, or those with ascenders */
     int glyphs;         /* components that it was made of */
     size_t first_glyph; /* its glyph boxes: ocr_lines.glyphs[first_glyph …], left to right */
@@ -18,7 +18,7 @@ struct ocr_line {
 struct ocr_lines {
     struct ocr_line *items;
     size_t count;
-    struct ocr_box *glyphs;
+    struct cv_box *glyphs;
     size_t glyph_count;
 };
 

@@ -21,52 +21,6 @@ struct ocr_frame {
     uint8_t *plane[OCR_PLANES]; /* one allocation, owned by plane[0] */
 };
 
-struct ocr_point {
-    int x, y; /* frame pixels */
-};
-
-struct ocr_box {
-    int x, y, width, height; /* frame pixels; x + width and y + height are exclusive */
-};
-
-static inline int ocr_min(int a, int b)
-{
-    return a < b ? a : b;
-}
-
-static inline int ocr_max(int a, int b)
-{
-    return a > b ? a : b;
-}
-
-/* Order of ints for qsort. */
-static inline int ocr_compare_ints(const void *left, const void *right)
-{
-    return *(const int *)left - *(const int *)right;
-}
-
-static inline int ocr_right(const struct ocr_box *box)
-{
-    return box->x + box->width;
-}
-
-static inline int ocr_bottom(const struct ocr_box *box)
-{
-    return box->y + box->height;
-}
-
-/* The part of `box` inside width × height; width or height 0 when there is none. */
-struct ocr_box ocr_box_clip(const struct ocr_box *box, int width, int height);
-
-/* The smallest box around both. */
-struct ocr_box ocr_box_union(const struct ocr_box *a, const struct ocr_box *b);
-
-/* Whether all of `box` is within `around`. */
-bool ocr_box_lies_in(const struct ocr_box *box, const struct ocr_box *around);
-
-/* Pixels that both cover. */
-int64_t ocr_box_overlap(const struct ocr_box *a, const struct ocr_box *b);
-
 /* Decodes a JPEG. CV_ERROR_DECODE when it is no JPEG or is damaged, CV_ERROR_LIMIT_EXCEEDED when it
  * is too large. `ret_frame` is freed with ocr_frame_deinit. */
 CV_MUST_CHECK int ocr_frame_decode(const void *data, size_t size, struct ocr_frame *ret_frame,

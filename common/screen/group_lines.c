@@ -21,7 +21,7 @@ void ocr_lines_deinit(struct ocr_lines *lines)
 
 /* A line under construction. */
 struct growing {
-    struct ocr_box box;
+    struct cv_box box;
     int tall; /* tallest letter */
     int band_top[BAND], band_bottom[BAND];
     int band_count;
@@ -51,8 +51,8 @@ static int root_of(const struct grouping *all, int line)
 static int band_top(const struct growing *line)
 {
     int top = line->band_top[0];
-    for (int i = 1; i < ocr_min(line->band_count, BAND); i++) {
-        top = ocr_min(top, line->band_top[i]);
+    for (int i = 1; i < cv_min(line->band_count, BAND); i++) {
+        top = cv_min(top, line->band_top[i]);
     }
     return top;
 }
@@ -60,8 +60,8 @@ static int band_top(const struct growing *line)
 static int band_bottom(const struct growing *line)
 {
     int bottom = line->band_bottom[0];
-    for (int i = 1; i < ocr_min(line->band_count, BAND); i++) {
-        bottom = ocr_max(bottom, line->band_bottom[i]);
+    for (int i = 1; i < cv_min(line->band_count, BAND); i++) {
+        bottom = cv_max(bottom, line->band_bottom[i]);
     }
     return bottom;
 }
@@ -75,48 +75,48 @@ static int gap_limit(int tall)
 
 /* Whether marks (dots, commas, accents, quotes, hyphens) belong to letters at [from, to). What begins below them is an
  * underscore or a dot, as wide as high: a narrower sign is of a label under a bar of a chart. */
-static bool mark_fits(const struct ocr_box *mark, int count, int from, int to)
+static bool mark_fits(const struct cv_box *mark, int count, int from, int to)
 {
     int band = to - from, slack = band * 3 / 8;
     bool begins_in = mark->y <= to;
     bool begins_below = mark->y <= to + band / 6 + 1 && mark->width >= mark->height * count;
 
-    return mark->y >= from - slack && ocr_bottom(mark) <= to + slack && (begins_in || begins_below);
+    return mark->y >= from - slack && cv_box_bottom(mark) <= to + slack &&
+           (begins_in || begins_below);
 }
 
 /* How well `box` continues `line`: larger is better, negative is not at all. */
-static int score(const struct growing *line, const struct ocr_box *box)
+static int score(const struct growing *line, const struct cv_box *box)
 {
-    int gap = box->x - ocr_right(&line->box);
+    int gap = box->x - cv_box_right(&line->box);
     int from = band_top(line), to = band_bottom(line);
     int band = to - from, height = box->height;
-    int overlap = ocr_min(to, ocr_bottom(box)) - ocr_max(from, box->y);
+    int overlap = cv_min(to, cv_box_bottom(box)) - cv_max(from, box->y);
 
-    if (gap > gap_limit(ocr_max(line->tall, height)) || gap > gap_limit(line->tall) * 2) {
+    if (gap > gap_limit(cv_max(line->tall, height)) || gap > gap_limit(line->tall) * 2) {
         return -1;
     }
     if (height * 20 < band * 9) {
         bool fits = mark_fits(box, 1, from, to);
-        return fits && gap <= gap_limit(line->tall) ? 1000 - ocr_max(gap, 0) * 100 / (band + 1)
-                                                    : -1;
+        return fits && gap <= gap_limit(line->tall) ? 1000 - cv_max(gap, 0) * 100 / (band + 1) : -1;
     }
     if (band * 20 < height * 9) {
-        bool fits = mark_fits(&line->box, line->glyphs, box->y, ocr_bottom(box));
-        return fits && gap * 2 <= height ? 500 - ocr_max(gap, 0) : -1;
+        bool fits = mark_fits(&line->box, line->glyphs, box->y, cv_box_bottom(box));
+        return fits && gap * 2 <= height ? 500 - cv_max(gap, 0) : -1;
     }
-    int small = ocr_min(band, height), large = ocr_max(band, height);
+    int small = cv_min(band, height), large = cv_max(band, height);
     if (overlap * 20 < small * 11 || large * 10 > small * 26) {
         bool is_mark = height * 20 < band * 13 && mark_fits(box, 1, from, to);
-        return is_mark && gap <= gap_limit(line->tall) ? 500 - ocr_max(gap, 0) : -1;
+        return is_mark && gap <= gap_limit(line->tall) ? 500 - cv_max(gap, 0) : -1;
     }
-    return 1000 + 1000 * overlap / large - ocr_max(gap, 0) * 200 / (large + 1);
+    return 1000 + 1000 * overlap / large - cv_max(gap, 0) * 200 / (large + 1);
 }
 
-static void extend(struct growing *line, const struct ocr_box *box)
+static void extend(struct growing *line, const struct cv_box *box)
 {
     int band = line->band_count ? band_bottom(line) - band_top(line) : 0;
 
-    line->box = line->glyphs ? ocr_box_union(&line->box, box) : *box;
+    line->box = line->glyphs ? cv_box_union(&line->box, box) : *box;
     line->glyphs++;
     if (box->height * 20 >= band * 9) {
         /* A first mark (dot of an i, quote) must not stay in the band of the letters. */
@@ -124,9 +124,9 @@ static void extend(struct growing *line, const struct ocr_box *box)
             line->band_count = 0;
         }
         line->band_top[line->band_count % BAND] = box->y;
-        line->band_bottom[line->band_count % BAND] = ocr_bottom(box);
+        line->band_bottom[line->band_count % BAND] = cv_box_bottom(box);
         line->band_count++;
-        line->tall = ocr_max(line->tall, box->height);
+        line->tall = cv_max(line->tall, box->height);
     }
 }
 
@@ -136,7 +136,7 @@ static void close_passed(struct grouping *all, int x)
 
     for (int i = 0; i < all->open_count; i++) {
         const struct growing *line = &all->lines[all->open[i]];
-        if (x - ocr_right(&line->box) <= gap_limit(ocr_max(line->tall, 8)) * 2) {
+        if (x - cv_box_right(&line->box) <= gap_limit(cv_max(line->tall, 8)) * 2) {
             all->open[kept++] = all->open[i];
         }
     }
@@ -145,7 +145,7 @@ static void close_passed(struct grouping *all, int x)
 
 static void place(struct grouping *all, size_t item)
 {
-    const struct ocr_box *box = &all->items[item].box;
+    const struct cv_box *box = &all->items[item].box;
     int best = NO_LINE, best_score = -1;
 
     for (int i = 0; i < all->open_count; i++) {
@@ -170,24 +170,25 @@ static void place(struct grouping *all, size_t item)
 /* Whether a dash stands before letters, as before the items of a list: then a blank may lie between. */
 static bool is_list_dash(const struct growing *small, const struct growing *large)
 {
-    const struct ocr_box *dash = &small->box, *text = &large->box;
-    int above = dash->y - text->y, below = ocr_bottom(text) - ocr_bottom(dash);
+    const struct cv_box *dash = &small->box, *text = &large->box;
+    int above = dash->y - text->y, below = cv_box_bottom(text) - cv_box_bottom(dash);
 
     return small->glyphs == 1 && dash->width * 2 >= dash->height * 3 &&
            dash->width <= large->tall && dash->height * 4 <= large->tall &&
            above * 4 >= large->tall && below * 4 >= large->tall &&
-           text->x - ocr_right(dash) <= gap_limit(large->tall) && dash->x < text->x;
+           text->x - cv_box_right(dash) <= gap_limit(large->tall) && dash->x < text->x;
 }
 
 /* Whether two finished pieces are one line: same height and place, or a stray mark beside letters. */
 static bool same_line(const struct growing *a, const struct growing *b)
 {
     const struct growing *left = a->box.x <= b->box.x ? a : b, *right = left == a ? b : a;
-    int gap = right->box.x - ocr_right(&left->box);
+    int gap = right->box.x - cv_box_right(&left->box);
     const struct growing *large = a->box.height >= b->box.height ? a : b;
     const struct growing *small = large == a ? b : a;
     int height = large->box.height,
-        overlap = ocr_min(ocr_bottom(&a->box), ocr_bottom(&b->box)) - ocr_max(a->box.y, b->box.y);
+        overlap =
+            cv_min(cv_box_bottom(&a->box), cv_box_bottom(&b->box)) - cv_max(a->box.y, b->box.y);
 
     if (is_list_dash(small, large)) {
         return true;
@@ -195,13 +196,13 @@ static bool same_line(const struct growing *a, const struct growing *b)
     if (small->box.height * 20 < large->tall * 9) {
         return small->glyphs <= MARKS_MOST && small->box.width <= 3 * height &&
                gap * 2 <= large->tall &&
-               mark_fits(&small->box, small->glyphs, large->box.y, ocr_bottom(&large->box));
+               mark_fits(&small->box, small->glyphs, large->box.y, cv_box_bottom(&large->box));
     }
     /* "ana: " has no tall letter: on one baseline with others, it is a line of theirs */
-    int rests = abs(ocr_bottom(&small->box) - ocr_bottom(&large->box)) * 8 <= height;
-    int tall = rests && ocr_min(a->tall, b->tall) * 20 >= ocr_max(a->tall, b->tall) * 13
-                   ? ocr_max(a->tall, b->tall)
-                   : ocr_min(a->tall, b->tall);
+    int rests = abs(cv_box_bottom(&small->box) - cv_box_bottom(&large->box)) * 8 <= height;
+    int tall = rests && cv_min(a->tall, b->tall) * 20 >= cv_max(a->tall, b->tall) * 13
+                   ? cv_max(a->tall, b->tall)
+                   : cv_min(a->tall, b->tall);
     return gap <= gap_limit(tall) && overlap * 10 >= small->box.height * 7 &&
            height * 10 <= small->box.height * 22;
 }
@@ -221,7 +222,7 @@ static int compare_tops(const void *left, const void *right, void *lines)
 static void merge_pieces(struct grouping *all)
 {
     int *order = all->open; /* free by now, and large enough */
-    int count = ocr_min(all->line_count, OPEN_MAX);
+    int count = cv_min(all->line_count, OPEN_MAX);
 
     for (int i = 0; i < count; i++) {
         order[i] = i;
@@ -231,14 +232,14 @@ static void merge_pieces(struct grouping *all)
         for (int k = i + 1; k < count; k++) {
             int a = root_of(all, order[i]), b = root_of(all, order[k]);
             struct growing *into = &all->lines[a], *from = &all->lines[b];
-            if (all->lines[order[k]].box.y > ocr_bottom(&into->box) + into->box.height / 2) {
+            if (all->lines[order[k]].box.y > cv_box_bottom(&into->box) + into->box.height / 2) {
                 break;
             }
             if (a == b || !same_line(into, from)) {
                 continue;
             }
-            into->box = ocr_box_union(&into->box, &from->box);
-            into->tall = ocr_max(into->tall, from->tall);
+            into->box = cv_box_union(&into->box, &from->box);
+            into->tall = cv_max(into->tall, from->tall);
             into->glyphs += from->glyphs;
             from->merged_into = a;
         }
@@ -246,19 +247,19 @@ static void merge_pieces(struct grouping *all)
 }
 
 /* Height of the tall letters: between the median and the tallest, deaf to a lone tall thing. */
-static int tall_of(const struct ocr_box *glyphs, size_t count, int *scratch)
+static int tall_of(const struct cv_box *glyphs, size_t count, int *scratch)
 {
     for (size_t i = 0; i < count; i++) {
         scratch[i] = glyphs[i].height;
     }
-    qsort(scratch, count, sizeof(*scratch), ocr_compare_ints);
+    qsort(scratch, count, sizeof(*scratch), cv_compare_ints);
     return scratch[count - 1 - count / 6];
 }
 
 /* `rows` are those from the top of its letters to their bottom, without marks and specks. */
 static bool is_text(const struct ocr_line *line, int rows)
 {
-    const struct ocr_box *box = &line->box;
+    const struct cv_box *box = &line->box;
 
     if (box->height < 6 || box->height > OCR_GLYPH_HEIGHT_MAX || box->width < 4) {
         return false;
@@ -273,8 +274,8 @@ static bool is_text(const struct ocr_line *line, int rows)
 
 static int compare_lines(const void *left, const void *right)
 {
-    const struct ocr_box *a = &((const struct ocr_line *)left)->box;
-    const struct ocr_box *b = &((const struct ocr_line *)right)->box;
+    const struct cv_box *a = &((const struct ocr_line *)left)->box;
+    const struct cv_box *b = &((const struct ocr_line *)right)->box;
 
     if (a->y != b->y) {
         return a->y < b->y ? -1 : 1;
@@ -298,11 +299,11 @@ static void take_piece(struct ocr_lines *lines, size_t first, size_t count, int 
     int top = INT32_MAX, bottom = 0;
 
     for (size_t i = first; i < first + count; i++) {
-        const struct ocr_box *glyph = &lines->glyphs[i];
-        line.box = ocr_box_union(&line.box, glyph);
+        const struct cv_box *glyph = &lines->glyphs[i];
+        line.box = cv_box_union(&line.box, glyph);
         if (glyph->height * 20 >= line.tall * 9) {
-            top = ocr_min(top, glyph->y);
-            bottom = ocr_max(bottom, ocr_bottom(glyph));
+            top = cv_min(top, glyph->y);
+            bottom = cv_max(bottom, cv_box_bottom(glyph));
         }
     }
     if (lines->count < OCR_LINES_MAX && is_text(&line, bottom - top)) {
@@ -315,7 +316,7 @@ static void take_piece(struct ocr_lines *lines, size_t first, size_t count, int 
 static void take_pieces(struct ocr_lines *lines, size_t first, size_t count, int *scratch)
 {
     int limit = gap_limit(tall_of(lines->glyphs + first, count, scratch));
-    int right = ocr_right(&lines->glyphs[first]);
+    int right = cv_box_right(&lines->glyphs[first]);
     size_t piece = first;
 
     for (size_t i = first + 1; i < first + count; i++) {
@@ -323,7 +324,7 @@ static void take_pieces(struct ocr_lines *lines, size_t first, size_t count, int
             take_piece(lines, piece, i - piece, scratch);
             piece = i;
         }
-        right = ocr_max(right, ocr_right(&lines->glyphs[i]));
+        right = cv_max(right, cv_box_right(&lines->glyphs[i]));
     }
     take_piece(lines, piece, first + count - piece, scratch);
 }
@@ -377,12 +378,12 @@ struct letters {
  * o, or the inner outline of a bold letter. */
 static bool is_hole(const struct grouping *all, size_t item)
 {
-    const struct ocr_box *box = &all->items[item].box;
+    const struct cv_box *box = &all->items[item].box;
 
     for (size_t i = item; i-- > 0 && box->x - all->items[i].box.x <= OCR_GLYPH_HEIGHT_MAX * 2;) {
-        const struct ocr_box *around = &all->items[i].box;
-        if (ocr_right(around) >= ocr_right(box) && around->y <= box->y &&
-            ocr_bottom(around) >= ocr_bottom(box) && around->width <= 2 * around->height) {
+        const struct cv_box *around = &all->items[i].box;
+        if (cv_box_right(around) >= cv_box_right(box) && around->y <= box->y &&
+            cv_box_bottom(around) >= cv_box_bottom(box) && around->width <= 2 * around->height) {
             return true;
         }
     }
@@ -396,9 +397,10 @@ static bool is_of(const struct grouping *all, size_t item, int line)
 
 static void note_end(struct letters *ends, const struct ocr_component *items, int item)
 {
-    ends->tallest = ocr_max(ends->tallest, items[item].box.height);
+    ends->tallest = cv_max(ends->tallest, items[item].box.height);
     ends->first = ends->first == NO_LINE ? item : ends->first; /* items are in order of x */
-    if (ends->last == NO_LINE || ocr_right(&items[item].box) > ocr_right(&items[ends->last].box)) {
+    if (ends->last == NO_LINE ||
+        cv_box_right(&items[item].box) > cv_box_right(&items[ends->last].box)) {
         ends->last = item;
     }
 }
@@ -411,17 +413,17 @@ struct rest {
 
 static struct rest rest_of(const struct grouping *all, int line, int end)
 {
-    const struct ocr_box *box = &all->items[end].box;
+    const struct cv_box *box = &all->items[end].box;
     struct rest rest = {0, OCR_GLYPH_HEIGHT_MAX};
 
     for (size_t i = 0; i < all->count; i++) {
-        const struct ocr_box *other = &all->items[i].box;
-        if (!is_of(all, i, line) || ocr_box_lies_in(other, box)) {
+        const struct cv_box *other = &all->items[i].box;
+        if (!is_of(all, i, line) || cv_box_lies_in(other, box)) {
             continue;
         }
-        int gap = ocr_max(other->x - ocr_right(box), box->x - ocr_right(other));
-        rest.gap = ocr_max(ocr_min(rest.gap, gap), 0);
-        rest.tallest = ocr_max(rest.tallest, other->height);
+        int gap = cv_max(other->x - cv_box_right(box), box->x - cv_box_right(other));
+        rest.gap = cv_max(cv_min(rest.gap, gap), 0);
+        rest.tallest = cv_max(rest.tallest, other->height);
     }
     return rest;
 }
@@ -430,7 +432,7 @@ static struct rest rest_of(const struct grouping *all, int line, int end)
  * line, and further from it than a blank; where it is so large that it can be no emoji, not so far. */
 static bool stands_apart(const struct grouping *all, int line, int tallest, int end)
 {
-    const struct ocr_box *box = &all->items[end].box;
+    const struct cv_box *box = &all->items[end].box;
 
     if (box->height < tallest || box->width * 10 < box->height * 7 ||
         box->width * 10 > box->height * 14) {
@@ -464,9 +466,9 @@ static bool find_apart(const struct grouping *all, bool *left_out, struct letter
             }
             found = true;
             for (size_t item = 0; item < all->count; item++) {
-                left_out[item] = left_out[item] ||
-                                 (is_of(all, item, i) &&
-                                  ocr_box_lies_in(&all->items[item].box, &all->items[end].box));
+                left_out[item] =
+                    left_out[item] || (is_of(all, item, i) &&
+                                       cv_box_lies_in(&all->items[item].box, &all->items[end].box));
             }
         }
     }
@@ -498,17 +500,17 @@ static bool leave_out_pictures(const struct grouping *all, bool *left_out, struc
     found = find_apart(all, left_out, letters);
     for (size_t i = 0; i < all->count; i++) {
         int line = all->line_of[i] == NO_LINE ? NO_LINE : root_of(all, all->line_of[i]);
-        const struct ocr_box *box = &all->items[i].box;
+        const struct cv_box *box = &all->items[i].box;
         if (line == NO_LINE) {
             continue;
         }
         if (box->height * 20 >= all->lines[line].tall * 9) {
             letters[line].rest += box->width;
             letters[line].rest_count++;
-        } else if (box->height * 10 >= ocr_min(all->lines[line].tall, TALL_MOST) &&
+        } else if (box->height * 10 >= cv_min(all->lines[line].tall, TALL_MOST) &&
                    !is_hole(all, i)) {
             letters[line].count++;
-            letters[line].tall = ocr_max(letters[line].tall, box->height);
+            letters[line].tall = cv_max(letters[line].tall, box->height);
             letters[line].width += box->width;
         }
     }

@@ -21,14 +21,14 @@ struct split {
 
 static int darkest(const struct ocr_frame *frame, size_t at)
 {
-    return ocr_min(frame->plane[OCR_RED][at],
-                   ocr_min(frame->plane[OCR_GREEN][at], frame->plane[OCR_BLUE][at]));
+    return cv_min(frame->plane[OCR_RED][at],
+                  cv_min(frame->plane[OCR_GREEN][at], frame->plane[OCR_BLUE][at]));
 }
 
 static int lightest(const struct ocr_frame *frame, size_t at)
 {
-    return ocr_max(frame->plane[OCR_RED][at],
-                   ocr_max(frame->plane[OCR_GREEN][at], frame->plane[OCR_BLUE][at]));
+    return cv_max(frame->plane[OCR_RED][at],
+                  cv_max(frame->plane[OCR_GREEN][at], frame->plane[OCR_BLUE][at]));
 }
 
 /* The level that `share` of the pixels do not exceed. */
@@ -97,17 +97,17 @@ static enum side side_of(const struct ocr_frame *frame, size_t at, int light_thr
 
 /* By how many percent of its runs along the rows an ink is enclosed by the other one more often than that one by it;
  * 0 where it is enclosed too rarely to be the fill of outlined letters, whatever is behind them. */
-static int enclosed_more(const struct ocr_frame *frame, const struct ocr_box *box, enum side ink,
+static int enclosed_more(const struct ocr_frame *frame, const struct cv_box *box, enum side ink,
                          int light_threshold, int dark_threshold)
 {
     int reach = 2 + box->height / 16; /* the soft edge between fill and outline */
     int runs[3] = {0}, enclosed[3] = {0};
 
-    for (int y = box->y; y < ocr_bottom(box); y++) {
+    for (int y = box->y; y < cv_box_bottom(box); y++) {
         enum side last = SIDE_NONE;
         bool after_other = false; /* the last run follows one of the other ink */
         int end = box->x;
-        for (int x = box->x; x < ocr_right(box); x++) {
+        for (int x = box->x; x < cv_box_right(box); x++) {
             size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
             enum side side = side_of(frame, at, light_threshold, dark_threshold);
             if (side == SIDE_NONE) {
@@ -125,10 +125,10 @@ static int enclosed_more(const struct ocr_frame *frame, const struct ocr_box *bo
         }
     }
     enum side outline = ink == SIDE_LIGHT ? SIDE_DARK : SIDE_LIGHT;
-    int inside = enclosed[ink] * 100 / ocr_max(runs[ink], 1);
-    int outside = enclosed[outline] * 100 / ocr_max(runs[outline], 1);
+    int inside = enclosed[ink] * 100 / cv_max(runs[ink], 1);
+    int outside = enclosed[outline] * 100 / cv_max(runs[outline], 1);
     bool is_fill = runs[ink] >= STROKES_MIN * box->height && inside >= FILL_PERCENT;
-    return is_fill ? ocr_max(inside - outside, 0) : 0;
+    return is_fill ? cv_max(inside - outside, 0) : 0;
 }
 
 /* The two channels in which ink on a picture is looked for, and their groups. */
@@ -138,12 +138,12 @@ struct picture {
     bool has_fill; /* enclosed by an outline */
 };
 
-static void look_at_channels(const struct ocr_frame *frame, const struct ocr_box *box,
+static void look_at_channels(const struct ocr_frame *frame, const struct cv_box *box,
                              struct picture *picture)
 {
     *picture = (struct picture){.light = {0}};
-    for (int y = box->y; y < ocr_bottom(box); y++) {
-        for (int x = box->x; x < ocr_right(box); x++) {
+    for (int y = box->y; y < cv_box_bottom(box); y++) {
+        for (int x = box->x; x < cv_box_right(box); x++) {
             size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
             picture->dark_channel.count[darkest(frame, at)]++;
             picture->light_channel.count[lightest(frame, at)]++;
@@ -172,7 +172,7 @@ static struct split split_again(const struct histogram *histogram, int threshold
 
 /* Outlined letters: their fill is enclosed by the outline. Tries the first splits and the second ones, and takes those
  * that show it most clearly. */
-static void find_fill(const struct ocr_frame *frame, const struct ocr_box *box, bool is_light,
+static void find_fill(const struct ocr_frame *frame, const struct cv_box *box, bool is_light,
                       struct picture *picture)
 {
     const struct split lights[] = {
@@ -195,7 +195,7 @@ static void find_fill(const struct ocr_frame *frame, const struct ocr_box *box, 
     }
 }
 
-static void measure_on_picture(const struct ocr_frame *frame, const struct ocr_box *box,
+static void measure_on_picture(const struct ocr_frame *frame, const struct cv_box *box,
                                struct ocr_ink *ink)
 {
     struct picture picture;
@@ -211,9 +211,9 @@ static void measure_on_picture(const struct ocr_frame *frame, const struct ocr_b
         ink->light ? (int)light->high_mean : ((int)dark->high_mean + 3 * dark->threshold) / 4;
     /* Its outline keeps the picture off a fill, so that it may be as near to it as that. */
     if (picture.has_fill && ink->light) {
-        ink->low = ocr_min(ink->low, ink->high - REACH_MIN);
+        ink->low = cv_min(ink->low, ink->high - REACH_MIN);
     } else if (picture.has_fill) {
-        ink->high = ocr_max(ink->high, ink->low + REACH_MIN);
+        ink->high = cv_max(ink->high, ink->low + REACH_MIN);
     }
     ink->clarity = ink->light ? light->quality : dark->quality;
 }
@@ -248,13 +248,13 @@ static const double STRONGEST = 0.3;
 static const double INK_SHARE_MAX = 0.6;
 enum { CONTRAST_MIN = 36, FAINT_CONTRAST_MIN = 20 };
 
-static void add_ring_row(const struct ocr_frame *frame, const struct ocr_box *box, int y,
+static void add_ring_row(const struct ocr_frame *frame, const struct cv_box *box, int y,
                          struct histogram ring[3])
 {
     if (y < 0 || y >= frame->height) {
         return;
     }
-    for (int x = box->x; x < ocr_right(box); x++) {
+    for (int x = box->x; x < cv_box_right(box); x++) {
         size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
         for (int c = 0; c < 3; c++) {
             ring[c].count[frame->plane[c][at]]++;
@@ -264,22 +264,22 @@ static void add_ring_row(const struct ocr_frame *frame, const struct ocr_box *bo
 }
 
 /* Pixels around the box, none of its own. */
-static void look_at_ring(const struct ocr_frame *frame, const struct ocr_box *box,
+static void look_at_ring(const struct ocr_frame *frame, const struct cv_box *box,
                          struct histogram ring[3])
 {
-    struct ocr_box rows = {box->x - RING_GAP - RING, box->y, box->width + 2 * (RING_GAP + RING),
-                           box->height};
-    rows = ocr_box_clip(&rows, frame->width, frame->height);
+    struct cv_box rows = {box->x - RING_GAP - RING, box->y, box->width + 2 * (RING_GAP + RING),
+                          box->height};
+    rows = cv_box_clip(&rows, frame->width, frame->height);
 
     for (int i = 0; i < RING; i++) {
         add_ring_row(frame, &rows, box->y - RING_GAP - 1 - i, ring);
-        add_ring_row(frame, &rows, ocr_bottom(box) + RING_GAP + i, ring);
+        add_ring_row(frame, &rows, cv_box_bottom(box) + RING_GAP + i, ring);
     }
-    for (int y = rows.y; y < ocr_bottom(&rows); y++) {
-        struct ocr_box left = {box->x - RING_GAP - RING, y, RING, 1};
-        struct ocr_box right = {ocr_right(box) + RING_GAP, y, RING, 1};
-        left = ocr_box_clip(&left, frame->width, frame->height);
-        right = ocr_box_clip(&right, frame->width, frame->height);
+    for (int y = rows.y; y < cv_box_bottom(&rows); y++) {
+        struct cv_box left = {box->x - RING_GAP - RING, y, RING, 1};
+        struct cv_box right = {cv_box_right(box) + RING_GAP, y, RING, 1};
+        left = cv_box_clip(&left, frame->width, frame->height);
+        right = cv_box_clip(&right, frame->width, frame->height);
         add_ring_row(frame, &left, y, ring);
         add_ring_row(frame, &right, y, ring);
     }
@@ -289,7 +289,7 @@ static bool is_plain(const struct histogram *ring, int median, int spread, unsig
 {
     uint64_t near = 0;
 
-    for (int level = ocr_max(median - spread, 0); level <= ocr_min(median + spread, 255); level++) {
+    for (int level = cv_max(median - spread, 0); level <= cv_min(median + spread, 255); level++) {
         near += ring->count[level];
     }
     return near * 100 >= (uint64_t)ring->total * percent;
@@ -307,7 +307,7 @@ static inline int distance(const struct ocr_frame *frame, size_t at, const uint8
     int green = abs(frame->plane[OCR_GREEN][at] - paper[1]);
     int blue = abs(frame->plane[OCR_BLUE][at] - paper[2]);
 
-    return ocr_max(red, ocr_max(green, blue));
+    return cv_max(red, cv_max(green, blue));
 }
 
 static inline int paper_luma(const struct ocr_ink *ink)
@@ -325,7 +325,7 @@ static void take_reach(const struct histogram *reach, struct ocr_ink *ink)
         below += reach->count[level];
     }
     double ink_share = reach->total ? (double)(reach->total - below) / reach->total : 0;
-    ink->low = ocr_max(quantile(reach, 1 - ink_share * STRONGEST), reach_min(ink));
+    ink->low = cv_max(quantile(reach, 1 - ink_share * STRONGEST), reach_min(ink));
     ink->high = 0;
     ink->clarity = split.quality;
 }
@@ -343,14 +343,14 @@ static bool luma_tells(const struct histogram *reach, const struct histogram *lu
 }
 
 /* The levels of the columns around one part; false where there is no ink. */
-static bool measure_part(const struct ocr_frame *frame, const struct ocr_box *columns,
+static bool measure_part(const struct ocr_frame *frame, const struct cv_box *columns,
                          const struct ocr_ink *ink, struct ocr_ink_levels *ret_levels)
 {
     struct histogram levels = {{0}, 0};
 
-    for (int y = columns->y; y < ocr_bottom(columns); y++) {
+    for (int y = columns->y; y < cv_box_bottom(columns); y++) {
         const uint8_t *row = frame->plane[OCR_LUMA] + (size_t)y * (size_t)frame->width;
-        for (int x = columns->x; x < ocr_right(columns); x++) {
+        for (int x = columns->x; x < cv_box_right(columns); x++) {
             levels.count[row[x]]++;
         }
     }
@@ -367,18 +367,18 @@ static bool measure_part(const struct ocr_frame *frame, const struct ocr_box *co
 }
 
 /* The levels of all parts; one without ink has those of the nearest one with ink. */
-static void measure_parts(const struct ocr_frame *frame, const struct ocr_box *box,
+static void measure_parts(const struct ocr_frame *frame, const struct cv_box *box,
                           struct ocr_ink *ink)
 {
     bool has_ink[OCR_INK_PARTS];
-    int luma = paper_luma(ink), wanted = ocr_max(box->height / 2, 4);
+    int luma = paper_luma(ink), wanted = cv_max(box->height / 2, 4);
 
-    ink->part_width = ocr_max(wanted, box->width / OCR_INK_PARTS + 1);
-    ink->part_count = ocr_max(box->width / ink->part_width, 1);
+    ink->part_width = cv_max(wanted, box->width / OCR_INK_PARTS + 1);
+    ink->part_count = cv_max(box->width / ink->part_width, 1);
     for (int i = 0; i < ink->part_count; i++) {
-        int from = ocr_max(i * ink->part_width - box->height, 0);
-        int to = ocr_min((i + 1) * ink->part_width + box->height, box->width);
-        struct ocr_box columns = {box->x + from, box->y, to - from, box->height};
+        int from = cv_max(i * ink->part_width - box->height, 0);
+        int to = cv_min((i + 1) * ink->part_width + box->height, box->width);
+        struct cv_box columns = {box->x + from, box->y, to - from, box->height};
         has_ink[i] = measure_part(frame, &columns, ink, &ink->parts[i]);
     }
     for (int i = 0; i < ink->part_count; i++) {
@@ -387,7 +387,7 @@ static void measure_parts(const struct ocr_frame *frame, const struct ocr_box *b
         }
         int strong = luma + (ink->light ? ink->low : -ink->low);
         ink->parts[i] =
-            (struct ocr_ink_levels){(uint8_t)luma, (uint8_t)ocr_max(0, ocr_min(strong, 255))};
+            (struct ocr_ink_levels){(uint8_t)luma, (uint8_t)cv_max(0, cv_min(strong, 255))};
         for (int away = 1; away < ink->part_count; away++) {
             int at = i - away >= 0 && has_ink[i - away] ? i - away : i + away;
             if (at < ink->part_count && has_ink[at]) {
@@ -398,14 +398,14 @@ static void measure_parts(const struct ocr_frame *frame, const struct ocr_box *b
     }
 }
 
-static void measure_plain(const struct ocr_frame *frame, const struct ocr_box *box,
+static void measure_plain(const struct ocr_frame *frame, const struct cv_box *box,
                           struct ocr_ink *ink)
 {
     struct histogram reach = {{0}, 0}, luma_reach = {{0}, 0};
     int luma = paper_luma(ink);
 
-    for (int y = box->y; y < ocr_bottom(box); y++) {
-        for (int x = box->x; x < ocr_right(box); x++) {
+    for (int y = box->y; y < cv_box_bottom(box); y++) {
+        for (int x = box->x; x < cv_box_right(box); x++) {
             size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
             int away = distance(frame, at, ink->paper), here = frame->plane[OCR_LUMA][at];
             reach.count[away]++;
@@ -421,23 +421,23 @@ static void measure_plain(const struct ocr_frame *frame, const struct ocr_box *b
 }
 
 /* The paper between the letters: pixels with BETWEEN more of the paper's side on their left and right. */
-static void look_between(const struct ocr_frame *frame, const struct ocr_box *box, bool is_light,
+static void look_between(const struct ocr_frame *frame, const struct cv_box *box, bool is_light,
                          struct histogram between[3])
 {
     struct histogram levels = {{0}, 0};
 
-    for (int y = box->y; y < ocr_bottom(box); y++) {
+    for (int y = box->y; y < cv_box_bottom(box); y++) {
         const uint8_t *row = frame->plane[OCR_LUMA] + (size_t)y * (size_t)frame->width;
-        for (int x = box->x; x < ocr_right(box); x++) {
+        for (int x = box->x; x < cv_box_right(box); x++) {
             levels.count[row[x]]++;
         }
     }
     levels.total = (uint32_t)(box->width * box->height);
     int threshold = otsu(&levels).threshold;
-    for (int y = box->y; y < ocr_bottom(box); y++) {
+    for (int y = box->y; y < cv_box_bottom(box); y++) {
         size_t row = (size_t)y * (size_t)frame->width;
         int run = 0;
-        for (int x = box->x; x < ocr_right(box); x++) {
+        for (int x = box->x; x < cv_box_right(box); x++) {
             bool is_paper = (frame->plane[OCR_LUMA][row + (size_t)x] > threshold) != is_light;
             run = is_paper ? run + 1 : 0;
             for (int c = 0; run > 2 * BETWEEN && c < 3; c++) {
@@ -468,7 +468,7 @@ static bool are_near(const struct histogram *levels, int first, int second)
     uint64_t near = 0;
 
     for (int level = 0; level < 256; level++) {
-        bool is_near = ocr_min(abs(level - first), abs(level - second)) <= TWO_SPREAD;
+        bool is_near = cv_min(abs(level - first), abs(level - second)) <= TWO_SPREAD;
         near += is_near ? levels->count[level] : 0;
     }
     return near * 100 >= (uint64_t)levels->total * TWO_PERCENT;
@@ -482,7 +482,7 @@ static bool take_two_papers(const struct histogram ring[3], const struct histogr
     for (int c = 0; c < 3; c++) {
         int first = quantile(&ring[c], 0.5);
         struct histogram rest = ring[c];
-        for (int level = ocr_max(first - TWO_SPREAD, 0); level <= ocr_min(first + TWO_SPREAD, 255);
+        for (int level = cv_max(first - TWO_SPREAD, 0); level <= cv_min(first + TWO_SPREAD, 255);
              level++) {
             rest.total -= rest.count[level];
             rest.count[level] = 0;
@@ -498,7 +498,7 @@ static bool take_two_papers(const struct histogram ring[3], const struct histogr
 
 /* How many colours the plain paper has, around the box or, where other rows or another background are near, in it: one, or
  * two; 0 where it is not plain. */
-static int look_at_paper(const struct ocr_frame *frame, const struct ocr_box *box,
+static int look_at_paper(const struct ocr_frame *frame, const struct cv_box *box,
                          struct ocr_ink *ink)
 {
     struct histogram ring[3] = {{{0}, 0}}, between[3] = {{{0}, 0}};
@@ -518,10 +518,10 @@ static int look_at_paper(const struct ocr_frame *frame, const struct ocr_box *bo
     return is_one ? 1 : !ink->is_faint && take_two_papers(ring, between, ink) ? 2 : 0;
 }
 
-void ocr_ink_measure(const struct ocr_frame *frame, const struct ocr_box *box, bool is_light,
+void ocr_ink_measure(const struct ocr_frame *frame, const struct cv_box *box, bool is_light,
                      struct ocr_ink *ret_ink)
 {
-    struct ocr_box inside = ocr_box_clip(box, frame->width, frame->height);
+    struct cv_box inside = cv_box_clip(box, frame->width, frame->height);
     struct ocr_ink unknown = {.kind = OCR_INK_FLAT, .light = is_light};
 
     *ret_ink = unknown;
@@ -536,10 +536,10 @@ void ocr_ink_measure(const struct ocr_frame *frame, const struct ocr_box *box, b
     }
 }
 
-void ocr_ink_measure_faint(const struct ocr_frame *frame, const struct ocr_box *box, bool is_light,
+void ocr_ink_measure_faint(const struct ocr_frame *frame, const struct cv_box *box, bool is_light,
                            struct ocr_ink *ret_ink)
 {
-    struct ocr_box inside = ocr_box_clip(box, frame->width, frame->height);
+    struct cv_box inside = cv_box_clip(box, frame->width, frame->height);
 
     *ret_ink = (struct ocr_ink){.kind = OCR_INK_FLAT, .light = is_light, .is_faint = true};
     if (look_at_paper(frame, &inside, ret_ink)) {
@@ -566,13 +566,13 @@ static void make_table(const struct ocr_ink *ink, uint8_t table[256])
     for (int level = 0; level < 256; level++) {
         int grey;
         if (ink->kind == OCR_INK_FLAT) {
-            grey = 255 - level * 255 / ocr_max(ink->low, 1);
+            grey = 255 - level * 255 / cv_max(ink->low, 1);
         } else {
-            int span = ocr_max(ink->high - ink->low, 1);
+            int span = cv_max(ink->high - ink->low, 1);
             grey = (level - ink->low) * 255 / span;
             grey = ink->kind == OCR_INK_LIGHT ? 255 - grey : grey;
         }
-        table[level] = (uint8_t)ocr_max(0, ocr_min(255, grey));
+        table[level] = (uint8_t)cv_max(0, cv_min(255, grey));
     }
 }
 
@@ -580,9 +580,9 @@ static void make_table(const struct ocr_ink *ink, uint8_t table[256])
 static struct ocr_ink_levels levels_at(const struct ocr_ink *ink, int x)
 {
     int half = ink->part_width / 2, width = ink->part_width;
-    int at = ocr_max(0, ocr_min(x - half, (ink->part_count - 1) * width));
+    int at = cv_max(0, cv_min(x - half, (ink->part_count - 1) * width));
     int first = at / width, share = at % width;
-    int second = ocr_min(first + 1, ink->part_count - 1);
+    int second = cv_min(first + 1, ink->part_count - 1);
     const struct ocr_ink_levels *a = &ink->parts[first], *b = &ink->parts[second];
 
     return (struct ocr_ink_levels){
@@ -596,7 +596,7 @@ enum { SCALE_BITS = 15 };
 
 /* `row` is where the first column of `inside` goes. */
 static void apply_parts(const struct ocr_ink *ink, const struct ocr_frame *frame,
-                        const struct ocr_box *inside, int first, int stride, uint8_t *row)
+                        const struct cv_box *inside, int first, int stride, uint8_t *row)
 {
     for (int x = 0; x < inside->width; x++) {
         struct ocr_ink_levels levels = levels_at(ink, first + x);
@@ -613,9 +613,9 @@ static void apply_parts(const struct ocr_ink *ink, const struct ocr_frame *frame
 }
 
 void ocr_ink_apply(const struct ocr_ink *ink, const struct ocr_frame *frame,
-                   const struct ocr_box *box, int margin, uint8_t *grey)
+                   const struct cv_box *box, int margin, uint8_t *grey)
 {
-    struct ocr_box inside = ocr_box_clip(box, frame->width, frame->height);
+    struct cv_box inside = cv_box_clip(box, frame->width, frame->height);
     uint8_t table[256];
 
     memset(grey, 255, (size_t)box->width * (size_t)box->height);
@@ -626,7 +626,7 @@ void ocr_ink_apply(const struct ocr_ink *ink, const struct ocr_frame *frame,
         return;
     }
     make_table(ink, table);
-    for (int y = inside.y; y < ocr_bottom(&inside); y++, grey += box->width) {
+    for (int y = inside.y; y < cv_box_bottom(&inside); y++, grey += box->width) {
         size_t at = (size_t)y * (size_t)frame->width + (size_t)inside.x;
         for (int x = 0; x < inside.width; x++, at++) {
             int level = ink->kind == OCR_INK_FLAT    ? distance(frame, at, ink->paper)

@@ -35,11 +35,11 @@ struct ocr_ink {
 
 /* Looks at the pixels of `box` and a narrow ring around it. The parts begin at the box. `is_light`: what
  * was found there is lighter than its paper. */
-void ocr_ink_measure(const struct ocr_frame *frame, const struct ocr_box *box, bool is_light,
+void ocr_ink_measure(const struct ocr_frame *frame, const struct cv_box *box, bool is_light,
                      struct ocr_ink *ret_ink);
 
 /* The same of a faint line. Only on plain paper can there be one: else the ink has no contrast. */
-void ocr_ink_measure_faint(const struct ocr_frame *frame, const struct ocr_box *box, bool is_light,
+void ocr_ink_measure_faint(const struct ocr_frame *frame, const struct cv_box *box, bool is_light,
                            struct ocr_ink *ret_ink);
 
 /* Whether ink and paper are far enough apart, and clean enough, for text. */
@@ -48,4 +48,4 @@ bool ocr_ink_is_clear(const struct ocr_ink *ink);
 /* Maps the pixels of `box` to grey (0 ink … 255 paper), box.width bytes a row. What lies outside of
  * the frame is paper. `margin`: pixels of the box on the left of the one that `ink->left` counts from. */
 void ocr_ink_apply(const struct ocr_ink *ink, const struct ocr_frame *frame,
-                   const struct ocr_box *box, int margin, uint8_t *grey);
+                   const struct cv_box *box, int margin, uint8_t *grey);

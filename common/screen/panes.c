@@ -89,9 +89,9 @@ static void mark_source(uint8_t *moved_row, int across, int x, uint8_t pixels)
     int cell = x / OCR_CELL, over = x % OCR_CELL;
     int next = cell + 1 < across ? pixels * over / OCR_CELL : 0;
 
-    moved_row[cell] = (uint8_t)ocr_min(moved_row[cell] + pixels - next, OCR_CELL);
+    moved_row[cell] = (uint8_t)cv_min(moved_row[cell] + pixels - next, OCR_CELL);
     if (next > 0) {
-        moved_row[cell + 1] = (uint8_t)ocr_min(moved_row[cell + 1] + next, OCR_CELL);
+        moved_row[cell + 1] = (uint8_t)cv_min(moved_row[cell + 1] + next, OCR_CELL);
     }
 }
 
@@ -101,11 +101,11 @@ static void find_evidence(const struct ocr_frame *before, const struct ocr_frame
 {
     int width = before->width, height = before->height, across = ocr_cells_across(width);
     int first = dx > 0 ? (dx + OCR_CELL - 1) / OCR_CELL : 0;
-    int end = ocr_min(across, (width - 1 + ocr_min(dx, 0)) / OCR_CELL);
+    int end = cv_min(across, (width - 1 + cv_min(dx, 0)) / OCR_CELL);
     const uint8_t *old = before->plane[OCR_LUMA], *new = after->plane[OCR_LUMA];
 
     memset(cells->moved, 0, 2 * cells_count(width, height));
-    for (int y = ocr_max(dy, 0); y < height + ocr_min(dy, 0); y++) {
+    for (int y = cv_max(dy, 0); y < height + cv_min(dy, 0); y++) {
         size_t here = (size_t)y * (size_t)width, source = (size_t)(y - dy) * (size_t)width;
         size_t row = (size_t)y * (size_t)across, source_row = (size_t)(y - dy) * (size_t)across;
         size_t below = y + 1 < height ? here + (size_t)width : here;
@@ -118,7 +118,7 @@ static void find_evidence(const struct ocr_frame *before, const struct ocr_frame
             }
             struct proof proof = judge(&rows);
             uint8_t *moved = &cells->moved[row + (size_t)cell];
-            *moved = (uint8_t)ocr_min(*moved + proof.came, OCR_CELL);
+            *moved = (uint8_t)cv_min(*moved + proof.came, OCR_CELL);
             cells->stayed[row + (size_t)cell] = proof.stayed;
             if (proof.left > 0) {
                 mark_source(cells->moved + source_row, across, from, proof.left);
@@ -352,7 +352,7 @@ static bool has_company(const struct reach *moved, int y, int height)
 {
     int near = 0;
 
-    for (int k = ocr_max(y - NEIGHBOURS, 0); k <= ocr_min(y + NEIGHBOURS, height - 1); k++) {
+    for (int k = cv_max(y - NEIGHBOURS, 0); k <= cv_min(y + NEIGHBOURS, height - 1); k++) {
         near += moved[k].right > 0;
     }
     return moved[y].right > 0 && near > NEIGHBOURS / 2;
@@ -398,8 +398,8 @@ static int widen(const struct ocr_panes *panes, const struct ocr_pane_evidence *
         return 0;
     }
     for (int y = top; y < bottom; y++) {
-        left = rows[y].right ? ocr_min(left, rows[y].left) : left;
-        right = ocr_max(right, rows[y].right);
+        left = rows[y].right ? cv_min(left, rows[y].left) : left;
+        right = cv_max(right, rows[y].right);
     }
     if (!ocr_pane_known(pane)) {
         *pane = (struct ocr_pane){
@@ -408,15 +408,15 @@ static int widen(const struct ocr_panes *panes, const struct ocr_pane_evidence *
     /* What cut lines at a nearer edge was something else. */
     pane->top_cuts = top < pane->top - 3 ? 0 : pane->top_cuts;
     pane->bottom_cuts = bottom > pane->bottom + 3 ? 0 : pane->bottom_cuts;
-    pane->top = ocr_min(pane->top, top);
-    pane->bottom = ocr_max(pane->bottom, bottom);
-    pane->left = ocr_min(pane->left, left * OCR_CELL);
-    pane->right = ocr_max(pane->right, right * OCR_CELL);
+    pane->top = cv_min(pane->top, top);
+    pane->bottom = cv_max(pane->bottom, bottom);
+    pane->left = cv_min(pane->left, left * OCR_CELL);
+    pane->right = cv_max(pane->right, right * OCR_CELL);
     return 0;
 }
 
 int ocr_panes_step(struct ocr_panes *panes, const struct ocr_frame *before,
-                   const struct ocr_frame *after, struct ocr_point shift, struct cv_error *error)
+                   const struct ocr_frame *after, struct cv_point shift, struct cv_error *error)
 {
     bool comparable = before->width == after->width && before->height == after->height &&
                       abs(shift.x) < before->width - 2 * OCR_CELL && abs(shift.y) < before->height;
@@ -458,20 +458,20 @@ const struct ocr_pane *ocr_panes_get(const struct ocr_panes *panes, int pane)
 }
 
 /* Whether the middle of a box lies in the pane. */
-static bool holds(const struct ocr_pane *pane, const struct ocr_box *box)
+static bool holds(const struct ocr_pane *pane, const struct cv_box *box)
 {
     int x = box->x + box->width / 2, y = box->y + box->height / 2;
     return ocr_pane_known(pane) && y >= pane->top && y < pane->bottom &&
            x >= pane->left - OCR_CELL && x < pane->right + OCR_CELL;
 }
 
-bool ocr_pane_covers(const struct ocr_pane *pane, const struct ocr_box *box)
+bool ocr_pane_covers(const struct ocr_pane *pane, const struct cv_box *box)
 {
     for (size_t i = 0; pane && i < pane->cover_count; i++) {
-        const struct ocr_box *cover = &pane->covers[i];
-        bool rows = box->y < ocr_bottom(cover) && ocr_bottom(box) > cover->y;
-        bool columns =
-            box->x + COVER_OVERLAP < ocr_right(cover) && ocr_right(box) - COVER_OVERLAP > cover->x;
+        const struct cv_box *cover = &pane->covers[i];
+        bool rows = box->y < cv_box_bottom(cover) && cv_box_bottom(box) > cover->y;
+        bool columns = box->x + COVER_OVERLAP < cv_box_right(cover) &&
+                       cv_box_right(box) - COVER_OVERLAP > cover->x;
         if (rows && columns) {
             return true;
         }
@@ -493,11 +493,11 @@ void ocr_places_note(struct ocr_places *places, int pane, bool moves)
     }
     places->notes[at].pane = pane;
     places->notes[at].moves = moves;
-    places->count = ocr_max(places->count, at + 1);
+    places->count = cv_max(places->count, at + 1);
 }
 
 bool ocr_panes_move(const struct ocr_panes *panes, int pane, const struct ocr_places *places,
-                    const struct ocr_box *box)
+                    const struct cv_box *box)
 {
     for (int i = 0; i < places->count; i++) {
         if (places->notes[i].pane == pane) {

@@ -28,7 +28,7 @@ struct ocr_places {
 struct ocr_pane {
     int top, bottom, left, right; /* bottom <= top: nothing was seen to move yet */
     int top_cuts, bottom_cuts;    /* lines seen going under that edge or coming out from under it */
-    struct ocr_box *covers; /* what stands still over it; known when the scene is over; owned */
+    struct cv_box *covers; /* what stands still over it; known when the scene is over; owned */
     size_t cover_count;
 };
 
@@ -68,7 +68,7 @@ CV_MUST_CHECK int ocr_panes_scene(struct ocr_panes *panes, struct cv_error *erro
 /* Notes the next frame, in which content moved by `shift` (0, 0: it did not) since the one before,
  * and learns which pane that was. Frames of different sizes teach nothing. */
 CV_MUST_CHECK int ocr_panes_step(struct ocr_panes *panes, const struct ocr_frame *before,
-                                 const struct ocr_frame *after, struct ocr_point shift,
+                                 const struct ocr_frame *after, struct cv_point shift,
                                  struct cv_error *error);
 
 /* Settles the last scene. */
@@ -90,7 +90,7 @@ static inline bool ocr_pane_known(const struct ocr_pane *pane)
 }
 
 /* Whether something that stands still over the pane hides a part of the box. */
-bool ocr_pane_covers(const struct ocr_pane *pane, const struct ocr_box *box);
+bool ocr_pane_covers(const struct ocr_pane *pane, const struct cv_box *box);
 
 /* Notes that a line moved with the pane, or stayed while the pane moved. */
 void ocr_places_note(struct ocr_places *places, int pane, bool moves);
@@ -98,7 +98,7 @@ void ocr_places_note(struct ocr_places *places, int pane, bool moves);
 /* Whether a line at `box` moves when that pane does: as the line was seen to do before, else by where it lies. `pane` is
  * negative where no pane moves. */
 bool ocr_panes_move(const struct ocr_panes *panes, int pane, const struct ocr_places *places,
-                    const struct ocr_box *box);
+                    const struct cv_box *box);
 
 /* An edge is only sure when it was seen to cut lines: the last line of a chat moves, too, and ends
  * where no edge is. */

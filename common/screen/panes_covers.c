@@ -14,8 +14,8 @@ enum {
 
 /* One cover while it is put together. */
 struct cover {
-    struct ocr_box box; /* in cells */
-    int64_t stayed;     /* pixels */
+    struct cv_box box; /* in cells */
+    int64_t stayed;    /* pixels */
 };
 
 struct search {
@@ -51,9 +51,9 @@ static void push(struct search *search, int column, int row)
 
 static void add_cell(struct cover *cover, int column, int row)
 {
-    struct ocr_box cell = {column, row, 1, 1};
+    struct cv_box cell = {column, row, 1, 1};
 
-    cover->box = cover->box.width ? ocr_box_union(&cover->box, &cell) : cell;
+    cover->box = cover->box.width ? cv_box_union(&cover->box, &cell) : cell;
 }
 
 /* All cells that hang together with the one at column, row. */
@@ -68,10 +68,10 @@ static struct cover collect(struct search *search, int column, int row)
         int x = (int)(cell % (uint32_t)search->across), y = (int)(cell / (uint32_t)search->across);
         add_cell(&cover, x, y);
         cover.stayed += search->cells->stayed[cell];
-        for (int v = ocr_max(y - REACH_ROWS, pane->top);
-             v <= ocr_min(y + REACH_ROWS, pane->bottom - 1); v++) {
-            for (int u = ocr_max(x - REACH_CELLS, 0);
-                 u <= ocr_min(x + REACH_CELLS, search->across - 1); u++) {
+        for (int v = cv_max(y - REACH_ROWS, pane->top);
+             v <= cv_min(y + REACH_ROWS, pane->bottom - 1); v++) {
+            for (int u = cv_max(x - REACH_CELLS, 0);
+                 u <= cv_min(x + REACH_CELLS, search->across - 1); u++) {
                 push(search, u, v);
             }
         }
@@ -86,13 +86,13 @@ struct slab {
 
 static struct slab slab_of(const struct search *search, const struct cover *cover, int from, int to)
 {
-    struct slab slab = {ocr_right(&cover->box), cover->box.x};
+    struct slab slab = {cv_box_right(&cover->box), cover->box.x};
 
     for (int y = from; y < to; y++) {
-        for (int x = cover->box.x; x < ocr_right(&cover->box); x++) {
+        for (int x = cover->box.x; x < cv_box_right(&cover->box); x++) {
             if (search->seen[cell_at(search, x, y)] == 2) {
-                slab.left = ocr_min(slab.left, x);
-                slab.right = ocr_max(slab.right, x + 1);
+                slab.left = cv_min(slab.left, x);
+                slab.right = cv_max(slab.right, x + 1);
             }
         }
     }
@@ -106,22 +106,22 @@ static void fill(struct slab *slabs, int count)
 
     above[0] = slabs[0];
     for (int i = 1; i < count; i++) {
-        above[i].left = ocr_min(above[i - 1].left, slabs[i].left);
-        above[i].right = ocr_max(above[i - 1].right, slabs[i].right);
+        above[i].left = cv_min(above[i - 1].left, slabs[i].left);
+        above[i].right = cv_max(above[i - 1].right, slabs[i].right);
     }
     for (int i = count - 1; i >= 0; i--) {
-        below.left = ocr_min(below.left, slabs[i].left);
-        below.right = ocr_max(below.right, slabs[i].right);
-        slabs[i].left = ocr_max(above[i].left, below.left);
-        slabs[i].right = ocr_min(above[i].right, below.right);
+        below.left = cv_min(below.left, slabs[i].left);
+        below.right = cv_max(below.right, slabs[i].right);
+        slabs[i].left = cv_max(above[i].left, below.left);
+        slabs[i].right = cv_min(above[i].right, below.right);
     }
 }
 
 /* Marks the cover's cells as those of the cover at hand, or as done. */
 static void mark(const struct search *search, const struct cover *cover, uint8_t from, uint8_t to)
 {
-    for (int y = cover->box.y; y < ocr_bottom(&cover->box); y++) {
-        for (int x = cover->box.x; x < ocr_right(&cover->box); x++) {
+    for (int y = cover->box.y; y < cv_box_bottom(&cover->box); y++) {
+        for (int x = cover->box.x; x < cv_box_right(&cover->box); x++) {
             uint8_t *seen = &search->seen[cell_at(search, x, y)];
             *seen = *seen == from ? to : *seen;
         }
@@ -136,12 +136,12 @@ struct layout {
 
 static struct layout lay_out(const struct search *search, const struct cover *cover)
 {
-    int rows = ocr_max(SLAB_ROWS, (cover->box.height + SLABS_MAX - 1) / SLABS_MAX);
+    int rows = cv_max(SLAB_ROWS, (cover->box.height + SLABS_MAX - 1) / SLABS_MAX);
     struct layout layout = {.rows = rows};
-    int bottom = ocr_bottom(&cover->box);
+    int bottom = cv_box_bottom(&cover->box);
 
     for (int y = cover->box.y; y < bottom; y += rows) {
-        layout.slabs[layout.count++] = slab_of(search, cover, y, ocr_min(y + rows, bottom));
+        layout.slabs[layout.count++] = slab_of(search, cover, y, cv_min(y + rows, bottom));
     }
     fill(layout.slabs, layout.count);
     return layout;
@@ -154,7 +154,7 @@ static int64_t moved_within(const struct search *search, const struct cover *cov
 {
     int64_t moved = 0;
 
-    for (int y = cover->box.y; y < ocr_bottom(&cover->box); y++) {
+    for (int y = cover->box.y; y < cv_box_bottom(&cover->box); y++) {
         const struct slab *slab = &layout->slabs[(y - cover->box.y) / layout->rows];
         for (int x = slab->left + 1; x < slab->right - 1; x++) {
             moved += search->cells->moved[cell_at(search, x, y)];
@@ -164,7 +164,7 @@ static int64_t moved_within(const struct search *search, const struct cover *cov
 }
 
 static size_t copy_out(const struct cover *cover, const struct layout *layout,
-                       struct ocr_box *covers, size_t room)
+                       struct cv_box *covers, size_t room)
 {
     size_t count = 0;
 
@@ -173,14 +173,14 @@ static size_t copy_out(const struct cover *cover, const struct layout *layout,
         int y = cover->box.y + i * layout->rows;
         if (slab->right > slab->left) {
             covers[count++] =
-                (struct ocr_box){slab->left * OCR_CELL, y, (slab->right - slab->left) * OCR_CELL,
-                                 ocr_min(layout->rows, ocr_bottom(&cover->box) - y)};
+                (struct cv_box){slab->left * OCR_CELL, y, (slab->right - slab->left) * OCR_CELL,
+                                cv_min(layout->rows, cv_box_bottom(&cover->box) - y)};
         }
     }
     return count;
 }
 
-static size_t find_covers(struct search *search, struct ocr_box *covers)
+static size_t find_covers(struct search *search, struct cv_box *covers)
 {
     const struct ocr_pane *pane = search->pane;
     size_t count = 0;
@@ -208,9 +208,9 @@ static size_t find_covers(struct search *search, struct ocr_box *covers)
 int ocr_covers_find(struct ocr_pane *pane, const struct ocr_cells *evidence, int width,
                     struct cv_error *error)
 {
-    struct ocr_box found[OCR_COVERS_MAX];
+    struct cv_box found[OCR_COVERS_MAX];
     int across = ocr_cells_across(width);
-    size_t cells = (size_t)across * (size_t)ocr_max(pane->bottom, 1);
+    size_t cells = (size_t)across * (size_t)cv_max(pane->bottom, 1);
     cv_auto_free uint8_t *seen = calloc(cells + 1, 1);
     cv_auto_free uint32_t *stack = malloc((cells + 1) * sizeof(*stack));
 

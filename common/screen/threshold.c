@@ -30,7 +30,7 @@ static void columns_of(const struct ocr_frame *frame, enum ocr_plane plane, int 
     const uint8_t *rows[2 * OCR_REACH + 1];
 
     for (int i = 0; i <= 2 * OCR_REACH; i++) {
-        int row = ocr_min(ocr_max(y + i - OCR_REACH, 0), frame->height - 1);
+        int row = cv_min(cv_max(y + i - OCR_REACH, 0), frame->height - 1);
         rows[i] = frame->plane[plane] + (size_t)row * width;
     }
     uint8_t *to_low = low + OCR_REACH, *to_high = high + OCR_REACH;
@@ -97,7 +97,7 @@ int ocr_sides_update(const struct ocr_frame *frame, struct ocr_sides *sides, int
     cv_auto_free uint8_t *scratch = malloc(2 * (width + 2 * OCR_REACH));
 
     CV_TRY_MEMORY(scratch, error, "finding text lines");
-    for (int y = ocr_max(from, 0); y < ocr_min(to, frame->height); y++) {
+    for (int y = cv_max(from, 0); y < cv_min(to, frame->height); y++) {
         size_t row = (size_t)y * width;
         sides_of_row(frame, y, scratch, sides->side + row, sides->range + row);
     }
@@ -122,14 +122,14 @@ int ocr_sides_find(const struct ocr_frame *frame, struct ocr_sides *ret_sides,
 
 /* The mean level of the pixels of some rows that are on a side, or, without `is_on`, that are not. */
 static int mean_level(const struct ocr_frame *frame, const struct ocr_sides *sides,
-                      const struct ocr_box *rows, uint8_t side, bool is_on, enum ocr_plane plane)
+                      const struct cv_box *rows, uint8_t side, bool is_on, enum ocr_plane plane)
 {
-    struct ocr_box inside = ocr_box_clip(rows, frame->width, frame->height);
+    struct cv_box inside = cv_box_clip(rows, frame->width, frame->height);
     int64_t sum = 0, total = 0;
 
-    for (int y = inside.y; y < ocr_bottom(&inside); y++) {
+    for (int y = inside.y; y < cv_box_bottom(&inside); y++) {
         size_t row = (size_t)y * (size_t)frame->width;
-        for (int x = inside.x; x < ocr_right(&inside); x++) {
+        for (int x = inside.x; x < cv_box_right(&inside); x++) {
             bool is_wanted = (sides->side[row + (size_t)x] == side) == is_on;
             sum += is_wanted ? frame->plane[plane][row + (size_t)x] : 0;
             total += is_wanted;
@@ -139,10 +139,10 @@ static int mean_level(const struct ocr_frame *frame, const struct ocr_sides *sid
 }
 
 bool ocr_is_filling(const struct ocr_frame *frame, const struct ocr_sides *sides,
-                    const struct ocr_box *box, uint8_t side)
+                    const struct cv_box *box, uint8_t side)
 {
-    struct ocr_box above = {box->x, box->y - 1, box->width, 1};
-    struct ocr_box below = {box->x, ocr_bottom(box), box->width, 1};
+    struct cv_box above = {box->x, box->y - 1, box->width, 1};
+    struct cv_box below = {box->x, cv_box_bottom(box), box->width, 1};
     int64_t alike = 0, most_above = 0, most_below = 0;
 
     for (int plane = 0; plane < OCR_PLANES; plane++) {

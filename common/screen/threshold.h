@@ -31,4 +31,4 @@ CV_MUST_CHECK int ocr_sides_update(const struct ocr_frame *frame, struct ocr_sid
 /* Whether the pixels of a side in a wide box are the edge of something filled, and no stroke: above or below them is the
  * filling, whose colour they have, and no background. */
 bool ocr_is_filling(const struct ocr_frame *frame, const struct ocr_sides *sides,
-                    const struct ocr_box *box, uint8_t side);
+                    const struct cv_box *box, uint8_t side);

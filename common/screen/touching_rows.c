@@ -15,14 +15,14 @@ struct beside {
     int top, tallest; /* of all */
 };
 
-static void note(struct beside *row, const struct ocr_box *letter, const struct ocr_box *box)
+static void note(struct beside *row, const struct cv_box *letter, const struct cv_box *box)
 {
     if (row->count == LOOKED_AT) {
         return;
     }
-    row->top = row->count ? ocr_min(row->top, letter->y) : letter->y;
-    row->tallest = ocr_max(row->tallest, letter->height);
-    row->bottoms[row->count++] = ocr_bottom(letter);
+    row->top = row->count ? cv_min(row->top, letter->y) : letter->y;
+    row->tallest = cv_max(row->tallest, letter->height);
+    row->bottoms[row->count++] = cv_box_bottom(letter);
     row->before += letter->x < box->x;
     row->behind += letter->x > box->x;
 }
@@ -35,7 +35,7 @@ static int baseline_of(struct beside *row)
     if (row->count < BESIDE_MIN || !row->before || !row->behind) {
         return -1;
     }
-    qsort(row->bottoms, (size_t)row->count, sizeof(*row->bottoms), ocr_compare_ints);
+    qsort(row->bottoms, (size_t)row->count, sizeof(*row->bottoms), cv_compare_ints);
     int baseline = row->bottoms[row->count / 2];
     for (int i = 0; i < row->count; i++) {
         level += abs(row->bottoms[i] - baseline) * 8 <= row->tallest;
@@ -47,7 +47,7 @@ static int baseline_of(struct beside *row)
 static int cut_of(const struct ocr_components *components, size_t index)
 {
     const struct ocr_component *items = components->items;
-    const struct ocr_box *box = &items[index].box;
+    const struct cv_box *box = &items[index].box;
     struct beside upper = {.count = 0}, lower = {.count = 0};
     int middle = box->y + box->height / 2, reach = NEAR * box->height;
     size_t from = index;
@@ -55,25 +55,26 @@ static int cut_of(const struct ocr_components *components, size_t index)
     while (from > 0 && box->x - items[from - 1].box.x <= reach) {
         from--;
     }
-    for (size_t i = from; i < components->count && items[i].box.x - ocr_right(box) <= reach; i++) {
-        const struct ocr_box *letter = &items[i].box;
+    for (size_t i = from; i < components->count && items[i].box.x - cv_box_right(box) <= reach;
+         i++) {
+        const struct cv_box *letter = &items[i].box;
         if (items[i].is_light != items[index].is_light || letter->height * 4 < box->height ||
             letter->height * 3 > box->height * 2) {
             continue;
         }
         int above = letter->y + letter->height / 2 - middle;
-        if (above < 0 && ocr_bottom(letter) > box->y) {
+        if (above < 0 && cv_box_bottom(letter) > box->y) {
             note(&upper, letter, box);
-        } else if (above > 0 && letter->y < ocr_bottom(box)) {
+        } else if (above > 0 && letter->y < cv_box_bottom(box)) {
             note(&lower, letter, box);
         }
     }
     int first = baseline_of(&upper), second = baseline_of(&lower);
-    int tall = ocr_max(upper.tallest, lower.tallest);
+    int tall = cv_max(upper.tallest, lower.tallest);
     bool are_rows = first > 0 && second > 0 && second - first >= tall &&
-                    first - box->y >= tall / 2 && abs(second - ocr_bottom(box)) * 2 <= tall;
+                    first - box->y >= tall / 2 && abs(second - cv_box_bottom(box)) * 2 <= tall;
     bool is_letter = box->width * 3 >= tall && box->width * 5 <= tall * 6;
-    int cut = ocr_max(first, lower.top);
+    int cut = cv_max(first, lower.top);
     return are_rows && is_letter && cut < second ? cut : 0;
 }
 

@@ -60,7 +60,7 @@ static bool is_filled(const struct ocr_sides *sides, const struct rule *rule, in
 /* Whether a row has ink in the columns [from, to), or in the ones beside them. */
 static bool has_ink(const struct ocr_sides *sides, const struct rule *rule, int from, int to, int y)
 {
-    int first = ocr_max(from - 1, 0), last = ocr_min(to, sides->width - 1);
+    int first = cv_max(from - 1, 0), last = cv_min(to, sides->width - 1);
 
     return y >= 0 && y < sides->height &&
            memchr(row_of(sides, y) + first, rule->side, (size_t)(last - first + 1));
@@ -133,7 +133,7 @@ static int letters_above(const struct ocr_sides *sides, const struct rule *rule)
         if (ink * 100 <= fullest * LETTERS) {
             break;
         }
-        fullest = ocr_max(fullest, ink);
+        fullest = cv_max(fullest, ink);
     }
     return height;
 }
@@ -168,7 +168,7 @@ static bool is_rule(const struct ocr_sides *sides, struct rule *rule)
         return false;
     }
     rule->height = letters_above(sides, rule);
-    return rule->height >= ocr_max(thick * THICKNESS, OCR_GLYPH_HEIGHT_MIN) &&
+    return rule->height >= cv_max(thick * THICKNESS, OCR_GLYPH_HEIGHT_MIN) &&
            length >= rule->height * LENGTH && ends_soon(sides, rule);
 }
 
@@ -176,7 +176,7 @@ static bool is_rule(const struct ocr_sides *sides, struct rule *rule)
 static int level_below(const struct ocr_frame *frame, const struct ocr_sides *sides,
                        const struct rule *rule, enum ocr_plane plane)
 {
-    int y = ocr_min(rule->bottom + 1, frame->height - 1), level = 0;
+    int y = cv_min(rule->bottom + 1, frame->height - 1), level = 0;
     const uint8_t *row = frame->plane[plane] + (size_t)y * (size_t)frame->width;
     int counts[256] = {0}, total = 0, seen = 0, plain = 0;
 
@@ -188,7 +188,7 @@ static int level_below(const struct ocr_frame *frame, const struct ocr_sides *si
     while (level < 255 && (seen += counts[level]) * 2 < total) {
         level++;
     }
-    for (int i = ocr_max(level - PLAIN, 0); i <= ocr_min(level + PLAIN, 255); i++) {
+    for (int i = cv_max(level - PLAIN, 0); i <= cv_min(level + PLAIN, 255); i++) {
         plain += counts[i];
     }
     return plain * 100 >= total * PLAIN_SHARE ? level : -1;
@@ -198,9 +198,9 @@ static int level_below(const struct ocr_frame *frame, const struct ocr_sides *si
 static void paint_over(struct ocr_frame *frame, const struct ocr_sides *sides,
                        const struct rule *rule, const int colour[OCR_PLANES])
 {
-    int to = ocr_min(rule->to + 1, frame->width);
+    int to = cv_min(rule->to + 1, frame->width);
 
-    for (int x = ocr_max(rule->from - 1, 0); x < to; x++) {
+    for (int x = cv_max(rule->from - 1, 0); x < to; x++) {
         bool is_above = has_ink(sides, rule, x, x + 1, rule->top - 1);
         bool is_below = has_ink(sides, rule, x, x + 1, rule->bottom);
         int top =
@@ -217,7 +217,7 @@ static void paint_over(struct ocr_frame *frame, const struct ocr_sides *sides,
 
 static bool has_letter_above(const struct ocr_sides *sides, const struct rule *rule, int x)
 {
-    for (int y = rule->top - 1; y >= ocr_max(rule->top - rule->height, 0); y--) {
+    for (int y = rule->top - 1; y >= cv_max(rule->top - rule->height, 0); y--) {
         if (row_of(sides, y)[x] == rule->side) {
             return true;
         }
@@ -263,7 +263,7 @@ static bool is_touched(const struct ocr_sides *sides, const struct rule *rule)
 static void remove_rule(struct ocr_frame *frame, const struct ocr_sides *sides,
                         const struct rule *rule)
 {
-    struct ocr_box box = {rule->from, rule->top, rule->to - rule->from, rule->bottom - rule->top};
+    struct cv_box box = {rule->from, rule->top, rule->to - rule->from, rule->bottom - rule->top};
     struct rule part = {.to = rule->from};
     int colour[OCR_PLANES];
 
@@ -305,8 +305,8 @@ int ocr_underlines_remove(struct ocr_frame *frame, struct ocr_sides *sides, stru
     }
     int next = 0; /* the first row that was not found again */
     for (size_t i = 0; i < count; i++) {
-        int from = ocr_max(rules[i].top - 1 - OCR_REACH, next);
-        next = ocr_max(rules[i].bottom + 1 + OCR_REACH, next);
+        int from = cv_max(rules[i].top - 1 - OCR_REACH, next);
+        next = cv_max(rules[i].bottom + 1 + OCR_REACH, next);
         CV_TRY(ocr_sides_update(frame, sides, from, next, error));
     }
     return 0;

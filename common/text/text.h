@@ -38,10 +38,6 @@ CV_MUST_CHECK int cv_entity_extract(struct cv_entity_extractor *extractor, const
 
 /* ---- merge ----------------------------------------------------------------------------------- */
 
-struct cv_box {
-    int x, y, width, height; /* pixels of the upright original frame */
-};
-
 /* One detection, and after merging one segment. Texts are borrowed. */
 struct cv_detection {
     const char *text;
@@ -49,7 +45,7 @@ struct cv_detection {
     double confidence;      /* 0..1 */
     int64_t t_start_ms;
     int64_t t_end_ms;      /* exclusive; not before t_start_ms */
-    struct cv_box box;     /* at t_start_ms */
+    struct cv_box box;     /* at t_start_ms; pixels of the upright original frame */
     struct cv_box end_box; /* at t_end_ms; all zero: did not move */
     const char *language;  /* may be NULL */
     int64_t source;        /* any number of the caller; a segment has that of its best detection */

@@ -37,7 +37,7 @@ static void fail(const struct cv_error *error)
     exit(1);
 }
 
-static void draw(PIX *picture, const struct ocr_box *box, int red, int green, int blue)
+static void draw(PIX *picture, const struct cv_box *box, int red, int green, int blue)
 {
     BOX *drawn = boxCreate(box->x - 1, box->y - 1, box->width + 2, box->height + 2);
 
@@ -152,10 +152,10 @@ static void look_at_reading(const struct look *look, const json_t *reading)
     const json_t *place = json_object_get(reading, "bounding_box");
     const char *refusal = json_string_value(json_object_get(reading, "refusal"));
     const char *text = json_string_value(json_object_get(reading, "text"));
-    struct ocr_box box = {.x = (int)json_integer_value(json_object_get(place, "x")),
-                          .y = (int)json_integer_value(json_object_get(place, "y")),
-                          .width = (int)json_integer_value(json_object_get(place, "width")),
-                          .height = (int)json_integer_value(json_object_get(place, "height"))};
+    struct cv_box box = {.x = (int)json_integer_value(json_object_get(place, "x")),
+                         .y = (int)json_integer_value(json_object_get(place, "y")),
+                         .width = (int)json_integer_value(json_object_get(place, "width")),
+                         .height = (int)json_integer_value(json_object_get(place, "height"))};
 
     draw(look->picture, &box, refusal ? 255 : 0, refusal ? 0 : 200, 0);
     printf("%4d %4d %4d %3d %.2f %s: %s\n", box.x, box.y, box.width, box.height,

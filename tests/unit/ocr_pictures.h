@@ -60,7 +60,7 @@ static inline void set_pixel(struct ocr_frame *frame, int x, int y, struct colou
     }
 }
 
-static inline void fill_box(struct ocr_frame *frame, struct ocr_box box, struct colour ink)
+static inline void fill_box(struct ocr_frame *frame, struct cv_box box, struct colour ink)
 {
     for (int y = box.y; y < box.y + box.height; y++) {
         for (int x = box.x; x < box.x + box.width; x++) {
@@ -74,14 +74,14 @@ enum { FONT_TALL = 42 }; /* pixels of capitals in leptonica's font of 20 points 
 
 /* Draws one line with the left top corner of its ink at x, y and capitals of `tall` pixels, smooth.
  * Returns the box of the ink. */
-static inline struct ocr_box draw_text(struct ocr_frame *frame, const char *text, int x, int y,
-                                       int tall, struct colour ink)
+static inline struct cv_box draw_text(struct ocr_frame *frame, const char *text, int x, int y,
+                                      int tall, struct colour ink)
 {
     float zoom = (float)tall / FONT_TALL;
     L_BMF *font = bmfCreate(NULL, 20);
     PIX *page = pixCreate(2400, 140, 8), *large;
     l_int32 width = 0, overflow = 0;
-    struct ocr_box box = {0};
+    struct cv_box box = {0};
 
     assert_non_null(font);
     assert_non_null(page);
@@ -99,13 +99,13 @@ static inline struct ocr_box draw_text(struct ocr_frame *frame, const char *text
                     continue;
                 }
                 if (pass == 0) {
-                    left = ocr_min(left, column);
-                    top = ocr_min(top, row);
+                    left = cv_min(left, column);
+                    top = cv_min(top, row);
                     continue;
                 }
-                struct ocr_box pixel = {x + column - left, y + row - top, 1, 1};
+                struct cv_box pixel = {x + column - left, y + row - top, 1, 1};
                 set_pixel(frame, pixel.x, pixel.y, ink, (int)share);
-                box = box.width ? ocr_box_union(&box, &pixel) : pixel;
+                box = box.width ? cv_box_union(&box, &pixel) : pixel;
             }
         }
     }
@@ -123,7 +123,7 @@ static inline void add_noise(struct ocr_frame *frame, int reach, unsigned seed)
         for (int i = 0; i < frame->width * frame->height; i++) {
             seed = seed * 1103515245u + 12345u;
             int level = frame->plane[c][i] + (int)(seed >> 16) % (2 * reach + 1) - reach;
-            frame->plane[c][i] = (uint8_t)ocr_max(0, ocr_min(255, level));
+            frame->plane[c][i] = (uint8_t)cv_max(0, cv_min(255, level));
         }
     }
     compute_luma(frame);

@@ -123,7 +123,7 @@ static bool in_company(struct place line, struct place other)
         tracks[i].reading.confidence = 0.9;
         tracks[i].crop.tall = places[i].tall;
         tracks[i].crop.ink.kind = places[i].kind;
-        tracks[i].box = (struct ocr_box){places[i].x, places[i].y, 100, places[i].tall};
+        tracks[i].box = (struct cv_box){places[i].x, places[i].y, 100, places[i].tall};
     }
     ocr_note_company(&all);
     return tracks[0].has_company;

@@ -18,10 +18,10 @@ static struct ocr_emoji_banks open_banks(void)
 }
 
 /* Draws an emoji of the bank, `size` pixels high, at 20, 20. */
-static struct ocr_box draw_emoji(struct ocr_frame *frame, const struct ocr_emoji_bank *bank,
-                                 size_t entry, int size)
+static struct cv_box draw_emoji(struct ocr_frame *frame, const struct ocr_emoji_bank *bank,
+                                size_t entry, int size)
 {
-    struct ocr_box box = {20, 20, size * ocr_emoji_aspect(bank, entry) / 256, size};
+    struct cv_box box = {20, 20, size * ocr_emoji_aspect(bank, entry) / 256, size};
     const uint8_t *picture = bank->fine + entry * OCR_EMOJI_FINE * OCR_EMOJI_FINE * 4;
 
     for (int y = 0; y < box.height; y++) {
@@ -73,7 +73,7 @@ static void test_emoji_are_known_at_any_size_on_any_paper(void **state)
         const int size = sizes[entry / EVERY % 3];
         const struct colour paper = entry / EVERY % 2 ? night : white;
         cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(SIDE, SIDE, paper);
-        struct ocr_box box = draw_emoji(&frame, bank, entry, size);
+        struct cv_box box = draw_emoji(&frame, bank, entry, size);
         add_noise(&frame, 6, (unsigned)entry);
         const uint8_t levels[3] = {paper.red, paper.green, paper.blue};
         struct ocr_emoji_match match = ocr_emoji_match(&banks, &frame, levels, &box);
@@ -91,7 +91,7 @@ static void test_an_avatar_is_plain(void **state)
     cv_auto(ocr_emoji_banks_deinit) struct ocr_emoji_banks banks = open_banks();
     cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(SIDE, SIDE, white);
     const uint8_t paper[3] = {255, 255, 255};
-    const struct ocr_box box = {20, 20, 60, 60};
+    const struct cv_box box = {20, 20, 60, 60};
 
     for (int y = -30; y < 30; y++) {
         for (int x = -30; x < 30; x++) {
@@ -122,7 +122,7 @@ static void test_what_makes_a_match_sure(void **state)
         while (strcmp(ocr_emoji_text(bank, entry), cases[i].text) != 0) {
             assert_true(++entry < bank->count);
         }
-        struct ocr_box box = draw_emoji(&frame, bank, entry, 40);
+        struct cv_box box = draw_emoji(&frame, bank, entry, 40);
         struct ocr_emoji_match match = ocr_emoji_match(&banks, &frame, paper, &box);
         assert_string_equal(match.text, cases[i].text);
         assert_int_equal(ocr_emoji_is_sure(&match), cases[i].sure);
@@ -143,7 +143,7 @@ static void test_a_bound_is_never_above_the_distance(void **state)
     float cells[OCR_COARSE_FLOATS];
     struct ocr_emoji_quarters quarters;
 
-    struct ocr_box box = draw_emoji(&frame, bank, bank->count / 2, 34);
+    struct cv_box box = draw_emoji(&frame, bank, bank->count / 2, 34);
     struct ocr_placing placing = {box.x, box.y, box.width, box.height};
     ocr_mean_colours_take(&frame, &placing, COARSE, cells);
     ocr_mean_colours_quarters(cells, &quarters);

@@ -74,7 +74,7 @@ static enum ocr_likeness likeness(const char *text, int blurred, const char *aft
     assert_int_equal(ocr_crop_make(&no_banks, &frame, &lines.items[0],
                                    lines.glyphs + lines.items[0].first_glyph, &crop, &error),
                      0);
-    assert_int_equal(ocr_match_likeness(&crop, &before, (struct ocr_point){crop.box.x, crop.box.y},
+    assert_int_equal(ocr_match_likeness(&crop, &before, (struct cv_point){crop.box.x, crop.box.y},
                                         &found, &error),
                      0);
     return found;
@@ -158,7 +158,7 @@ static struct ocr_frame pointed_at(int i)
     struct ocr_frame frame = picture_of("Remember your camera today", 0, (unsigned)i + 7);
 
     for (int row = 0; row < 22 && i >= 2 && i < 5; row++) {
-        fill_box(&frame, (struct ocr_box){150 + 8 * i, 78 + row, 2 + row / 2, 1}, black);
+        fill_box(&frame, (struct cv_box){150 + 8 * i, 78 + row, 2 + row / 2, 1}, black);
     }
     return frame;
 }
@@ -176,10 +176,10 @@ static void test_a_pointer_does_not_end_a_line(void **state)
 static struct ocr_frame before_a_cursor(int i)
 {
     struct ocr_frame frame = new_frame(WIDTH, HEIGHT, night);
-    struct ocr_box text = draw_text(&frame, "the first row of 8", 40, 80, TALL, grey);
+    struct cv_box text = draw_text(&frame, "the first row of 8", 40, 80, TALL, grey);
 
     if (i % 2) {
-        fill_box(&frame, (struct ocr_box){ocr_right(&text) + 2, text.y - 3, 11, 22}, white);
+        fill_box(&frame, (struct cv_box){cv_box_right(&text) + 2, text.y - 3, 11, 22}, white);
     }
     add_noise(&frame, 4, (unsigned)i + 7);
     return frame;
@@ -201,8 +201,8 @@ static struct ocr_frame beside_crosses(int i)
 
     for (int k = 0; k < 5 && i >= 2 && i < 5; k++) {
         int x = 222 + 64 * k + i;
-        fill_box(&frame, (struct ocr_box){x + 27, 62, 6, 60}, blue);
-        fill_box(&frame, (struct ocr_box){x, 89, 60, 6}, blue);
+        fill_box(&frame, (struct cv_box){x + 27, 62, 6, 60}, blue);
+        fill_box(&frame, (struct cv_box){x, 89, 60, 6}, blue);
     }
     return frame;
 }
@@ -331,7 +331,7 @@ static struct ocr_frame fading(int i)
 
     (void)draw_text(&frame, "Description", 40, 80, TALL, i < 3 ? faint : black);
     for (int x = 44; x < 130 && i < 3; x += 9) {
-        fill_box(&frame, (struct ocr_box){x, 81, 5, 12}, faint);
+        fill_box(&frame, (struct cv_box){x, 81, 5, 12}, faint);
     }
     add_noise(&frame, 4, (unsigned)i + 7);
     return frame;

@@ -11,12 +11,14 @@
 
 #include <cmocka.h>
 
-static void expect_box(const struct ocr_box *found, const struct ocr_box *drawn, int slack)
+static void expect_box(const struct cv_box *found, const struct cv_box *drawn, int slack)
 {
     assert_in_range(found->x + slack, drawn->x, drawn->x + 2 * slack);
     assert_in_range(found->y + slack, drawn->y, drawn->y + 2 * slack);
-    assert_in_range(ocr_right(found) + slack, ocr_right(drawn), ocr_right(drawn) + 2 * slack);
-    assert_in_range(ocr_bottom(found) + slack, ocr_bottom(drawn), ocr_bottom(drawn) + 2 * slack);
+    assert_in_range(cv_box_right(found) + slack, cv_box_right(drawn),
+                    cv_box_right(drawn) + 2 * slack);
+    assert_in_range(cv_box_bottom(found) + slack, cv_box_bottom(drawn),
+                    cv_box_bottom(drawn) + 2 * slack);
 }
 
 static void test_dark_light_and_coloured_lines_are_found(void **state)
@@ -33,10 +35,9 @@ static void test_dark_light_and_coloured_lines_are_found(void **state)
                   {{200, 30, 40}, {40, 140, 30}}};
     for (size_t i = 0; i < CV_COUNT(themes); i++) {
         cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(700, 300, themes[i].paper);
-        struct ocr_box first =
+        struct cv_box first =
             draw_text(&frame, "Thursday evening train", 40, 40, 22, themes[i].ink);
-        struct ocr_box second =
-            draw_text(&frame, "platform nine, jump", 40, 100, 22, themes[i].ink);
+        struct cv_box second = draw_text(&frame, "platform nine, jump", 40, 100, 22, themes[i].ink);
         add_noise(&frame, 6, 7);
         cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
         assert_int_equal(lines.count, 2);
@@ -58,10 +59,10 @@ static void test_faint_lines_on_even_ground_are_found(void **state)
                   {{240, 240, 240}, {210, 210, 210}, 1}};
     for (size_t i = 0; i < CV_COUNT(themes); i++) {
         cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(700, 400, themes[i].paper);
-        struct ocr_box strong = draw_text(&frame, "platform nine", 40, 40, 22, black);
-        struct ocr_box first =
+        struct cv_box strong = draw_text(&frame, "platform nine", 40, 40, 22, black);
+        struct cv_box first =
             draw_text(&frame, "Thursday evening train", 40, 150, 22, themes[i].ink);
-        struct ocr_box second = draw_text(&frame, "platform nine", 40, 190, 18, themes[i].ink);
+        struct cv_box second = draw_text(&frame, "platform nine", 40, 190, 18, themes[i].ink);
         add_noise(&frame, themes[i].noise, 7);
         cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
         assert_int_equal(lines.count, 3);
@@ -112,8 +113,8 @@ static void test_uneven_ground_has_no_faint_lines(void **state)
     assert_int_equal(hills.count, 0);
 
     cv_auto(ocr_frame_deinit) struct ocr_frame near = new_frame(700, 300, ground);
-    struct ocr_box strong = draw_text(&near, "platform", 40, 120, 22, white);
-    struct ocr_box weak = draw_text(&near, "nine at noon", ocr_right(&strong) + 10, 120, 22, ink);
+    struct cv_box strong = draw_text(&near, "platform", 40, 120, 22, white);
+    struct cv_box weak = draw_text(&near, "nine at noon", cv_box_right(&strong) + 10, 120, 22, ink);
     cv_auto(ocr_lines_deinit) struct ocr_lines beside = find_lines(&near);
     assert_int_equal(beside.count, 2);
     expect_box(&beside.items[0].box, &strong, 2);
@@ -126,7 +127,7 @@ static void test_sizes_from_small_to_large(void **state)
     static const int sizes[] = {9, 12, 20, 40, 60};
     for (size_t i = 0; i < CV_COUNT(sizes); i++) {
         cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(1400, 200, white);
-        struct ocr_box drawn = draw_text(&frame, "Quick lazy fox", 30, 60, sizes[i], black);
+        struct cv_box drawn = draw_text(&frame, "Quick lazy fox", 30, 60, sizes[i], black);
         cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
         assert_int_equal(lines.count, 1);
         expect_box(&lines.items[0].box, &drawn, 2);
@@ -137,8 +138,8 @@ static void test_columns_are_split_and_words_are_not(void **state)
 {
     (void)state;
     cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(900, 120, white);
-    struct ocr_box left = draw_text(&frame, "12 likes", 30, 40, 18, black);
-    struct ocr_box right = draw_text(&frame, "34 comments", ocr_right(&left) + 60, 40, 18, black);
+    struct cv_box left = draw_text(&frame, "12 likes", 30, 40, 18, black);
+    struct cv_box right = draw_text(&frame, "34 comments", cv_box_right(&left) + 60, 40, 18, black);
     cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
     assert_int_equal(lines.count, 2);
     expect_box(&lines.items[0].box, lines.items[0].box.x < 200 ? &left : &right, 2);
@@ -150,10 +151,10 @@ static void test_a_dash_before_an_item_is_of_its_line(void **state)
     (void)state;
     for (int apart = 0; apart < 2; apart++) {
         cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(700, 120, white);
-        struct ocr_box item = draw_text(&frame, "milk and bread", 120, 40, 18, black);
-        struct ocr_box dash = {item.x - (apart ? 60 : 28), 50, 9, 3};
+        struct cv_box item = draw_text(&frame, "milk and bread", 120, 40, 18, black);
+        struct cv_box dash = {item.x - (apart ? 60 : 28), 50, 9, 3};
         fill_box(&frame, dash, black);
-        struct ocr_box whole = apart ? item : ocr_box_union(&dash, &item);
+        struct cv_box whole = apart ? item : cv_box_union(&dash, &item);
         cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
         assert_int_equal(lines.count, 1);
         expect_box(&lines.items[0].box, &whole, 2);
@@ -165,8 +166,8 @@ static void test_a_label_under_a_bar_is_a_line(void **state)
 {
     (void)state;
     cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(400, 260, white);
-    struct ocr_box label = draw_text(&frame, "8-14 Feb", 60, 200, 10, black);
-    fill_box(&frame, (struct ocr_box){label.x + 2, label.y - 20 - 136, 34, 136}, blue);
+    struct cv_box label = draw_text(&frame, "8-14 Feb", 60, 200, 10, black);
+    fill_box(&frame, (struct cv_box){label.x + 2, label.y - 20 - 136, 34, 136}, blue);
     cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
     assert_int_equal(lines.count, 2); /* the bar, too: it may be an I */
     expect_box(&lines.items[1].box, &label, 2);
@@ -177,9 +178,9 @@ static void test_labels_of_a_chart_are_lines(void **state)
 {
     (void)state;
     cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(500, 260, white);
-    struct ocr_box labels[4];
+    struct cv_box labels[4];
     for (int i = 0; i < 4; i++) {
-        fill_box(&frame, (struct ocr_box){60 + 100 * i, 120 - 10 * i, 44, 90 + 10 * i}, blue);
+        fill_box(&frame, (struct cv_box){60 + 100 * i, 120 - 10 * i, 44, 90 + 10 * i}, blue);
         labels[i] = draw_text(&frame, "2,840", 64 + 100 * i, 104 - 10 * i, 9, black);
     }
     cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
@@ -194,11 +195,11 @@ static void test_text_on_a_card_with_a_button_is_found(void **state)
 {
     (void)state;
     cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(500, 260, night);
-    fill_box(&frame, (struct ocr_box){40, 40, 400, 150}, grey);
-    fill_box(&frame, (struct ocr_box){60, 130, 120, 34}, blue);
-    struct ocr_box question = draw_text(&frame, "remove three files", 60, 60, 11, white);
-    struct ocr_box note = draw_text(&frame, "they are kept for a month", 60, 90, 9, white);
-    struct ocr_box button = draw_text(&frame, "remove", 80, 142, 10, white);
+    fill_box(&frame, (struct cv_box){40, 40, 400, 150}, grey);
+    fill_box(&frame, (struct cv_box){60, 130, 120, 34}, blue);
+    struct cv_box question = draw_text(&frame, "remove three files", 60, 60, 11, white);
+    struct cv_box note = draw_text(&frame, "they are kept for a month", 60, 90, 9, white);
+    struct cv_box button = draw_text(&frame, "remove", 80, 142, 10, white);
     cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
     assert_int_equal(lines.count, 3);
     expect_box(&lines.items[0].box, &question, 2);
@@ -211,10 +212,10 @@ static void test_a_label_above_a_large_thing_is_a_line(void **state)
 {
     (void)state;
     cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(300, 200, night);
-    fill_box(&frame, (struct ocr_box){100, 60, 50, 80}, blue);
-    fill_box(&frame, (struct ocr_box){110, 75, 30, 50}, purple);
-    fill_box(&frame, (struct ocr_box){120, 60, 10, 80}, purple);
-    struct ocr_box label = draw_text(&frame, "stone", 104, 44, 8, white);
+    fill_box(&frame, (struct cv_box){100, 60, 50, 80}, blue);
+    fill_box(&frame, (struct cv_box){110, 75, 30, 50}, purple);
+    fill_box(&frame, (struct cv_box){120, 60, 10, 80}, purple);
+    struct cv_box label = draw_text(&frame, "stone", 104, 44, 8, white);
     cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
     assert_true(lines.count >= 1);
     expect_box(&lines.items[0].box, &label, 2);
@@ -227,14 +228,14 @@ static void test_a_line_on_two_backgrounds(void **state)
     (void)state;
     cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(500, 120, white);
     struct colour pink = {248, 208, 225};
-    struct ocr_box first = draw_text(&frame, "slate", 40, 40, 22, grey);
-    struct ocr_box mark = {ocr_right(&first) + 12, 34, 240, 46};
+    struct cv_box first = draw_text(&frame, "slate", 40, 40, 22, grey);
+    struct cv_box mark = {cv_box_right(&first) + 12, 34, 240, 46};
     fill_box(&frame, mark, pink);
-    struct ocr_box second = draw_text(&frame, "harbour", mark.x + 4, 40, 22, black);
-    fill_box(&frame, (struct ocr_box){ocr_right(&second) + 3, 34, 200, 46}, white);
+    struct cv_box second = draw_text(&frame, "harbour", mark.x + 4, 40, 22, black);
+    fill_box(&frame, (struct cv_box){cv_box_right(&second) + 3, 34, 200, 46}, white);
     add_noise(&frame, 2, 7);
     cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
-    struct ocr_box both = ocr_box_union(&first, &second);
+    struct cv_box both = cv_box_union(&first, &second);
     struct ocr_ink ink;
     assert_int_equal(lines.count, 1);
     expect_box(&lines.items[0].box, &both, 2);
@@ -248,12 +249,12 @@ static void expect_rule_removed(const char *text, int tall, struct colour paper,
 {
     cv_auto(ocr_frame_deinit) struct ocr_frame plain = new_frame(600, 120, paper);
     cv_auto(ocr_frame_deinit) struct ocr_frame ruled = new_frame(600, 120, paper);
-    struct ocr_box box = draw_text(&plain, text, 40, 40, tall, ink);
+    struct cv_box box = draw_text(&plain, text, 40, 40, tall, ink);
     cv_auto(ocr_frame_deinit) struct ocr_frame scratch = new_frame(600, 120, paper);
-    struct ocr_box letters = draw_text(&scratch, "half", 40, 40, tall, ink);
-    int baseline = ocr_bottom(&letters);
+    struct cv_box letters = draw_text(&scratch, "half", 40, 40, tall, ink);
+    int baseline = cv_box_bottom(&letters);
     draw_text(&ruled, text, 40, 40, tall, ink);
-    fill_box(&ruled, (struct ocr_box){box.x, baseline, box.width, ocr_max(tall / 12, 1)}, ink);
+    fill_box(&ruled, (struct cv_box){box.x, baseline, box.width, cv_max(tall / 12, 1)}, ink);
     add_noise(&plain, 4, 7);
     add_noise(&ruled, 4, 7);
     cv_auto(ocr_lines_deinit) struct ocr_lines wanted = find_lines(&plain);
@@ -284,14 +285,14 @@ static void test_what_is_no_rule_stays(void **state)
     for (int tall = 8; tall <= 32; tall += 8) {
         draw_text(&frame, "EZL TEE BED e-e-e = __ TTTT", 20, tall * 4, tall, black);
     }
-    struct ocr_box struck = draw_text(&frame, "three times", 600, 30, 14, black);
-    fill_box(&frame, (struct ocr_box){struck.x, 38, struck.width, 1}, black);
-    fill_box(&frame, (struct ocr_box){600, 80, 140, 22}, grey);
-    fill_box(&frame, (struct ocr_box){601, 81, 138, 20}, white);
+    struct cv_box struck = draw_text(&frame, "three times", 600, 30, 14, black);
+    fill_box(&frame, (struct cv_box){struck.x, 38, struck.width, 1}, black);
+    fill_box(&frame, (struct cv_box){600, 80, 140, 22}, grey);
+    fill_box(&frame, (struct cv_box){601, 81, 138, 20}, white);
     draw_text(&frame, "harbour", 610, 86, 11, black);
-    fill_box(&frame, (struct ocr_box){600, 130, 140, 20}, blue);
+    fill_box(&frame, (struct cv_box){600, 130, 140, 20}, blue);
     draw_text(&frame, "Article", 610, 135, 11, white);
-    fill_box(&frame, (struct ocr_box){600, 220, 260, 2}, grey);
+    fill_box(&frame, (struct cv_box){600, 220, 260, 2}, grey);
     assert_int_equal(ocr_frame_init(&before, frame.width, frame.height, &error), 0);
     size_t bytes = OCR_PLANES * (size_t)frame.width * (size_t)frame.height;
     memcpy(before.plane[0], frame.plane[0], bytes);
@@ -304,13 +305,14 @@ static void test_specks_do_not_make_a_line_higher(void **state)
 {
     (void)state;
     cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(1300, 160, night);
-    struct ocr_box row =
+    struct cv_box row =
         draw_text(&frame, "does a man own a sea near us or a dune", 40, 60, 29, white);
-    fill_box(&frame, (struct ocr_box){row.x + 26, row.y - 10, 5, 3}, white);
-    fill_box(&frame, (struct ocr_box){ocr_right(&row) - 50, ocr_bottom(&row) + 5, 7, 5}, white);
+    fill_box(&frame, (struct cv_box){row.x + 26, row.y - 10, 5, 3}, white);
+    fill_box(&frame, (struct cv_box){cv_box_right(&row) - 50, cv_box_bottom(&row) + 5, 7, 5},
+             white);
     cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
     assert_int_equal(lines.count, 1);
-    assert_true(ocr_box_overlap(&lines.items[0].box, &row) * 100 >=
+    assert_true(cv_box_overlap(&lines.items[0].box, &row) * 100 >=
                 (int64_t)row.width * row.height * 95);
 }
 
@@ -319,9 +321,9 @@ static void test_an_emoji_does_not_join_columns(void **state)
 {
     (void)state;
     cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(900, 120, white);
-    fill_box(&frame, (struct ocr_box){40, 30, 44, 46}, blue);
-    struct ocr_box left = draw_text(&frame, "460", 96, 40, 26, black);
-    struct ocr_box right = draw_text(&frame, "71 comments", ocr_right(&left) + 60, 40, 26, black);
+    fill_box(&frame, (struct cv_box){40, 30, 44, 46}, blue);
+    struct cv_box left = draw_text(&frame, "460", 96, 40, 26, black);
+    struct cv_box right = draw_text(&frame, "71 comments", cv_box_right(&left) + 60, 40, 26, black);
     cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
     assert_int_equal(lines.count, 2);
     expect_box(&lines.items[lines.items[0].box.x < 200 ? 1 : 0].box, &right, 2);
@@ -332,16 +334,16 @@ static void test_pictures_beside_text_stay_out_of_the_line(void **state)
 {
     (void)state;
     cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(700, 400, white);
-    fill_box(&frame, (struct ocr_box){40, 40, 90, 90}, (struct colour){60, 120, 90});
-    struct ocr_box name = draw_text(&frame, "kitchen nora", 150, 70, 23, black);
-    fill_box(&frame, (struct ocr_box){40, 200, 500, 60}, (struct colour){20, 60, 100});
-    struct ocr_box label = draw_text(&frame, "Live from Porto", 60, 218, 22, white);
-    fill_box(&frame, (struct ocr_box){40, 290, 90, 90}, (struct colour){60, 120, 90});
-    struct ocr_box small = draw_text(&frame, "so none use a ruse", 152, 328, 15, black);
+    fill_box(&frame, (struct cv_box){40, 40, 90, 90}, (struct colour){60, 120, 90});
+    struct cv_box name = draw_text(&frame, "kitchen nora", 150, 70, 23, black);
+    fill_box(&frame, (struct cv_box){40, 200, 500, 60}, (struct colour){20, 60, 100});
+    struct cv_box label = draw_text(&frame, "Live from Porto", 60, 218, 22, white);
+    fill_box(&frame, (struct cv_box){40, 290, 90, 90}, (struct colour){60, 120, 90});
+    struct cv_box small = draw_text(&frame, "so none use a ruse", 152, 328, 15, black);
     cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
     bool found_name = false, found_label = false, found_small = false;
     for (size_t i = 0; i < lines.count; i++) {
-        const struct ocr_box *box = &lines.items[i].box;
+        const struct cv_box *box = &lines.items[i].box;
         found_name = found_name || (abs(box->x - name.x) <= 2 && abs(box->width - name.width) <= 4);
         found_small =
             found_small || (abs(box->x - small.x) <= 2 && abs(box->width - small.width) <= 4);
@@ -366,8 +368,8 @@ static void test_a_disc_before_two_lines_joins_neither(void **state)
             }
         }
     }
-    struct ocr_box name = draw_text(&frame, "kitchen nora", 60, 22, 15, blue);
-    struct ocr_box below = draw_text(&frame, "so none use a ruse", 60, 49, 15, white);
+    struct cv_box name = draw_text(&frame, "kitchen nora", 60, 22, 15, blue);
+    struct cv_box below = draw_text(&frame, "so none use a ruse", 60, 49, 15, white);
     cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
     assert_int_equal(lines.count, 2);
     expect_box(&lines.items[0].box, &name, 2);
@@ -380,16 +382,16 @@ static void test_an_emoji_in_pieces_puts_no_letter_out(void **state)
 {
     (void)state;
     cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(700, 120, white);
-    struct ocr_box text = draw_text(&frame, "(dev) vinyl", 40, 40, 26, black);
-    int x = ocr_right(&text) + 12, bottom = ocr_bottom(&text);
-    fill_box(&frame, (struct ocr_box){x, text.y - 8, 30, 51}, blue);
-    fill_box(&frame, (struct ocr_box){x + 46, bottom - 36, 43, 14}, blue);
-    fill_box(&frame, (struct ocr_box){x + 46, bottom - 14, 26, 14}, blue);
+    struct cv_box text = draw_text(&frame, "(dev) vinyl", 40, 40, 26, black);
+    int x = cv_box_right(&text) + 12, bottom = cv_box_bottom(&text);
+    fill_box(&frame, (struct cv_box){x, text.y - 8, 30, 51}, blue);
+    fill_box(&frame, (struct cv_box){x + 46, bottom - 36, 43, 14}, blue);
+    fill_box(&frame, (struct cv_box){x + 46, bottom - 14, 26, 14}, blue);
     cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
     bool whole = false;
     for (size_t i = 0; i < lines.count; i++) {
         whole = whole || (lines.items[i].box.x <= text.x + 2 &&
-                          ocr_right(&lines.items[i].box) >= ocr_right(&text) - 2);
+                          cv_box_right(&lines.items[i].box) >= cv_box_right(&text) - 2);
     }
     assert_true(whole);
 }
@@ -451,16 +453,16 @@ static void test_a_fill_is_told_from_its_outline_on_any_picture(void **state)
     for (int i = 0; i < 6; i++) {
         struct colour fill = i % 2 ? black : white, outline = i % 2 ? white : black;
         cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(700, 140, grounds[i / 2]);
-        fill_box(&frame, (struct ocr_box){200, 0, 150, 140}, (struct colour){200, 40, 150});
-        fill_box(&frame, (struct ocr_box){350, 30, 350, 60}, grounds[(i / 2 + 1) % 3]);
+        fill_box(&frame, (struct cv_box){200, 0, 150, 140}, (struct colour){200, 40, 150});
+        fill_box(&frame, (struct cv_box){350, 30, 350, 60}, grounds[(i / 2 + 1) % 3]);
         for (int dy = -2; dy <= 2; dy++) {
             for (int dx = -2; dx <= 2; dx++) {
                 (void)draw_text(&frame, "candle ticket", 60 + dx, 40 + dy, 30, outline);
             }
         }
-        struct ocr_box drawn = draw_text(&frame, "candle ticket", 60, 40, 30, fill);
+        struct cv_box drawn = draw_text(&frame, "candle ticket", 60, 40, 30, fill);
         add_noise(&frame, 5, 11);
-        struct ocr_box box = {drawn.x - 2, drawn.y - 2, drawn.width + 4, drawn.height + 4};
+        struct cv_box box = {drawn.x - 2, drawn.y - 2, drawn.width + 4, drawn.height + 4};
         struct ocr_ink ink;
         ocr_ink_measure(&frame, &box, i % 2 == 0, &ink);
         assert_int_not_equal(ink.kind, i % 2 ? OCR_INK_LIGHT : OCR_INK_DARK);
@@ -483,8 +485,8 @@ static void test_outlined_letters(void **state)
             (void)draw_text(&frame, "Tickets", 60 + dx, 40 + dy, 32, (struct colour){0, 0, 0});
         }
     }
-    struct ocr_box drawn = draw_text(&frame, "Tickets", 60, 40, 32, white);
-    struct ocr_box box = {drawn.x - 3, drawn.y - 3, drawn.width + 6, drawn.height + 6};
+    struct cv_box drawn = draw_text(&frame, "Tickets", 60, 40, 32, white);
+    struct cv_box box = {drawn.x - 3, drawn.y - 3, drawn.width + 6, drawn.height + 6};
     struct ocr_ink ink;
     ocr_ink_measure(&frame, &box, true, &ink);
     assert_int_equal(ink.kind, OCR_INK_LIGHT);
@@ -499,13 +501,13 @@ static void test_a_glow_behind_letters_is_paper(void **state)
     for (int x = 0; x < 500; x++) {
         uint8_t glow = (uint8_t)(x < 250 ? 35 + x / 2 : 285 - x / 2);
         struct colour here = {glow, 230, 240};
-        fill_box(&frame, (struct ocr_box){x, 0, 1, 120}, here);
+        fill_box(&frame, (struct cv_box){x, 0, 1, 120}, here);
     }
-    struct ocr_box box = draw_text(&frame, "0800 555 017", 60, 40, 32, white);
+    struct cv_box box = draw_text(&frame, "0800 555 017", 60, 40, 32, white);
     struct ocr_ink ink;
     ocr_ink_measure(&frame, &box, true, &ink);
     assert_int_equal(ink.kind, OCR_INK_LIGHT);
-    struct ocr_box middle = {240, 90, 20, 20};
+    struct cv_box middle = {240, 90, 20, 20};
     uint8_t levels[400];
     ocr_ink_apply(&ink, &frame, &middle, 0, levels);
     for (size_t i = 0; i < sizeof(levels); i++) {
@@ -554,13 +556,13 @@ static void test_emoji_are_cut_out_and_coloured_words_are_not(void **state)
     struct colour papers[] = {white, night}, inks[] = {black, white};
     for (size_t i = 0; i < 2; i++) {
         cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(700, 120, papers[i]);
-        struct ocr_box text = draw_text(&frame, "fresh bread", 30, 40, 27, inks[i]);
+        struct cv_box text = draw_text(&frame, "fresh bread", 30, 40, 27, inks[i]);
         assert_int_equal(emoji_in(&frame), 0);
-        draw_smiley(&frame, ocr_right(&text) + 10, text.y - 4, 40);
+        draw_smiley(&frame, cv_box_right(&text) + 10, text.y - 4, 40);
         assert_int_equal(emoji_in(&frame), 1);
         cv_auto(ocr_frame_deinit) struct ocr_frame words = new_frame(700, 120, papers[i]);
         text = draw_text(&words, "tagged with", 30, 40, 27, inks[i]);
-        (void)draw_text(&words, "#harbour", ocr_right(&text) + 12, 40, 27, i ? purple : blue);
+        (void)draw_text(&words, "#harbour", cv_box_right(&text) + 12, 40, 27, i ? purple : blue);
         assert_int_equal(emoji_in(&words), 0);
     }
 }
@@ -571,7 +573,7 @@ static void test_an_emoji_takes_no_contrast(void **state)
     (void)state;
     cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(400, 120, white);
     draw_smiley(&frame, 30, 34, 40);
-    struct ocr_box text = draw_text(&frame, "520", 84, 40, 27, grey);
+    struct cv_box text = draw_text(&frame, "520", 84, 40, 27, grey);
     cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
     assert_int_equal(lines.count, 1);
     cv_auto(ocr_crop_deinit) struct ocr_crop crop = {0};
@@ -582,7 +584,7 @@ static void test_an_emoji_takes_no_contrast(void **state)
     int darkest = 255;
     for (int x = text.x - lines.items[0].box.x; x < crop.width; x++) {
         for (int y = 0; y < crop.height; y++) {
-            darkest = ocr_min(darkest, crop.grey[y * crop.width + x]);
+            darkest = cv_min(darkest, crop.grey[y * crop.width + x]);
         }
     }
     assert_true(darkest < 24);

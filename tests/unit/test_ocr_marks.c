@@ -9,16 +9,16 @@ enum { WIDTH = 700, HEIGHT = 100, TALL = 28, TOP = 30 };
 
 /* Two words with a mark of the size of `mark` between them, its middle `up` pixels above the baseline;
  * `blank` pixels stay free on both of its sides. */
-static struct ocr_crop line_with(struct ocr_box mark, int up, int blank, int *ret_mark_x)
+static struct ocr_crop line_with(struct cv_box mark, int up, int blank, int *ret_mark_x)
 {
     cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(WIDTH, HEIGHT, white);
-    struct ocr_box name = draw_text(&frame, "Anna Weber", 30, TOP, TALL, black);
-    struct ocr_box box = {ocr_right(&name) + blank, ocr_bottom(&name) - up - mark.height / 2,
-                          mark.width, mark.height};
+    struct cv_box name = draw_text(&frame, "Anna Weber", 30, TOP, TALL, black);
+    struct cv_box box = {cv_box_right(&name) + blank, cv_box_bottom(&name) - up - mark.height / 2,
+                         mark.width, mark.height};
     fill_box(&frame, box, grey);
-    struct ocr_box age = draw_text(&frame, "7h", ocr_right(&box) + blank, TOP, TALL, grey);
-    struct ocr_box all = ocr_box_union(&name, &age);
-    all = ocr_box_union(&all, &box);
+    struct cv_box age = draw_text(&frame, "7h", cv_box_right(&box) + blank, TOP, TALL, grey);
+    struct cv_box all = cv_box_union(&name, &age);
+    all = cv_box_union(&all, &box);
     struct ocr_crop crop = {.width = all.width, .height = all.height, .tall = TALL};
 
     ocr_ink_measure(&frame, &all, false, &crop.ink);
@@ -30,7 +30,7 @@ static struct ocr_crop line_with(struct ocr_box mark, int up, int blank, int *re
 }
 
 /* Marks found there; *ret_middle is the first one's, from the mark's left edge. */
-static size_t marks_between(struct ocr_box mark, int up, int blank, const char *text,
+static size_t marks_between(struct cv_box mark, int up, int blank, const char *text,
                             int *ret_middle)
 {
     struct ocr_special_characters marks;
@@ -48,7 +48,7 @@ static size_t marks_between(struct ocr_box mark, int up, int blank, const char *
     return found;
 }
 
-static size_t dots_between(struct ocr_box mark, int up, int blank, int *ret_middle)
+static size_t dots_between(struct cv_box mark, int up, int blank, int *ret_middle)
 {
     return marks_between(mark, up, blank, "·", ret_middle);
 }
@@ -58,13 +58,13 @@ static void test_a_dot_at_half_height_is_found(void **state)
     int middle;
 
     (void)state;
-    assert_int_equal(dots_between((struct ocr_box){0, 0, 4, 4}, 10, 9, &middle), 1);
+    assert_int_equal(dots_between((struct cv_box){0, 0, 4, 4}, 10, 9, &middle), 1);
     assert_in_range(middle, 1, 3);
     /* a full stop, a hyphen, a dot that touches a letter, an apostrophe */
-    assert_int_equal(dots_between((struct ocr_box){0, 0, 4, 4}, 2, 9, &middle), 0);
-    assert_int_equal(dots_between((struct ocr_box){0, 0, 10, 4}, 10, 9, &middle), 0);
-    assert_int_equal(dots_between((struct ocr_box){0, 0, 4, 4}, 10, 1, &middle), 0);
-    assert_int_equal(dots_between((struct ocr_box){0, 0, 4, 8}, 22, 9, &middle), 0);
+    assert_int_equal(dots_between((struct cv_box){0, 0, 4, 4}, 2, 9, &middle), 0);
+    assert_int_equal(dots_between((struct cv_box){0, 0, 10, 4}, 10, 9, &middle), 0);
+    assert_int_equal(dots_between((struct cv_box){0, 0, 4, 4}, 10, 1, &middle), 0);
+    assert_int_equal(dots_between((struct cv_box){0, 0, 4, 8}, 22, 9, &middle), 0);
 }
 
 static void test_a_bar_below_the_baseline_is_an_underscore(void **state)
@@ -72,12 +72,12 @@ static void test_a_bar_below_the_baseline_is_an_underscore(void **state)
     int middle;
 
     (void)state;
-    assert_int_equal(marks_between((struct ocr_box){0, 0, 20, 3}, -4, 5, "_", &middle), 1);
+    assert_int_equal(marks_between((struct cv_box){0, 0, 20, 3}, -4, 5, "_", &middle), 1);
     assert_in_range(middle, 9, 11);
     /* a comma's tail, a hyphen, an underline below a word */
-    assert_int_equal(marks_between((struct ocr_box){0, 0, 6, 5}, -3, 5, "_", &middle), 0);
-    assert_int_equal(marks_between((struct ocr_box){0, 0, 20, 3}, 10, 5, "_", &middle), 0);
-    assert_int_equal(marks_between((struct ocr_box){0, 0, 60, 3}, -4, -30, "_", &middle), 0);
+    assert_int_equal(marks_between((struct cv_box){0, 0, 6, 5}, -3, 5, "_", &middle), 0);
+    assert_int_equal(marks_between((struct cv_box){0, 0, 20, 3}, 10, 5, "_", &middle), 0);
+    assert_int_equal(marks_between((struct cv_box){0, 0, 60, 3}, -4, -30, "_", &middle), 0);
 }
 
 /* The text of a line of words whose letters are ten pixels wide, with marks. */
@@ -150,8 +150,8 @@ static void test_two_dots_and_none(void **state)
 static size_t arrows_of(int head, bool is_bar, bool is_down, const char *text)
 {
     cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(WIDTH, HEIGHT, white);
-    struct ocr_box word = draw_text(&frame, "to move", 60, TOP, TALL, black);
-    struct ocr_box all = {20, word.y, ocr_right(&word) - 20, word.height};
+    struct cv_box word = draw_text(&frame, "to move", 60, TOP, TALL, black);
+    struct cv_box all = {20, word.y, cv_box_right(&word) - 20, word.height};
     struct ocr_crop crop = {.width = all.width, .height = all.height, .tall = TALL};
     struct ocr_special_characters marks;
     size_t found = 0;
@@ -159,11 +159,11 @@ static size_t arrows_of(int head, bool is_bar, bool is_down, const char *text)
     for (int i = 0; i < TALL; i++) {
         int at = is_down ? TOP + TALL - 1 - i : TOP + i;
         int reach = is_bar && i < 4 ? head : !is_bar && i < head ? i : 0;
-        fill_box(&frame, (struct ocr_box){35 - 1, at, 3, 1}, black);
-        fill_box(&frame, (struct ocr_box){35 - reach - 1, at, 3, 1}, black);
-        fill_box(&frame, (struct ocr_box){35 + reach - 1, at, 3, 1}, black);
+        fill_box(&frame, (struct cv_box){35 - 1, at, 3, 1}, black);
+        fill_box(&frame, (struct cv_box){35 - reach - 1, at, 3, 1}, black);
+        fill_box(&frame, (struct cv_box){35 + reach - 1, at, 3, 1}, black);
         if (is_bar && i < 4) {
-            fill_box(&frame, (struct ocr_box){35 - reach, at, 2 * reach, 1}, black);
+            fill_box(&frame, (struct cv_box){35 - reach, at, 2 * reach, 1}, black);
         }
     }
     ocr_ink_measure(&frame, &all, false, &crop.ink);

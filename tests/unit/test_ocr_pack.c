@@ -50,7 +50,7 @@ static struct ocr_crop make_line(unsigned seed, bool with_emoji)
         crop.emoji_count = 2;
         crop.emoji[0] = (struct ocr_emoji){{4, 3, 12, 14}, "☕", 0.91};
         crop.emoji[1] = (struct ocr_emoji){{40, 3, 12, 14}, NULL, 0};
-        crop.patches[0].box = (struct ocr_box){0, -1, 20, 22};
+        crop.patches[0].box = (struct cv_box){0, -1, 20, 22};
         crop.patches[0].rgb = malloc(20 * 22 * 3);
         assert_non_null(crop.patches[0].rgb);
         for (size_t i = 0; i < 20 * 22 * 3; i++) {
@@ -149,7 +149,7 @@ static void test_what_is_kept_comes_back(void **state)
     assert_string_equal(four.emoji[0].text, "☕");
     assert_null(four.emoji[1].text);
     assert_true(four.emoji[0].score == 0.91);
-    assert_memory_equal(&four.patches[0].box, &made_four.patches[0].box, sizeof(struct ocr_box));
+    assert_memory_equal(&four.patches[0].box, &made_four.patches[0].box, sizeof(struct cv_box));
     for (size_t i = 0; i < 20 * 22 * 3; i++) {
         assert_int_equal(four.patches[0].rgb[i], made_four.patches[0].rgb[i] & 0xF8);
     }

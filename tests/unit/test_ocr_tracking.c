@@ -38,7 +38,7 @@ static struct ocr_match match_at(const struct ocr_crop *crop, const char *text, 
 
     (void)draw_text(&frame, text, 40, y, 22, black);
     add_noise(&frame, 8, 99);
-    assert_int_equal(ocr_match(crop, &frame, (struct ocr_point){40, look_y}, &match, &error), 0);
+    assert_int_equal(ocr_match(crop, &frame, (struct cv_point){40, look_y}, &match, &error), 0);
     return match;
 }
 
@@ -86,7 +86,7 @@ static bool same_small(const char *before, const char *after)
     add_noise(&first, 12, 7);
     add_noise(&second, 12, 21);
     cv_auto(ocr_crop_deinit) struct ocr_crop crop = crop_of(&first);
-    assert_int_equal(ocr_match(&crop, &second, (struct ocr_point){40, 100}, &match, &error), 0);
+    assert_int_equal(ocr_match(&crop, &second, (struct cv_point){40, 100}, &match, &error), 0);
     return match.whole;
 }
 
@@ -111,8 +111,8 @@ static struct ocr_frame page_at(int scrolled, unsigned noise)
             (void)draw_text(&frame, page[i], 40, y, 20, black);
         }
     }
-    fill_box(&frame, (struct ocr_box){0, 0, WIDTH, BAR}, white);
-    fill_box(&frame, (struct ocr_box){0, HEIGHT - BAR, WIDTH, BAR}, white);
+    fill_box(&frame, (struct cv_box){0, 0, WIDTH, BAR}, white);
+    fill_box(&frame, (struct cv_box){0, HEIGHT - BAR, WIDTH, BAR}, white);
     (void)draw_text(&frame, "Nine forty one", 40, 16, 20, black);
     (void)draw_text(&frame, "Home", 40, HEIGHT - 44, 20, black);
     add_noise(&frame, 4, noise);
@@ -129,7 +129,7 @@ static void learn(struct ocr_panes *panes, struct ocr_frame (*picture)(int, unsi
     for (int i = from; i < from + count; i++) {
         cv_auto(ocr_frame_deinit) struct ocr_frame before = picture(i, (unsigned)i + 1);
         cv_auto(ocr_frame_deinit) struct ocr_frame after = picture(i + 1, (unsigned)i + 2);
-        assert_int_equal(ocr_panes_step(panes, &before, &after, (struct ocr_point){0, dy}, &error),
+        assert_int_equal(ocr_panes_step(panes, &before, &after, (struct cv_point){0, dy}, &error),
                          0);
     }
 }
@@ -163,13 +163,13 @@ enum { PANEL_X = 304, PANEL_Y = 120, PANEL_WIDTH = 320, PANEL_HEIGHT = 240 };
  * the panel in it. */
 static struct ocr_frame panel_step(int i, unsigned noise)
 {
-    int inner = ocr_min(i, 4) * 37, outer = ocr_max(i - 4, 0) * 37;
+    int inner = cv_min(i, 4) * 37, outer = cv_max(i - 4, 0) * 37;
     struct ocr_frame frame = new_frame(WIDTH, HEIGHT, white);
 
     for (int k = 0; k < LINES; k++) {
         (void)draw_text(&frame, page[LINES - 1 - k], 16, 10 + k * 50 - outer, 18, black);
     }
-    struct ocr_box panel = {PANEL_X, PANEL_Y - outer, PANEL_WIDTH, PANEL_HEIGHT};
+    struct cv_box panel = {PANEL_X, PANEL_Y - outer, PANEL_WIDTH, PANEL_HEIGHT};
     fill_box(&frame, panel, white);
     for (int k = 0; k < LINES; k++) {
         int y = 10 + k * 44 - inner;
@@ -200,7 +200,7 @@ static void test_panes_are_told_apart(void **state)
     assert_int_equal(ocr_panes_at(&panes, 5), 1);
     assert_int_equal(ocr_panes_near(&panes, 0), 0);
     /* a line beside the panel moves with the page alone */
-    const struct ocr_box beside = {16, 210, 200, 20}, within = {PANEL_X + 20, 210, 200, 20};
+    const struct cv_box beside = {16, 210, 200, 20}, within = {PANEL_X + 20, 210, 200, 20};
     assert_false(ocr_panes_move(&panes, 0, &unseen, &beside));
     assert_true(ocr_panes_move(&panes, 1, &unseen, &beside));
     assert_true(ocr_panes_move(&panes, 0, &unseen, &within));
@@ -212,7 +212,7 @@ static struct ocr_frame button_at(int scrolled, unsigned noise)
 {
     struct ocr_frame frame = page_at(scrolled, noise);
 
-    fill_box(&frame, (struct ocr_box){BUTTON_X, BUTTON_Y, BUTTON_WIDTH, BUTTON_HEIGHT}, blue);
+    fill_box(&frame, (struct cv_box){BUTTON_X, BUTTON_Y, BUTTON_WIDTH, BUTTON_HEIGHT}, blue);
     return frame;
 }
 
@@ -231,17 +231,18 @@ static void test_what_lies_over_a_pane(void **state)
     learn(&panes, button_step, 0, 6, -83);
     assert_int_equal(ocr_panes_finish(&panes, &error), 0);
     assert_int_equal(panes.count, 1);
-    struct ocr_box cover = {0};
+    struct cv_box cover = {0};
     for (size_t i = 0; i < panes.items[0].cover_count; i++) {
-        cover = i ? ocr_box_union(&cover, &panes.items[0].covers[i]) : panes.items[0].covers[i];
+        cover = i ? cv_box_union(&cover, &panes.items[0].covers[i]) : panes.items[0].covers[i];
     }
     assert_in_range(cover.x, BUTTON_X - 8, BUTTON_X + 8);
     assert_in_range(cover.y, BUTTON_Y - 2, BUTTON_Y + 10);
     /* how far it reaches beyond the text is nobody's business */
-    assert_true(ocr_right(&cover) > BUTTON_X + 40);
-    assert_in_range(ocr_bottom(&cover), BUTTON_Y + BUTTON_HEIGHT / 2, BUTTON_Y + BUTTON_HEIGHT + 2);
-    const struct ocr_box under = {40, BUTTON_Y + 20, 240, 20}, above = {40, 200, 240, 20};
-    const struct ocr_box beside = {40, BUTTON_Y + 20, 180, 20};
+    assert_true(cv_box_right(&cover) > BUTTON_X + 40);
+    assert_in_range(cv_box_bottom(&cover), BUTTON_Y + BUTTON_HEIGHT / 2,
+                    BUTTON_Y + BUTTON_HEIGHT + 2);
+    const struct cv_box under = {40, BUTTON_Y + 20, 240, 20}, above = {40, 200, 240, 20};
+    const struct cv_box beside = {40, BUTTON_Y + 20, 180, 20};
     assert_true(ocr_pane_covers(&panes.items[0], &under));
     assert_false(ocr_pane_covers(&panes.items[0], &above));
     assert_false(ocr_pane_covers(&panes.items[0], &beside));
@@ -436,7 +437,7 @@ static void test_a_line_comes_out_from_under_a_button(void **state)
     };
     const struct ocr_stretch stretch = {
         .first = {1, 40, 250}, .last = {1, 40, 250}, .width = 240, .height = 20};
-    struct ocr_box button = {BUTTON_X, BUTTON_Y, BUTTON_WIDTH, BUTTON_HEIGHT};
+    struct cv_box button = {BUTTON_X, BUTTON_Y, BUTTON_WIDTH, BUTTON_HEIGHT};
     struct ocr_pane pane = {60, 420, 0, WIDTH, 1, 1, &button, 1};
     int steps[] = {OCR_SCENE_BEGINS, 0}, near[] = {0, 0};
     const struct ocr_panes panes = {
@@ -464,7 +465,7 @@ static void test_a_line_that_comes_back_is_not_read_again(void **state)
 }
 
 /* A row of a line that was sighted once. */
-static struct ocr_row row_at(char *text, int64_t id, int frame, struct ocr_box box)
+static struct ocr_row row_at(char *text, int64_t id, int frame, struct cv_box box)
 {
     return (struct ocr_row){.text = text,
                             .id = id,
@@ -477,8 +478,8 @@ static struct ocr_row row_at(char *text, int64_t id, int frame, struct ocr_box b
 }
 
 /* Two rows of one line, of which a step is between, beside a button at x 240, y 300. */
-static struct ocr_row united_by(int dx, int dy, const char *before, struct ocr_box before_box,
-                                const char *after, struct ocr_box after_box,
+static struct ocr_row united_by(int dx, int dy, const char *before, struct cv_box before_box,
+                                const char *after, struct cv_box after_box,
                                 struct ocr_row *ret_before)
 {
     char first[64], second[64];
@@ -487,7 +488,7 @@ static struct ocr_row united_by(int dx, int dy, const char *before, struct ocr_b
     struct ocr_timing timings[2] = {
         {.t_end = 1000}, {.t_start = 1000, .t_end = 2000, .shift_known = true, .dx = dx, .dy = dy}};
     struct ocr_row rows[2] = {row_at(first, 1, 0, before_box), row_at(second, 2, 1, after_box)};
-    struct ocr_box button = {BUTTON_X, BUTTON_Y, BUTTON_WIDTH, BUTTON_HEIGHT};
+    struct cv_box button = {BUTTON_X, BUTTON_Y, BUTTON_WIDTH, BUTTON_HEIGHT};
     struct ocr_pane pane = {60, 420, 0, WIDTH, 1, 1, &button, 1};
     int steps[] = {OCR_SCENE_BEGINS, 0}, near[] = {0, 0};
     struct ocr_session session = {
@@ -508,27 +509,27 @@ static struct ocr_row united_by(int dx, int dy, const char *before, struct ocr_b
 static struct ocr_row united(const char *before, int before_width, int before_y, const char *after,
                              int after_width, struct ocr_row *ret_before)
 {
-    return united_by(0, -80, before, (struct ocr_box){40, before_y, before_width, 20}, after,
-                     (struct ocr_box){40, before_y - 80, after_width, 20}, ret_before);
+    return united_by(0, -80, before, (struct cv_box){40, before_y, before_width, 20}, after,
+                     (struct cv_box){40, before_y - 80, after_width, 20}, ret_before);
 }
 
 static void test_what_the_side_cuts_is_no_line_of_its_own(void **state)
 {
     (void)state;
     struct ocr_row before;
-    struct ocr_box left = {2, 100, 60, 20}, right = {WIDTH - 110, 100, 108, 20};
+    struct cv_box left = {2, 100, 60, 20}, right = {WIDTH - 110, 100, 108, 20};
     /* comes in from the right */
     struct ocr_row after = united_by(-150, 0, "harbour la", right, "harbour lantern",
-                                     (struct ocr_box){WIDTH - 260, 100, 160, 20}, &before);
+                                     (struct cv_box){WIDTH - 260, 100, 160, 20}, &before);
     assert_true(before.is_gone && !after.is_gone && after.stretch.pieced);
     assert_int_equal(after.stretch.first.x, WIDTH - 110);
     /* leaves to the left, but for a few letters */
-    after = united_by(-150, 0, "harbour lantern", (struct ocr_box){52, 100, 160, 20}, "tern", left,
+    after = united_by(-150, 0, "harbour lantern", (struct cv_box){52, 100, 160, 20}, "tern", left,
                       &before);
     assert_true(!before.is_gone && after.is_gone);
     /* moved up instead: it stands at the side, and nothing says that it is cut */
     after = united_by(0, -60, "harbour la", right, "harbour lantern",
-                      (struct ocr_box){WIDTH - 110, 40, 108, 20}, &before);
+                      (struct cv_box){WIDTH - 110, 40, 108, 20}, &before);
     assert_true(!before.is_gone && !after.is_gone);
 }
 
@@ -576,8 +577,8 @@ static size_t left_after_growth(int percent)
 
     for (int i = 0; i < 4; i++) {
         int width = i == 2 ? 500 : 300, grown = percent * width / 100;
-        struct ocr_box from = {100, 40 + i * 80, width, 20};
-        struct ocr_box to = {percent, percent * from.y / 100, grown, 20};
+        struct cv_box from = {100, 40 + i * 80, width, 20};
+        struct cv_box to = {percent, percent * from.y / 100, grown, 20};
         to.width = to.x + grown > WIDTH - 2 ? WIDTH - 2 - to.x : grown;
         for (int k = 0; k < 2; k++) {
             (void)snprintf(text[i][k], sizeof(text[i][k]), "%s", texts[i][k]);

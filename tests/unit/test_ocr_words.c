@@ -105,17 +105,17 @@ static void test_each_word_has_its_box(void **state)
     (void)state;
     static const char *const words[] = {"will", "MW", "see:", "you", "at", "12.30", "tomorrow"};
     struct ocr_frame frame = new_frame(900, 60, white);
-    struct ocr_box boxes[CV_COUNT(words)];
+    struct cv_box boxes[CV_COUNT(words)];
     char text[64] = "";
     int x = 10;
 
     for (size_t i = 0; i < CV_COUNT(words); i++) {
         boxes[i] = draw_text(&frame, words[i], x, 10, 24, black);
-        x = ocr_right(&boxes[i]) + 9;
+        x = cv_box_right(&boxes[i]) + 9;
         (void)snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s", i ? " " : "",
                        words[i]);
     }
-    struct ocr_crop crop = {.width = ocr_right(&boxes[CV_COUNT(words) - 1]) - 10, .height = 60};
+    struct ocr_crop crop = {.width = cv_box_right(&boxes[CV_COUNT(words) - 1]) - 10, .height = 60};
     crop.grey = malloc((size_t)crop.width * 60);
     assert_non_null(crop.grey);
     for (int y = 0; y < 60; y++) {

@@ -65,7 +65,7 @@ static int look_up(const struct packs *packs, struct ocr_crop *crop, size_t inde
     cv_auto(ocr_frame_deinit) struct ocr_frame frame = {0};
     struct ocr_emoji *emoji = &crop->emoji[index];
     const struct ocr_patch *patch = &crop->patches[index];
-    struct ocr_box box = emoji->box;
+    struct cv_box box = emoji->box;
 
     if (!patch->rgb) {
         return 0;

@@ -127,12 +127,6 @@ static json_t *entities_json(const struct cv_entity_list *list)
     return cv_take(entities);
 }
 
-static json_t *box_json(const struct cv_box *box)
-{
-    return json_pack("{s:i, s:i, s:i, s:i}", "x", box->x, "y", box->y, "width", box->width,
-                     "height", box->height);
-}
-
 /* The words of the segment, and the place of the picture that its text was read from. */
 static bool add_picture(const struct cv_db_result *result, int row, json_t *segment)
 {
@@ -220,8 +214,8 @@ static json_t *segment_json(const struct rows *rows, const struct cv_detection *
 {
     bool has_box = cv_db_bool(rows->result, (int)segment->source, "has_box");
     bool moved = memcmp(&segment->box, &segment->end_box, sizeof(segment->box)) != 0;
-    json_t *box = has_box ? box_json(&segment->box) : json_null();
-    json_t *end_box = has_box && moved ? box_json(&segment->end_box) : json_null();
+    json_t *box = has_box ? cv_box_json(&segment->box) : json_null();
+    json_t *end_box = has_box && moved ? cv_box_json(&segment->end_box) : json_null();
     json_t *json =
         json_pack("{s:s, s:s?, s:f, s:I, s:I, s:o, s:o, s:o}", "text", segment->text, "language",
                   segment->language, "confidence", segment->confidence, "t_start",

@@ -89,7 +89,7 @@ static double coarse_distance(const struct wanted *wanted, const struct ocr_emoj
 {
     int own = ocr_emoji_aspect(bank, entry);
 
-    if (abs(own - wanted->aspect) * 100 > ocr_min(own, wanted->aspect) * ASPECT_SLACK) {
+    if (abs(own - wanted->aspect) * 100 > cv_min(own, wanted->aspect) * ASPECT_SLACK) {
         return INFINITY;
     }
     double least =
@@ -312,7 +312,7 @@ bool ocr_emoji_is_sure(const struct ocr_emoji_match *match)
 
 struct ocr_emoji_match ocr_emoji_match(const struct ocr_emoji_banks *banks,
                                        const struct ocr_frame *frame, const uint8_t paper[3],
-                                       const struct ocr_box *box)
+                                       const struct cv_box *box)
 {
     struct ocr_placing placing = {box->x, box->y, box->width, box->height};
     struct candidate coarse[CANDIDATES] = {{0}}, fine[CANDIDATES] = {{0}};

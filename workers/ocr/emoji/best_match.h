@@ -18,7 +18,7 @@ struct ocr_emoji_match {
  * paper, at least 8 pixels a side. */
 struct ocr_emoji_match ocr_emoji_match(const struct ocr_emoji_banks *banks,
                                        const struct ocr_frame *frame, const uint8_t paper[3],
-                                       const struct ocr_box *box);
+                                       const struct cv_box *box);
 
 /* Whether a picture is the emoji that it matches: it is like that one, much less like every other one, and
  * much less like a disc or a square of one colour. Discs and squares themselves are never emoji for sure. */

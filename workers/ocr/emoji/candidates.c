@@ -13,7 +13,7 @@ enum {
 static const double SOLID = 0.72;
 
 struct cluster {
-    struct ocr_box box;
+    struct cv_box box;
     double fill;     /* ink pixels over area */
     double coloured; /* share of the ink that is saturated */
     double many;     /* share of the ink that has another colour than most of it */
@@ -22,14 +22,14 @@ struct cluster {
 };
 
 /* Glyph boxes that lie above each other (pieces of one picture, dots and their letters) become one. */
-static size_t make_clusters(const struct ocr_box *glyphs, size_t count, struct cluster *clusters)
+static size_t make_clusters(const struct cv_box *glyphs, size_t count, struct cluster *clusters)
 {
     size_t made = 0;
 
     for (size_t i = 0; i < count; i++) {
         struct cluster *last = made ? &clusters[made - 1] : NULL;
-        if (last && glyphs[i].x < ocr_right(&last->box)) {
-            last->box = ocr_box_union(&last->box, &glyphs[i]);
+        if (last && glyphs[i].x < cv_box_right(&last->box)) {
+            last->box = cv_box_union(&last->box, &glyphs[i]);
         } else if (made < CLUSTERS_MAX) {
             clusters[made++] = (struct cluster){.box = glyphs[i]};
         }
@@ -53,19 +53,19 @@ static int direction(const int away[3], int reach)
 static void look_at(const struct ocr_frame *frame, const struct ocr_ink *ink,
                     struct cluster *cluster)
 {
-    struct ocr_box box = ocr_box_clip(&cluster->box, frame->width, frame->height);
+    struct cv_box box = cv_box_clip(&cluster->box, frame->width, frame->height);
     int directions[27] = {0}, ink_pixels = 0, saturated = 0, most = 0;
 
-    for (int y = box.y; y < ocr_bottom(&box); y++) {
-        for (int x = box.x; x < ocr_right(&box); x++) {
+    for (int y = box.y; y < cv_box_bottom(&box); y++) {
+        for (int x = box.x; x < cv_box_right(&box); x++) {
             size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
             int away[3], reach = 0, low = 255, high = 0;
             for (int c = 0; c < 3; c++) {
                 int level = frame->plane[c][at];
                 away[c] = level - ink->paper[c];
-                reach = ocr_max(reach, abs(away[c]));
-                low = ocr_min(low, level);
-                high = ocr_max(high, level);
+                reach = cv_max(reach, abs(away[c]));
+                low = cv_min(low, level);
+                high = cv_max(high, level);
             }
             if (reach < INK_AWAY) {
                 continue;
@@ -79,7 +79,7 @@ static void look_at(const struct ocr_frame *frame, const struct ocr_ink *ink,
         }
     }
     for (size_t i = 0; i < CV_COUNT(directions); i++) {
-        most = ocr_max(most, directions[i]);
+        most = cv_max(most, directions[i]);
     }
     if (ink_pixels) {
         cluster->fill = (double)ink_pixels / (box.width * box.height);
@@ -96,7 +96,7 @@ static void look_at(const struct ocr_frame *frame, const struct ocr_ink *ink,
  * of their box free, and have one colour. */
 static bool is_picture(const struct cluster *cluster, int tall, bool many_is_normal)
 {
-    const struct ocr_box *box = &cluster->box;
+    const struct cv_box *box = &cluster->box;
     bool square = box->width * 10 <= box->height * 15;
 
     /* A grey cup with a little brown in it, its steam too faint to be seen. */
@@ -120,7 +120,7 @@ static bool is_picture(const struct cluster *cluster, int tall, bool many_is_nor
 /* A lone coloured shape among uncoloured letters, larger than they are (sparkles, a bolt). */
 static bool is_lone_shape(const struct cluster *clusters, size_t count, size_t i, int letters_tall)
 {
-    const struct ocr_box *box = &clusters[i].box;
+    const struct cv_box *box = &clusters[i].box;
 
     if (clusters[i].coloured < 0.5 || box->width * 10 > box->height * 15 ||
         box->width * 10 < box->height * 6 || box->height * 20 < letters_tall * 21) {
@@ -134,7 +134,7 @@ static bool is_lone_shape(const struct cluster *clusters, size_t count, size_t i
 /* Clearly larger than the letters beside it, and not quite of one colour: a white cup. */
 static bool is_large_shape(const struct cluster *cluster, int letter)
 {
-    const struct ocr_box *box = &cluster->box;
+    const struct cv_box *box = &cluster->box;
 
     return letter && cluster->coloured < 0.3 && cluster->many >= 0.03 && cluster->fill >= 0.3 &&
            box->height * 3 >= letter * 4 && box->width * 10 >= letter * 9 &&
@@ -145,7 +145,7 @@ static bool is_large_shape(const struct cluster *cluster, int letter)
  * button. Letters are strokes and leave more of their box free. */
 static bool is_solid(const struct cluster *cluster, int letter)
 {
-    const struct ocr_box *box = &cluster->box;
+    const struct cv_box *box = &cluster->box;
 
     return letter && cluster->fill >= SOLID && box->height * 10 >= letter * 12 &&
            box->width * 10 >= box->height * 7 && box->width * 10 <= box->height * 14;
@@ -162,7 +162,7 @@ static int median_height(const struct cluster *clusters, size_t count)
             heights[letters++] = clusters[i].box.height;
         }
     }
-    qsort(heights, letters, sizeof(*heights), ocr_compare_ints);
+    qsort(heights, letters, sizeof(*heights), cv_compare_ints);
     return letters >= 2 ? heights[(letters - 1) / 2] : 0;
 }
 
@@ -173,7 +173,7 @@ static double median_mean(const struct cluster *clusters, size_t count, int chan
     for (size_t i = 0; i < count; i++) {
         levels[i] = (int)clusters[i].mean[channel];
     }
-    qsort(levels, count, sizeof(*levels), ocr_compare_ints);
+    qsort(levels, count, sizeof(*levels), cv_compare_ints);
     size_t middle = count / 2;
     return levels[middle];
 }
@@ -208,7 +208,8 @@ static void spare_letters(struct cluster *clusters, size_t count, int letter)
  * background and look like pictures, but not all letters of a word do. */
 static bool continues_word(const struct cluster *letter, const struct cluster *next, int height)
 {
-    int gap = ocr_max(next->box.x - ocr_right(&letter->box), letter->box.x - ocr_right(&next->box));
+    int gap =
+        cv_max(next->box.x - cv_box_right(&letter->box), letter->box.x - cv_box_right(&next->box));
     bool is_same = !letter->emoji && gap <= height && next->box.height * 4 <= height * 7;
 
     for (int c = 0; c < 3; c++) {
@@ -247,14 +248,14 @@ static bool is_odd(const struct cluster *clusters, size_t count, size_t i)
 /* Larger than the letters and as wide as high, in whatever colour: a black heart, a football. */
 static bool is_bulky(const struct cluster *cluster, int letter)
 {
-    const struct ocr_box *box = &cluster->box;
+    const struct cv_box *box = &cluster->box;
 
     return letter && cluster->fill >= 0.3 && box->height * 10 >= letter * 11 &&
            box->width * 4 >= box->height * 3 && box->width <= 4 * box->height;
 }
 
 size_t ocr_emoji_candidates(const struct ocr_frame *frame, const struct ocr_ink *ink,
-                            const struct ocr_line *line, const struct ocr_box *glyphs,
+                            const struct ocr_line *line, const struct cv_box *glyphs,
                             struct ocr_emoji_candidate *spots, size_t limit)
 {
     struct cluster clusters[CLUSTERS_MAX];
@@ -271,9 +272,9 @@ size_t ocr_emoji_candidates(const struct ocr_frame *frame, const struct ocr_ink 
     }
     for (size_t i = 0; i < count; i++) {
         clusters[i].emoji =
-            is_picture(&clusters[i], ocr_min(line->tall, 60), count >= 4 && many * 2 > count);
+            is_picture(&clusters[i], cv_min(line->tall, 60), count >= 4 && many * 2 > count);
         if (!clusters[i].emoji && clusters[i].coloured < 0.3) {
-            letters_tall = ocr_max(letters_tall, clusters[i].box.height);
+            letters_tall = cv_max(letters_tall, clusters[i].box.height);
         }
     }
     int letter = median_height(clusters, count);
@@ -286,7 +287,7 @@ size_t ocr_emoji_candidates(const struct ocr_frame *frame, const struct ocr_ink 
     spare_words(clusters, count, letter ? letter : line->tall);
     for (size_t i = 0; i < count && found < limit; i++) {
         if (clusters[i].emoji || is_odd(clusters, count, i) || is_bulky(&clusters[i], letter)) {
-            int left = i ? ocr_right(&clusters[i - 1].box) : 0;
+            int left = i ? cv_box_right(&clusters[i - 1].box) : 0;
             int right = i + 1 < count ? clusters[i + 1].box.x : frame->width;
             spots[found++] =
                 (struct ocr_emoji_candidate){clusters[i].box, left, right, clusters[i].emoji};

@@ -5,7 +5,7 @@
 
 /* Where an emoji may be. */
 struct ocr_emoji_candidate {
-    struct ocr_box box;
+    struct cv_box box;
     int left, right; /* its neighbours' edges: it ends before them */
     bool picture;    /* surely no letter; else only its colours are unlike the others' */
 };
@@ -13,5 +13,5 @@ struct ocr_emoji_candidate {
 /* Finds the colour emoji and coloured icons among the glyphs of a line, and glyphs that stand out by
  * their colours; at most `limit`, left to right; returns their number. None on a picture. */
 size_t ocr_emoji_candidates(const struct ocr_frame *frame, const struct ocr_ink *ink,
-                            const struct ocr_line *line, const struct ocr_box *glyphs,
+                            const struct ocr_line *line, const struct cv_box *glyphs,
                             struct ocr_emoji_candidate *spots, size_t limit);

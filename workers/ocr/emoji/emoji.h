@@ -10,7 +10,7 @@
 enum { OCR_EMOJI_LINE_MAX = 32 /* of one line; a wall of emoji ends there */ };
 
 struct ocr_emoji {
-    struct ocr_box box;
+    struct cv_box box;
     const char *text; /* of the bank; NULL: a picture that is no emoji, cut out all the same */
     double score;     /* 0…1 */
 };
@@ -19,4 +19,4 @@ struct ocr_emoji {
  * and large ones. Left to right, at most OCR_EMOJI_LINE_MAX; returns their number. */
 size_t ocr_emoji_read(const struct ocr_emoji_banks *banks, const struct ocr_frame *frame,
                       const struct ocr_ink *ink, const struct ocr_line *line,
-                      const struct ocr_box *glyphs, struct ocr_emoji emoji[OCR_EMOJI_LINE_MAX]);
+                      const struct cv_box *glyphs, struct ocr_emoji emoji[OCR_EMOJI_LINE_MAX]);

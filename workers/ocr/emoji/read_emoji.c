@@ -16,7 +16,7 @@ enum {
 static const double PARTS_LEAD = 0.03;
 /* A box that was compared already: the same ones come again where colours bleed little. */
 struct compared {
-    struct ocr_box box;
+    struct cv_box box;
     struct ocr_emoji_match match;
 };
 
@@ -41,7 +41,7 @@ static int away(const struct reading *reading, int x, int y)
     int most = 0;
 
     for (int c = 0; c < 3; c++) {
-        most = ocr_max(most, abs(frame->plane[c][at] - reading->ink->paper[c]));
+        most = cv_max(most, abs(frame->plane[c][at] - reading->ink->paper[c]));
     }
     return most;
 }
@@ -52,17 +52,17 @@ static bool differs(const struct reading *reading, int x, int y)
 }
 
 /* Colours bleed into the paper, the more the stronger they are. */
-static int faintest(const struct reading *reading, const struct ocr_box *box)
+static int faintest(const struct reading *reading, const struct cv_box *box)
 {
-    struct ocr_box inside = ocr_box_clip(box, reading->frame->width, reading->frame->height);
+    struct cv_box inside = cv_box_clip(box, reading->frame->width, reading->frame->height);
     int most = 0;
 
-    for (int y = inside.y; y < ocr_bottom(&inside); y++) {
-        for (int x = inside.x; x < ocr_right(&inside); x++) {
-            most = ocr_max(most, away(reading, x, y));
+    for (int y = inside.y; y < cv_box_bottom(&inside); y++) {
+        for (int x = inside.x; x < cv_box_right(&inside); x++) {
+            most = cv_max(most, away(reading, x, y));
         }
     }
-    return ocr_max(FAINT, most * reading->bleeding / 100);
+    return cv_max(FAINT, most * reading->bleeding / 100);
 }
 
 /* Pixels of a row, or of a column, that belong to something. */
@@ -114,21 +114,21 @@ static int grow_edge(const struct reading *reading, bool rows, int edge, int ste
 }
 
 /* The tight box of what differs from the paper in and around a spot. */
-static struct ocr_box tighten(struct reading *reading, const struct ocr_emoji_candidate *spot)
+static struct cv_box tighten(struct reading *reading, const struct ocr_emoji_candidate *spot)
 {
     const struct ocr_frame *frame = reading->frame;
-    int left = spot->box.x, right = ocr_right(&spot->box) - 1;
-    int top = spot->box.y, bottom = ocr_bottom(&spot->box) - 1;
+    int left = spot->box.x, right = cv_box_right(&spot->box) - 1;
+    int top = spot->box.y, bottom = cv_box_bottom(&spot->box) - 1;
     reading->faint = faintest(reading, &spot->box);
-    int reach = ocr_max(ocr_max(spot->box.height, spot->box.width), reading->tall);
+    int reach = cv_max(cv_max(spot->box.height, spot->box.width), reading->tall);
 
     for (int round = 0; round < 2; round++) {
-        int up = ocr_min(reach * 2 / 3, top),
-            down = ocr_min(reach * 2 / 3, frame->height - 1 - bottom);
+        int up = cv_min(reach * 2 / 3, top),
+            down = cv_min(reach * 2 / 3, frame->height - 1 - bottom);
         top = grow_edge(reading, true, top, -1, up, left, right + 1);
         bottom = grow_edge(reading, true, bottom, 1, down, left, right + 1);
-        int west = ocr_min(reach, left - ocr_max(spot->left, 0));
-        int east = ocr_min(reach, ocr_min(spot->right, frame->width) - 1 - right);
+        int west = cv_min(reach, left - cv_max(spot->left, 0));
+        int east = cv_min(reach, cv_min(spot->right, frame->width) - 1 - right);
         left = grow_edge(reading, false, left, -1, west, top, bottom + 1);
         right = grow_edge(reading, false, right, 1, east, top, bottom + 1);
     }
@@ -144,11 +144,11 @@ static struct ocr_box tighten(struct reading *reading, const struct ocr_emoji_ca
     while (right > left && !column_differs(reading, right, top, bottom + 1)) {
         right--;
     }
-    return (struct ocr_box){left, top, right - left + 1, bottom - top + 1};
+    return (struct cv_box){left, top, right - left + 1, bottom - top + 1};
 }
 
 /* Emoji are a bit larger than the letters beside them; an avatar is much larger. */
-static bool has_emoji_size(const struct reading *reading, const struct ocr_box *box)
+static bool has_emoji_size(const struct reading *reading, const struct cv_box *box)
 {
     return box->width >= SIDE_MIN && box->height >= SIDE_MIN && box->height <= SIDE_MAX &&
            box->height * 10 >= reading->tall * 6 && box->height * 10 <= reading->tall * 26;
@@ -157,9 +157,9 @@ static bool has_emoji_size(const struct reading *reading, const struct ocr_box *
 /* Whether there is paper around a box, within the frame: a piece of a picture, of a gradient, of a bar or of a
  * word has more of itself beside it. A neighbour that it reaches is no more of itself. */
 static bool is_island(const struct reading *reading, const struct ocr_emoji_candidate *spot,
-                      const struct ocr_box *box)
+                      const struct cv_box *box)
 {
-    int right = ocr_right(box), bottom = ocr_bottom(box);
+    int right = cv_box_right(box), bottom = cv_box_bottom(box);
 
     if (box->x == 0 || box->y == 0 || right >= reading->frame->width ||
         bottom >= reading->frame->height) {
@@ -169,8 +169,8 @@ static bool is_island(const struct reading *reading, const struct ocr_emoji_cand
     int behind = right < spot->right ? column_ink(reading, right, box->y, bottom) : 0;
     int above = row_ink(reading, box->y - 1, box->x, right);
     int below = row_ink(reading, bottom, box->x, right);
-    return ocr_max(before, behind) * SHORE <= box->height &&
-           ocr_max(above, below) * SHORE <= box->width;
+    return cv_max(before, behind) * SHORE <= box->height &&
+           cv_max(above, below) * SHORE <= box->width;
 }
 
 static void add(struct reading *reading, const struct ocr_emoji *emoji)
@@ -180,10 +180,10 @@ static void add(struct reading *reading, const struct ocr_emoji *emoji)
     }
 }
 
-static struct ocr_emoji_match match_box(struct reading *reading, const struct ocr_box *box)
+static struct ocr_emoji_match match_box(struct reading *reading, const struct cv_box *box)
 {
     for (size_t i = 0; i < reading->compared_count; i++) {
-        const struct ocr_box *known = &reading->compared[i].box;
+        const struct cv_box *known = &reading->compared[i].box;
         if (known->x == box->x && known->y == box->y && known->width == box->width &&
             known->height == box->height) {
             return reading->compared[i].match;
@@ -198,7 +198,7 @@ static struct ocr_emoji_match match_box(struct reading *reading, const struct oc
 }
 
 /* Reads a box as `parts` emoji side by side; their mean score, 0 when one is none. */
-static double match_parts(struct reading *reading, const struct ocr_box *box, int parts,
+static double match_parts(struct reading *reading, const struct cv_box *box, int parts,
                           struct ocr_emoji *found)
 {
     double sum = 0;
@@ -206,7 +206,7 @@ static double match_parts(struct reading *reading, const struct ocr_box *box, in
     for (int i = 0; i < parts; i++) {
         int from = box->x + box->width * i / parts, to = box->x + box->width * (i + 1) / parts;
         struct ocr_emoji_candidate spot = {{from, box->y, to - from, box->height}, from, to, true};
-        struct ocr_box part = parts > 1 ? tighten(reading, &spot) : *box;
+        struct cv_box part = parts > 1 ? tighten(reading, &spot) : *box;
         struct ocr_emoji_match match = match_box(reading, &part);
         if (!ocr_emoji_is_sure(&match)) {
             return 0;
@@ -228,13 +228,13 @@ struct guess {
 static void guess(struct reading *reading, const struct ocr_emoji_candidate *spot,
                   struct guess *best)
 {
-    struct ocr_box box = tighten(reading, spot);
+    struct cv_box box = tighten(reading, spot);
     int likely = (box.width * 10 + box.height * 5) / (box.height * 10);
 
     if (!has_emoji_size(reading, &box) || !is_island(reading, spot, &box)) {
         return;
     }
-    for (int parts = ocr_max(likely - 1, 1); parts <= ocr_min(likely + 1, RUN_MAX); parts++) {
+    for (int parts = cv_max(likely - 1, 1); parts <= cv_min(likely + 1, RUN_MAX); parts++) {
         struct guess here = {.parts = parts};
         if (box.width < parts * SIDE_MIN || box.width * 10 > box.height * parts * 16) {
             continue;
@@ -266,7 +266,7 @@ static bool read_spot(struct reading *reading, const struct ocr_emoji_candidate 
 }
 
 static void read_spots(struct reading *reading, const struct ocr_line *line,
-                       const struct ocr_box *glyphs)
+                       const struct cv_box *glyphs)
 {
     struct ocr_emoji_candidate spots[OCR_EMOJI_LINE_MAX];
     size_t count =
@@ -287,7 +287,7 @@ static void read_spots(struct reading *reading, const struct ocr_line *line,
 static bool next_beside(const struct reading *reading, const struct ocr_line *line, int edge,
                         int step, struct ocr_emoji_candidate *ret_spot)
 {
-    int gap = reading->tall * 3 / 2, from = line->box.y, to = ocr_bottom(&line->box);
+    int gap = reading->tall * 3 / 2, from = line->box.y, to = cv_box_bottom(&line->box);
     int limit = step > 0 ? reading->frame->width : -1, x = edge;
 
     while (x != limit && gap-- > 0 && !column_differs(reading, x, from, to)) {
@@ -296,7 +296,7 @@ static bool next_beside(const struct reading *reading, const struct ocr_line *li
     if (x == limit || gap < 0) {
         return false;
     }
-    struct ocr_box box = {x, line->box.y, 1, line->box.height};
+    struct cv_box box = {x, line->box.y, 1, line->box.height};
     *ret_spot = (struct ocr_emoji_candidate){box, step > 0 ? edge : 0,
                                              step > 0 ? reading->frame->width : edge + 1, true};
     return true;
@@ -305,7 +305,7 @@ static bool next_beside(const struct reading *reading, const struct ocr_line *li
 /* Emoji before and behind the line, as far as they follow each other. */
 static void read_beside(struct reading *reading, const struct ocr_line *line, int step)
 {
-    int edge = step > 0 ? ocr_right(&line->box) : line->box.x - 1;
+    int edge = step > 0 ? cv_box_right(&line->box) : line->box.x - 1;
     struct ocr_emoji_candidate spot;
 
     while (edge > 0 && edge < reading->frame->width &&
@@ -315,8 +315,8 @@ static void read_beside(struct reading *reading, const struct ocr_line *line, in
             return;
         }
         for (size_t i = before; i < reading->count; i++) {
-            const struct ocr_box *box = &reading->emoji[i].box;
-            edge = step > 0 ? ocr_max(edge, ocr_right(box)) : ocr_min(edge, box->x - 1);
+            const struct cv_box *box = &reading->emoji[i].box;
+            edge = step > 0 ? cv_max(edge, cv_box_right(box)) : cv_min(edge, box->x - 1);
         }
     }
 }
@@ -335,14 +335,14 @@ static void drop_doubles(struct reading *reading)
     qsort(reading->emoji, reading->count, sizeof(*reading->emoji), compare_places);
     for (size_t i = 0; i < reading->count; i++) {
         struct ocr_emoji *last = kept ? &reading->emoji[kept - 1] : NULL;
-        int64_t overlap = last ? ocr_box_overlap(&last->box, &reading->emoji[i].box) : 0;
+        int64_t overlap = last ? cv_box_overlap(&last->box, &reading->emoji[i].box) : 0;
         int64_t area = (int64_t)reading->emoji[i].box.width * reading->emoji[i].box.height;
         if (last && overlap * 3 > area) {
             if (reading->emoji[i].score > last->score) {
                 last->text = reading->emoji[i].text;
                 last->score = reading->emoji[i].score;
             }
-            last->box = ocr_box_union(&last->box, &reading->emoji[i].box);
+            last->box = cv_box_union(&last->box, &reading->emoji[i].box);
         } else {
             reading->emoji[kept++] = reading->emoji[i];
         }
@@ -352,12 +352,12 @@ static void drop_doubles(struct reading *reading)
 
 size_t ocr_emoji_read(const struct ocr_emoji_banks *banks, const struct ocr_frame *frame,
                       const struct ocr_ink *ink, const struct ocr_line *line,
-                      const struct ocr_box *glyphs, struct ocr_emoji emoji[OCR_EMOJI_LINE_MAX])
+                      const struct cv_box *glyphs, struct ocr_emoji emoji[OCR_EMOJI_LINE_MAX])
 {
     struct reading reading = {.banks = banks,
                               .frame = frame,
                               .ink = ink,
-                              .tall = ocr_min(line->tall, 120),
+                              .tall = cv_min(line->tall, 120),
                               .faint = FAINT,
                               .emoji = emoji};
 

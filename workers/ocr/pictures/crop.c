@@ -23,10 +23,10 @@ void ocr_crop_drop_patches(struct ocr_crop *crop)
 }
 
 /* Whether a glyph lies in an emoji. */
-static bool in_emoji(const struct ocr_box *glyph, const struct ocr_emoji *emoji, size_t count)
+static bool in_emoji(const struct cv_box *glyph, const struct ocr_emoji *emoji, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (ocr_box_overlap(glyph, &emoji[i].box) > 0) {
+        if (cv_box_overlap(glyph, &emoji[i].box) > 0) {
             return true;
         }
     }
@@ -35,14 +35,14 @@ static bool in_emoji(const struct ocr_box *glyph, const struct ocr_emoji *emoji,
 
 /* The height that one in `share` of the glyphs exceeds, emoji left out: 6 gives the height of
  * capitals, 2 the median. 0: there are no glyphs. */
-static int letters_height(const struct ocr_line *line, const struct ocr_box *glyphs,
+static int letters_height(const struct ocr_line *line, const struct cv_box *glyphs,
                           const struct ocr_emoji *emoji, size_t emoji_count, int share)
 {
     int heights[257] = {0}, letters = 0;
 
     for (size_t i = 0; i < line->glyph_count; i++) {
         if (!in_emoji(&glyphs[i], emoji, emoji_count)) {
-            heights[ocr_min(glyphs[i].height, 256)]++;
+            heights[cv_min(glyphs[i].height, 256)]++;
             letters++;
         }
     }
@@ -57,18 +57,18 @@ static int letters_height(const struct ocr_line *line, const struct ocr_box *gly
 }
 
 /* The widest part of the line that holds no emoji. */
-static struct ocr_box widest_without(const struct ocr_box *line, const struct ocr_emoji *emoji,
-                                     size_t count)
+static struct cv_box widest_without(const struct cv_box *line, const struct ocr_emoji *emoji,
+                                    size_t count)
 {
-    struct ocr_box best = {0};
+    struct cv_box best = {0};
     int from = line->x;
 
     for (size_t i = 0; i <= count; i++) {
-        int to = i < count ? ocr_min(emoji[i].box.x, ocr_right(line)) : ocr_right(line);
+        int to = i < count ? cv_min(emoji[i].box.x, cv_box_right(line)) : cv_box_right(line);
         if (to - from > best.width) {
-            best = (struct ocr_box){from, line->y, to - from, line->height};
+            best = (struct cv_box){from, line->y, to - from, line->height};
         }
-        from = i < count ? ocr_max(from, ocr_right(&emoji[i].box)) : from;
+        from = i < count ? cv_max(from, cv_box_right(&emoji[i].box)) : from;
     }
     return best.width ? best : *line;
 }
@@ -76,25 +76,24 @@ static struct ocr_box widest_without(const struct ocr_box *line, const struct oc
 /* Removes a picture from an end of the line: an avatar before a name or an icon behind it,
  * further from the letters than a blank is wide. When the picture goes under an edge, the text
  * is still there. Returns whether there was one. */
-static bool trim_end(const struct ocr_line *line, const struct ocr_box *glyphs, bool right,
+static bool trim_end(const struct ocr_line *line, const struct cv_box *glyphs, bool right,
                      struct ocr_crop *crop)
 {
     int middle = letters_height(line, glyphs, crop->emoji, crop->emoji_count, 2);
     size_t end = right ? crop->emoji_count - 1 : 0;
-    struct ocr_box rest = {0}, picture = {0};
+    struct cv_box rest = {0}, picture = {0};
 
     if (!crop->emoji_count || crop->emoji[end].text) {
         return false;
     }
     for (size_t i = 0; i < line->glyph_count; i++) {
-        struct ocr_box *part =
-            ocr_box_overlap(&glyphs[i], &crop->emoji[end].box) ? &picture : &rest;
-        *part = part->width ? ocr_box_union(part, &glyphs[i]) : glyphs[i];
+        struct cv_box *part = cv_box_overlap(&glyphs[i], &crop->emoji[end].box) ? &picture : &rest;
+        *part = part->width ? cv_box_union(part, &glyphs[i]) : glyphs[i];
     }
     for (size_t i = 0; i < crop->emoji_count && rest.width; i++) {
-        rest = i == end ? rest : ocr_box_union(&rest, &crop->emoji[i].box);
+        rest = i == end ? rest : cv_box_union(&rest, &crop->emoji[i].box);
     }
-    int gap = right ? picture.x - ocr_right(&rest) : rest.x - ocr_right(&picture);
+    int gap = right ? picture.x - cv_box_right(&rest) : rest.x - cv_box_right(&picture);
     if (!rest.width || gap * 20 < middle * 13) {
         return false;
     }
@@ -119,50 +118,50 @@ enum {
 
 /* The letters of a line without those at one end. */
 struct rest {
-    struct ocr_box box;
+    struct cv_box box;
     int tall, baseline, count;
 };
 
 /* Measures the letters outside of the columns of `end`; false when they are too few. */
-static bool measure_rest(const struct ocr_line *line, const struct ocr_box *glyphs,
-                         const struct ocr_box *end, struct rest *rest)
+static bool measure_rest(const struct ocr_line *line, const struct cv_box *glyphs,
+                         const struct cv_box *end, struct rest *rest)
 {
     enum { LOOKED_AT = 64 };
     int tops[LOOKED_AT], bottoms[LOOKED_AT];
 
     *rest = (struct rest){.count = 0};
     for (size_t i = 0; i < line->glyph_count; i++) {
-        if (glyphs[i].x < ocr_right(end) && ocr_right(&glyphs[i]) > end->x) {
+        if (glyphs[i].x < cv_box_right(end) && cv_box_right(&glyphs[i]) > end->x) {
             continue;
         }
         if (rest->count < LOOKED_AT) {
             tops[rest->count] = glyphs[i].y;
-            bottoms[rest->count] = ocr_bottom(&glyphs[i]);
+            bottoms[rest->count] = cv_box_bottom(&glyphs[i]);
         }
-        rest->box = rest->count ? ocr_box_union(&rest->box, &glyphs[i]) : glyphs[i];
+        rest->box = rest->count ? cv_box_union(&rest->box, &glyphs[i]) : glyphs[i];
         rest->count++;
     }
-    int looked = ocr_min(rest->count, LOOKED_AT);
+    int looked = cv_min(rest->count, LOOKED_AT);
     if (looked < REST_MIN) {
         return false;
     }
-    qsort(tops, (size_t)looked, sizeof(*tops), ocr_compare_ints);
-    qsort(bottoms, (size_t)looked, sizeof(*bottoms), ocr_compare_ints);
+    qsort(tops, (size_t)looked, sizeof(*tops), cv_compare_ints);
+    qsort(bottoms, (size_t)looked, sizeof(*bottoms), cv_compare_ints);
     rest->baseline = bottoms[looked / 2];
     rest->tall = rest->baseline - tops[looked / 6];
     return rest->tall >= OCR_GLYPH_HEIGHT_MIN;
 }
 
 /* Whether a box is of one colour but for its rim: a cursor as large as a letter's cell. */
-static bool is_block(const struct ocr_frame *frame, const struct ocr_box *box)
+static bool is_block(const struct ocr_frame *frame, const struct cv_box *box)
 {
     int least = UINT8_MAX, most = 0;
 
-    for (int y = box->y + 2; y < ocr_bottom(box) - 2; y++) {
-        for (int x = box->x + 2; x < ocr_right(box) - 2; x++) {
+    for (int y = box->y + 2; y < cv_box_bottom(box) - 2; y++) {
+        for (int x = box->x + 2; x < cv_box_right(box) - 2; x++) {
             int level = frame->plane[OCR_LUMA][(size_t)y * (size_t)frame->width + (size_t)x];
-            least = ocr_min(least, level);
-            most = ocr_max(most, level);
+            least = cv_min(least, level);
+            most = cv_max(most, level);
         }
     }
     return most >= least && most - least <= BLOCK_LEVELS &&
@@ -171,14 +170,14 @@ static bool is_block(const struct ocr_frame *frame, const struct ocr_box *box)
 
 /* Whether what stands at an end of a line is an icon or a cursor: higher than capitals and lower than the
  * baseline, as no letter is, and apart from the text or nothing but a bar or a block; or a wide sign before it. */
-static bool is_no_letter(const struct ocr_frame *frame, const struct ocr_box *end,
+static bool is_no_letter(const struct ocr_frame *frame, const struct cv_box *end,
                          const struct rest *rest, bool right)
 {
-    int least = ocr_max(rest->tall / 20, 1);
-    int gap = right ? end->x - ocr_right(&rest->box) : rest->box.x - ocr_right(end);
+    int least = cv_max(rest->tall / 20, 1);
+    int gap = right ? end->x - cv_box_right(&rest->box) : rest->box.x - cv_box_right(end);
     bool is_apart = gap * 100 >= rest->tall * ICON_GAP;
-    bool sticks_out =
-        end->y <= rest->baseline - rest->tall - least && ocr_bottom(end) >= rest->baseline + least;
+    bool sticks_out = end->y <= rest->baseline - rest->tall - least &&
+                      cv_box_bottom(end) >= rest->baseline + least;
     bool is_icon = sticks_out && is_apart && end->width * 100 >= end->height * ICON_WIDTH;
     bool is_caret = sticks_out && (end->width * 100 <= end->height * CARET_WIDTH ||
                                    (right && is_block(frame, end)));
@@ -189,18 +188,18 @@ static bool is_no_letter(const struct ocr_frame *frame, const struct ocr_box *en
 }
 
 /* What stands at an end of a line, by its columns: a glyph with all that is above, below or in it. */
-static struct ocr_box end_of(const struct ocr_line *line, const struct ocr_box *glyphs, bool right)
+static struct cv_box end_of(const struct ocr_line *line, const struct cv_box *glyphs, bool right)
 {
     size_t count = line->glyph_count;
-    struct ocr_box end = glyphs[right ? count - 1 : 0];
+    struct cv_box end = glyphs[right ? count - 1 : 0];
 
     for (size_t i = 0; right && i < count; i++) {
-        end = ocr_right(&glyphs[i]) > ocr_right(&end) ? glyphs[i] : end;
+        end = cv_box_right(&glyphs[i]) > cv_box_right(&end) ? glyphs[i] : end;
     }
     for (size_t i = 0; i < count; i++) {
-        const struct ocr_box *glyph = &glyphs[right ? count - 1 - i : i];
-        if (glyph->x < ocr_right(&end) && ocr_right(glyph) > end.x) {
-            end = ocr_box_union(&end, glyph);
+        const struct cv_box *glyph = &glyphs[right ? count - 1 - i : i];
+        if (glyph->x < cv_box_right(&end) && cv_box_right(glyph) > end.x) {
+            end = cv_box_union(&end, glyph);
         }
     }
     return end;
@@ -209,20 +208,21 @@ static struct ocr_box end_of(const struct ocr_line *line, const struct ocr_box *
 /* Removes an icon or a caret from an end of the line: it would be read as a letter, and the line
  * stays the same when its caret blinks. */
 static void trim_no_letter(const struct ocr_frame *frame, const struct ocr_line *line,
-                           const struct ocr_box *glyphs, bool right, struct ocr_crop *crop)
+                           const struct cv_box *glyphs, bool right, struct ocr_crop *crop)
 {
-    struct ocr_box end = end_of(line, glyphs, right);
+    struct cv_box end = end_of(line, glyphs, right);
     struct rest rest;
 
     if (in_emoji(&end, crop->emoji, crop->emoji_count) ||
         !measure_rest(line, glyphs, &end, &rest) || !is_no_letter(frame, &end, &rest, right)) {
         return;
     }
-    int from = right ? crop->box.x : ocr_max(rest.box.x, crop->box.x);
-    int to = right ? ocr_min(ocr_right(&rest.box), ocr_right(&crop->box)) : ocr_right(&crop->box);
+    int from = right ? crop->box.x : cv_max(rest.box.x, crop->box.x);
+    int to = right ? cv_min(cv_box_right(&rest.box), cv_box_right(&crop->box))
+                   : cv_box_right(&crop->box);
     for (size_t i = 0; i < crop->emoji_count; i++) {
-        from = ocr_min(from, crop->emoji[i].box.x);
-        to = ocr_max(to, ocr_right(&crop->emoji[i].box));
+        from = cv_min(from, crop->emoji[i].box.x);
+        to = cv_max(to, cv_box_right(&crop->emoji[i].box));
     }
     crop->box.x = from;
     crop->box.width = to - from;
@@ -230,7 +230,7 @@ static void trim_no_letter(const struct ocr_frame *frame, const struct ocr_line 
 
 /* Emoji are not faint. */
 static int look_at_faint(const struct ocr_frame *frame, const struct ocr_line *line,
-                         const struct ocr_box *glyphs, struct ocr_crop *crop)
+                         const struct cv_box *glyphs, struct ocr_crop *crop)
 {
     ocr_ink_measure_faint(frame, &line->box, line->is_light, &crop->ink);
     crop->box = line->box;
@@ -243,7 +243,7 @@ static int look_at_faint(const struct ocr_frame *frame, const struct ocr_line *l
 
 /* Finds the emoji and what of the line is left for letters; CV_OCR_NO_TEXT when neither is there. */
 static int look_at(const struct ocr_emoji_banks *banks, const struct ocr_frame *frame,
-                   const struct ocr_line *line, const struct ocr_box *glyphs, struct ocr_crop *crop)
+                   const struct ocr_line *line, const struct cv_box *glyphs, struct ocr_crop *crop)
 {
     bool is_read = false;
 
@@ -255,13 +255,13 @@ static int look_at(const struct ocr_emoji_banks *banks, const struct ocr_frame *
     crop->box = line->box;
     for (size_t i = 0; i < crop->emoji_count; i++) {
         is_read = is_read || crop->emoji[i].text;
-        crop->box = ocr_box_union(&crop->box, &crop->emoji[i].box);
+        crop->box = cv_box_union(&crop->box, &crop->emoji[i].box);
     }
     crop->ink.left = line->box.x - crop->box.x;
     crop->tall = letters_height(line, glyphs, crop->emoji, crop->emoji_count, 6);
     crop->has_letters = crop->tall >= OCR_GLYPH_HEIGHT_MIN;
     if (!crop->has_letters && is_read) {
-        crop->tall = ocr_max(crop->box.height * 2 / 3, OCR_GLYPH_HEIGHT_MIN);
+        crop->tall = cv_max(crop->box.height * 2 / 3, OCR_GLYPH_HEIGHT_MIN);
         return 0;
     }
     while (crop->has_letters &&
@@ -273,7 +273,7 @@ static int look_at(const struct ocr_emoji_banks *banks, const struct ocr_frame *
     }
     bool is_trimmed = crop->box.width < line->box.width;
     if (crop->has_letters && (crop->emoji_count || is_trimmed)) {
-        struct ocr_box letters = is_trimmed ? crop->box : line->box;
+        struct cv_box letters = is_trimmed ? crop->box : line->box;
         letters = widest_without(&letters, crop->emoji, crop->emoji_count);
         ocr_ink_measure(frame, &letters, line->is_light, &crop->ink);
         crop->ink.left = letters.x - crop->box.x;
@@ -282,18 +282,18 @@ static int look_at(const struct ocr_emoji_banks *banks, const struct ocr_frame *
 }
 
 /* Keeps the colours of one emoji; `box` is its box in frame pixels. */
-static int cut_patch(const struct ocr_frame *frame, const struct ocr_box *box,
+static int cut_patch(const struct ocr_frame *frame, const struct cv_box *box,
                      struct ocr_patch *ret_patch, struct cv_error *error)
 {
-    struct ocr_box wanted = {box->x - PATCH_MARGIN, box->y - PATCH_MARGIN,
-                             box->width + 2 * PATCH_MARGIN, box->height + 2 * PATCH_MARGIN};
-    struct ocr_box here = ocr_box_clip(&wanted, frame->width, frame->height);
+    struct cv_box wanted = {box->x - PATCH_MARGIN, box->y - PATCH_MARGIN,
+                            box->width + 2 * PATCH_MARGIN, box->height + 2 * PATCH_MARGIN};
+    struct cv_box here = cv_box_clip(&wanted, frame->width, frame->height);
     uint8_t *rgb = malloc((size_t)here.width * (size_t)here.height * 3);
 
     CV_TRY_MEMORY(rgb, error, "an emoji");
     uint8_t *to = rgb;
-    for (int y = here.y; y < ocr_bottom(&here); y++) {
-        for (int x = here.x; x < ocr_right(&here); x++) {
+    for (int y = here.y; y < cv_box_bottom(&here); y++) {
+        for (int x = here.x; x < cv_box_right(&here); x++) {
             size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
             *to++ = frame->plane[OCR_RED][at];
             *to++ = frame->plane[OCR_GREEN][at];
@@ -308,7 +308,7 @@ static int cut_patches(const struct ocr_frame *frame, struct ocr_crop *crop, str
 {
     for (size_t i = 0; i < crop->emoji_count; i++) {
         const struct ocr_emoji *emoji = &crop->emoji[i];
-        if (!emoji->text && ocr_max(emoji->box.width, emoji->box.height) > PATCH_SIDE_MAX) {
+        if (!emoji->text && cv_max(emoji->box.width, emoji->box.height) > PATCH_SIDE_MAX) {
             continue;
         }
         CV_TRY(cut_patch(frame, &emoji->box, &crop->patches[i], error));
@@ -319,7 +319,7 @@ static int cut_patches(const struct ocr_frame *frame, struct ocr_crop *crop, str
 }
 
 int ocr_crop_make(const struct ocr_emoji_banks *banks, const struct ocr_frame *frame,
-                  const struct ocr_line *line, const struct ocr_box *glyphs,
+                  const struct ocr_line *line, const struct cv_box *glyphs,
                   struct ocr_crop *ret_crop, struct cv_error *error)
 {
     cv_auto(ocr_crop_deinit) struct ocr_crop crop = {.line = line->box};

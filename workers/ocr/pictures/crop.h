@@ -5,18 +5,18 @@
 
 /* The coloured picture of an emoji or an icon, so that another bank can read it later. */
 struct ocr_patch {
-    struct ocr_box box; /* crop pixels; a little more than the emoji's own */
-    uint8_t *rgb;       /* three bytes a pixel; NULL where none was kept; owned */
+    struct cv_box box; /* crop pixels; a little more than the emoji's own */
+    uint8_t *rgb;      /* three bytes a pixel; NULL where none was kept; owned */
 };
 
 /* A line cut out of a frame: what is read, compared and kept. */
 struct ocr_crop {
     struct ocr_ink ink;
     int width, height;
-    int tall;            /* height of capitals in crop pixels */
-    uint8_t *grey;       /* width × height, 0 ink … 255 paper, emoji included; owned */
-    struct ocr_box box;  /* where it was cut out, in frame pixels */
-    struct ocr_box line; /* the line as it was found, without emoji beside it; frame pixels */
+    int tall;           /* height of capitals in crop pixels */
+    uint8_t *grey;      /* width × height, 0 ink … 255 paper, emoji included; owned */
+    struct cv_box box;  /* where it was cut out, in frame pixels */
+    struct cv_box line; /* the line as it was found, without emoji beside it; frame pixels */
     struct ocr_emoji emoji[OCR_EMOJI_LINE_MAX];   /* in crop pixels; cut out for reading */
     struct ocr_patch patches[OCR_EMOJI_LINE_MAX]; /* of the emoji; until the line is packed */
     size_t emoji_count;
@@ -27,7 +27,7 @@ struct ocr_crop {
  * what is there cannot be text: too faint, too blurred, or nothing but pictures. */
 enum { CV_OCR_NO_TEXT = 1 };
 CV_MUST_CHECK int ocr_crop_make(const struct ocr_emoji_banks *banks, const struct ocr_frame *frame,
-                                const struct ocr_line *line, const struct ocr_box *glyphs,
+                                const struct ocr_line *line, const struct cv_box *glyphs,
                                 struct ocr_crop *ret_crop, struct cv_error *error);
 void ocr_crop_deinit(struct ocr_crop *crop);
 CV_DEFINE_CLEANUP_ADDRESS(struct ocr_crop, ocr_crop_deinit)

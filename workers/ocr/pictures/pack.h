@@ -43,7 +43,7 @@ enum {
 /* What a row says besides its text; frame pixels × reduction, milliseconds. */
 struct ocr_kept_row {
     int64_t picture, line, t_start, t_end;
-    struct ocr_box box;
+    struct cv_box box;
     int end_x, end_y; /* where it was last seen whole */
     bool is_cut;      /* ends at an edge that may hide a part of it */
     bool is_faint, has_company;

@@ -48,7 +48,7 @@ static bool number_at(const json_t *list, size_t index, int64_t low, int64_t hig
 }
 
 /* Four numbers of a list as a box. */
-static bool box_at(const json_t *list, size_t index, int limit, struct ocr_box *ret_box)
+static bool box_at(const json_t *list, size_t index, int limit, struct cv_box *ret_box)
 {
     int64_t x, y, width, height;
 
@@ -58,7 +58,7 @@ static bool box_at(const json_t *list, size_t index, int limit, struct ocr_box *
         !number_at(list, index + 3, 1, limit, &height)) {
         return false;
     }
-    *ret_box = (struct ocr_box){(int)x, (int)y, (int)width, (int)height};
+    *ret_box = (struct cv_box){(int)x, (int)y, (int)width, (int)height};
     return true;
 }
 
@@ -275,7 +275,7 @@ int ocr_unpack_picture(struct ocr_unpacking *unpacking, struct ocr_crop *ret_cro
     crop.height = (int)height;
     crop.tall = (int)tall;
     crop.has_letters = letters == 1;
-    crop.box = (struct ocr_box){0, 0, crop.width, crop.height};
+    crop.box = (struct cv_box){0, 0, crop.width, crop.height};
     crop.line = crop.box;
     CV_TRY(next_grey(unpacking, size, &crop, error));
     CV_TRY(next_emojis(unpacking, entry, &crop, error));

@@ -141,7 +141,7 @@ static uint8_t *compose(const struct looking *looking, int *ret_width, int *ret_
     int width = 0, height = 0;
 
     for (size_t i = 0; i < looking->count; i++) {
-        width = ocr_max(width, looking->lines[i].width);
+        width = cv_max(width, looking->lines[i].width);
         height += looking->lines[i].height;
     }
     uint8_t *page = malloc((size_t)width * (size_t)height);

@@ -39,17 +39,17 @@ struct task {
     int64_t *readings; /* counts */
 };
 
-static void paint_over(const struct task *task, const struct ocr_box *box, int beside, int margin,
+static void paint_over(const struct task *task, const struct cv_box *box, int beside, int margin,
                        PIX *page)
 {
     const struct ocr_crop *crop = task->crop;
-    struct ocr_box wide = {box->x - beside, box->y - beside, box->width + 2 * beside,
-                           box->height + 2 * beside};
+    struct cv_box wide = {box->x - beside, box->y - beside, box->width + 2 * beside,
+                          box->height + 2 * beside};
 
-    wide = ocr_box_clip(&wide, crop->width, crop->height);
-    for (int y = wide.y; y < ocr_bottom(&wide); y++) {
+    wide = cv_box_clip(&wide, crop->width, crop->height);
+    for (int y = wide.y; y < cv_box_bottom(&wide); y++) {
         l_uint32 *row = pixGetData(page) + (size_t)(y + margin) * (size_t)pixGetWpl(page);
-        for (int x = wide.x; x < ocr_right(&wide); x++) {
+        for (int x = wide.x; x < cv_box_right(&wide); x++) {
             SET_DATA_BYTE(row, x + margin, 255);
         }
     }
@@ -142,11 +142,11 @@ static size_t place_inserts(const struct task *task, const struct picture *pictu
         bool is_emoji = i < crop->emoji_count;
         const struct ocr_special_character *mark =
             is_emoji ? NULL : &task->marks.items[i - crop->emoji_count];
-        const struct ocr_box *box = is_emoji ? &crop->emoji[i].box : &mark->box;
+        const struct cv_box *box = is_emoji ? &crop->emoji[i].box : &mark->box;
         const char *text = is_emoji ? crop->emoji[i].text : mark->text;
         if (text) {
             double left = (box->x + picture->margin) * picture->scale;
-            double right = (ocr_right(box) + picture->margin) * picture->scale;
+            double right = (cv_box_right(box) + picture->margin) * picture->scale;
             inserts[count++] = (struct ocr_insert){(int)left, (int)right, text};
         }
     }

@@ -33,8 +33,8 @@ static bool column_extent(const struct ocr_crop *crop, int x, struct run *run)
 
     for (int y = 0; y < crop->height; y++) {
         if (is_ink(crop, x, y)) {
-            run->top = ocr_min(run->top, y);
-            run->bottom = ocr_max(run->bottom, y + 1);
+            run->top = cv_min(run->top, y);
+            run->bottom = cv_max(run->bottom, y + 1);
             found = true;
         }
     }
@@ -95,7 +95,7 @@ static bool is_dot(const struct run *run, int baseline, int tall)
            height * 2 <= width * 3 && below >= 2 && below * 6 >= tall && middle * 10 <= tall * 11;
 }
 
-static void add(struct ocr_special_characters *marks, struct ocr_box box, const char *text)
+static void add(struct ocr_special_characters *marks, struct cv_box box, const char *text)
 {
     if (marks->count < OCR_SPECIAL_CHARACTERS_MAX) {
         marks->items[marks->count++] = (struct ocr_special_character){box, text};
@@ -110,7 +110,7 @@ struct extent {
 /* A glyph, and the side its point would be on. */
 struct laid {
     const struct ocr_crop *crop;
-    struct ocr_box box;
+    struct cv_box box;
     int side; /* 0: up, 1: down, 2: left, 3: right */
 };
 
@@ -156,7 +156,7 @@ static bool is_arrow(const struct laid *laid)
             return false; /* not in the middle */
         }
         widest = width > most ? at : widest;
-        most = ocr_max(most, width);
+        most = cv_max(most, width);
     }
     if (widest * 10 < length || widest * 10 > length * 6) {
         return false;
@@ -165,7 +165,7 @@ static bool is_arrow(const struct laid *laid)
     int stem = 0;
     for (int at = widest + 1 + (length + 4) / 8; at < length; at++) {
         struct extent extent = extent_at(laid, at);
-        stem = ocr_max(stem, extent.to - extent.from);
+        stem = cv_max(stem, extent.to - extent.from);
     }
     return (point.to - point.from) * 10 <= most * 6 && stem * 10 <= most * 5 &&
            half.to - half.from > stem && half.to - half.from < most;
@@ -179,19 +179,19 @@ static void find_dots(const struct ocr_crop *crop, const struct run *runs, size_
         if (before * 5 >= crop->tall && after * 5 >= crop->tall &&
             is_dot(&runs[i], baseline, crop->tall)) {
             add(marks,
-                (struct ocr_box){runs[i].left, runs[i].top, runs[i].right - runs[i].left,
-                                 runs[i].bottom - runs[i].top},
+                (struct cv_box){runs[i].left, runs[i].top, runs[i].right - runs[i].left,
+                                runs[i].bottom - runs[i].top},
                 "·");
         }
     }
 }
 
-static void add_arrow(const struct ocr_crop *crop, struct ocr_box box,
+static void add_arrow(const struct ocr_crop *crop, struct cv_box box,
                       struct ocr_special_characters *marks)
 {
     static const char *const arrows[] = {"↑", "↓", "←", "→"};
 
-    for (int side = 0; side < 4 && ocr_max(box.width, box.height) * 2 >= crop->tall; side++) {
+    for (int side = 0; side < 4 && cv_max(box.width, box.height) * 2 >= crop->tall; side++) {
         if (is_arrow(&(struct laid){crop, box, side})) {
             add(marks, box, arrows[side]);
             return;
@@ -214,7 +214,7 @@ static void find_arrows(const struct ocr_crop *crop, struct ocr_special_characte
     }
     boxes = ink ? pixConnCompBB(ink, 8) : NULL;
     for (int i = 0; boxes && i < boxaGetCount(boxes); i++) {
-        struct ocr_box box;
+        struct cv_box box;
         if (boxaGetBoxGeometry(boxes, i, &box.x, &box.y, &box.width, &box.height) == 0) {
             add_arrow(crop, box, marks);
         }
@@ -226,7 +226,7 @@ static void find_arrows(const struct ocr_crop *crop, struct ocr_special_characte
 /* Whether the columns [from, to) hold ink in the rows [top, bottom). */
 static bool has_ink(const struct ocr_crop *crop, int from, int to, int top, int bottom)
 {
-    for (int y = ocr_max(top, 0); y < ocr_min(bottom, crop->height); y++) {
+    for (int y = cv_max(top, 0); y < cv_min(bottom, crop->height); y++) {
         for (int x = from; x < to; x++) {
             if (is_ink(crop, x, y)) {
                 return true;
@@ -254,7 +254,7 @@ static void add_underscore(const struct ocr_crop *crop, int from, int to, int y,
             return;
         }
     }
-    add(marks, (struct ocr_box){from, y, length, 1}, "_");
+    add(marks, (struct cv_box){from, y, length, 1}, "_");
 }
 
 static void find_underscores(const struct ocr_crop *crop, int baseline,

@@ -8,8 +8,8 @@
 enum { OCR_SPECIAL_CHARACTERS_MAX = 16 }; /* of one line */
 
 struct ocr_special_character {
-    struct ocr_box box; /* crop pixels */
-    const char *text;   /* static */
+    struct cv_box box; /* crop pixels */
+    const char *text;  /* static */
 };
 
 struct ocr_special_characters {

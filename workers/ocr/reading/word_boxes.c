@@ -75,8 +75,8 @@ static bool measure_words(const char *text, struct layout *layout)
 static bool has_ink(const struct ocr_crop *crop, int x)
 {
     for (size_t i = 0; i < crop->emoji_count; i++) {
-        const struct ocr_box *box = &crop->emoji[i].box;
-        if (crop->emoji[i].text && x >= box->x && x < ocr_right(box)) {
+        const struct cv_box *box = &crop->emoji[i].box;
+        if (crop->emoji[i].text && x >= box->x && x < cv_box_right(box)) {
             return true;
         }
     }
@@ -203,7 +203,7 @@ static bool fit(const struct layout *layout, struct span *spans)
 static int per_mille(int x, int width)
 {
     int share = (int)(((int64_t)x * 1000 + width / 2) / width);
-    return ocr_max(ocr_min(share, 1000), 0);
+    return cv_max(cv_min(share, 1000), 0);
 }
 
 static json_t *spans_json(const struct layout *layout, const struct span *spans, int width)

@@ -120,8 +120,8 @@ static struct ocr_symbol one_of(const struct ocr_symbol *before, const struct oc
     if (strcmp(a->text, b->text) == 0 && strchr("'`", a->text[0])) {
         (void)snprintf(one.text, sizeof(one.text), "\"");
     }
-    one.left = ocr_min(a->left, b->left);
-    one.right = ocr_max(a->right, b->right);
+    one.left = cv_min(a->left, b->left);
+    one.right = cv_max(a->right, b->right);
     return one;
 }
 
@@ -136,8 +136,8 @@ static bool is_dash(const char *text)
 static bool is_one_cell(const struct grid *grid, const struct ocr_symbol *a,
                         const struct ocr_symbol *b)
 {
-    int width = ocr_max(a->right, b->right) - ocr_min(a->left, b->left);
-    int narrow = ocr_min(a->right - a->left, b->right - b->left);
+    int width = cv_max(a->right, b->right) - cv_min(a->left, b->left);
+    int narrow = cv_min(a->right - a->left, b->right - b->left);
     return b->left < a->right && narrow * 10 >= grid->width && width * 5 <= grid->width * 6 &&
            cell_of(grid, a) == cell_of(grid, b);
 }

@@ -69,21 +69,21 @@ enum ocr_weight ocr_text_weight(const char *text)
 /* Pixels between two ranges; 0 when they touch. */
 static int gap(int a_from, int a_to, int b_from, int b_to)
 {
-    return ocr_max(0, ocr_max(b_from - a_to, a_from - b_to));
+    return cv_max(0, cv_max(b_from - a_to, a_from - b_to));
 }
 
 static bool is_company(const struct ocr_track *words, const struct ocr_track *line)
 {
-    const struct ocr_box *a = &words->box, *b = &line->box;
-    int tall = ocr_min(words->crop.tall, line->crop.tall);
+    const struct cv_box *a = &words->box, *b = &line->box;
+    int tall = cv_min(words->crop.tall, line->crop.tall);
 
     return words->present && words->is_read && words->weight == OCR_WEIGHT_WORDS &&
            words->reading.confidence >= COMPANY_CONFIDENCE &&
            words->crop.ink.kind == line->crop.ink.kind &&
            words->crop.tall * 3 >= line->crop.tall * 2 &&
            words->crop.tall * 2 <= line->crop.tall * 3 &&
-           gap(a->y, ocr_bottom(a), b->y, ocr_bottom(b)) <= WORDS_NEAR * tall &&
-           gap(a->x, ocr_right(a), b->x, ocr_right(b)) <= WORDS_BESIDE * tall;
+           gap(a->y, cv_box_bottom(a), b->y, cv_box_bottom(b)) <= WORDS_NEAR * tall &&
+           gap(a->x, cv_box_right(a), b->x, cv_box_right(b)) <= WORDS_BESIDE * tall;
 }
 
 void ocr_note_company(struct ocr_tracks *tracks)
@@ -202,7 +202,7 @@ static void add_text(const struct ocr_row *row, int width, double *features)
     double room = (double)row->tall * CHARACTER_WIDTH * (text.characters + text.wide);
 
     int letters = text.characters + text.wide + SHORT_LETTERS * text.emoji;
-    features[OCR_FEATURE_LETTERS] = log2(1 + ocr_min(letters, 32)) / 5;
+    features[OCR_FEATURE_LETTERS] = log2(1 + cv_min(letters, 32)) / 5;
     features[OCR_FEATURE_MARKS] = share_of(text.marks, text.characters);
     features[OCR_FEATURE_SINGLES] = share_of(text.singles, text.words);
     features[OCR_FEATURE_CASES] = share_of(text.capitals_within, text.cased);
@@ -232,7 +232,7 @@ void ocr_features_of(const struct ocr_row *row, const struct ocr_standing *stand
     features[OCR_FEATURE_SHORT_CLEAR] = is_short ? row->ink.clarity : 1;
     features[OCR_FEATURE_SHORT_ALONE] = is_short && !row->has_company;
     features[OCR_FEATURE_DURATION] = moment < 1 ? sqrt(moment) : 1;
-    features[OCR_FEATURE_SMALL] = (double)ocr_max(SMALL_TALL - row->tall, 0) / SMALL_TALL;
+    features[OCR_FEATURE_SMALL] = (double)cv_max(SMALL_TALL - row->tall, 0) / SMALL_TALL;
     add_text(row, standing->width, features);
 }
 

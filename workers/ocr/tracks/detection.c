@@ -12,25 +12,18 @@ double ocr_row_judge(const struct ocr_row *row, int width, double least, struct 
     return acceptance;
 }
 
-/* NULL: out of memory. */
-static json_t *box_json(const struct ocr_box *box)
-{
-    return json_pack("{s:i, s:i, s:i, s:i}", "x", box->x, "y", box->y, "width", box->width,
-                     "height", box->height);
-}
-
 json_t *ocr_detection_json(const struct ocr_row *row, const struct ocr_kept_row *kept)
 {
-    struct ocr_box end = {kept->end_x, kept->end_y, kept->box.width, kept->box.height};
+    struct cv_box end = {kept->end_x, kept->end_y, kept->box.width, kept->box.height};
     double confidence = (double)(int64_t)(row->confidence * 10000 + 0.5) / 10000;
     bool moved = end.x != kept->box.x || end.y != kept->box.y;
     json_t *json = json_pack("{s:s, s:f, s:s, s:o, s:I, s:I, s:I, s:O*, s:O*}", "text", row->text,
                              "confidence", confidence, "language", row->language, "bounding_box",
-                             box_json(&kept->box), "t_start", (json_int_t)kept->t_start, "t_end",
+                             cv_box_json(&kept->box), "t_start", (json_int_t)kept->t_start, "t_end",
                              (json_int_t)kept->t_end, "line", (json_int_t)row->line, "words",
                              row->words, "track", kept->path);
 
-    if (json && moved && json_object_set_new(json, "end_box", box_json(&end)) != 0) {
+    if (json && moved && json_object_set_new(json, "end_box", cv_box_json(&end)) != 0) {
         json_decref(json);
         return NULL;
     }
@@ -53,7 +46,7 @@ json_t *ocr_evidence_json(const struct ocr_row *row, int width, const struct ocr
         }
     }
     return json_pack("{s:s, s:o, s:I, s:I, s:f, s:s?, s:o}", "text", row->text, "bounding_box",
-                     box_json(&kept->box), "t_start", (json_int_t)kept->t_start, "t_end",
+                     cv_box_json(&kept->box), "t_start", (json_int_t)kept->t_start, "t_end",
                      (json_int_t)kept->t_end, "acceptance", acceptance, "refusal", kept->refusal,
                      "features", values);
 }

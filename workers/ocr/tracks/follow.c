@@ -12,19 +12,20 @@ enum {
     ALONE_MIN = 14,  /* of one alone, some 24 letters: shorter texts stand in several places */
 };
 
-bool ocr_touches_edge(const struct ocr_pane *pane, const struct ocr_box *box, int width, int height)
+bool ocr_touches_edge(const struct ocr_pane *pane, const struct cv_box *box, int width, int height)
 {
     /* A line that ends at the picture's side is read as far as it goes; one that lies beyond is not whole. */
-    if (box->y <= 1 || ocr_bottom(box) >= height - 1 || box->x < 0 || ocr_right(box) > width) {
+    if (box->y <= 1 || cv_box_bottom(box) >= height - 1 || box->x < 0 ||
+        cv_box_right(box) > width) {
         return true;
     }
     int middle = box->x + box->width / 2;
     if (!ocr_pane_known(pane) || middle < pane->left || middle >= pane->right) {
         return false;
     }
-    bool over_top = pane->top_cuts && box->y <= pane->top + 1 && ocr_bottom(box) > pane->top + 1;
+    bool over_top = pane->top_cuts && box->y <= pane->top + 1 && cv_box_bottom(box) > pane->top + 1;
     bool over_bottom =
-        pane->bottom_cuts && ocr_bottom(box) >= pane->bottom - 1 && box->y < pane->bottom - 1;
+        pane->bottom_cuts && cv_box_bottom(box) >= pane->bottom - 1 && box->y < pane->bottom - 1;
     return over_top || over_bottom;
 }
 
@@ -52,7 +53,7 @@ static void take_match(struct ocr_session *session, struct ocr_track *track, int
         abs(x - track->box.x - session->shift.dx) + abs(y - track->box.y - session->shift.dy);
     int pane = ocr_panes_at(&session->panes, session->index);
 
-    if (pane >= 0 && stayed != moved && ocr_min(stayed, moved) <= 2 * OCR_MATCH_REACH) {
+    if (pane >= 0 && stayed != moved && cv_min(stayed, moved) <= 2 * OCR_MATCH_REACH) {
         ocr_places_note(&track->places, pane, moved < stayed);
     }
     track->box.x = x;
@@ -60,7 +61,7 @@ static void take_match(struct ocr_session *session, struct ocr_track *track, int
 }
 
 /* Tries one place: whole sighting, or a piece of a line that goes under an edge. */
-static int try_place(struct ocr_session *session, struct ocr_track *track, struct ocr_point at,
+static int try_place(struct ocr_session *session, struct ocr_track *track, struct cv_point at,
                      bool parts, struct cv_error *error)
 {
     struct ocr_match match;
@@ -80,21 +81,20 @@ static int try_place(struct ocr_session *session, struct ocr_track *track, struc
         pane->bottom_cuts += !match.first && ocr_pane_near(pane->bottom, track->box.y + match.last);
     }
     track->matched = true;
-    track->seen = (struct ocr_box){track->box.x, track->box.y + match.first, track->box.width,
-                                   match.last - match.first};
+    track->seen = (struct cv_box){track->box.x, track->box.y + match.first, track->box.width,
+                                  match.last - match.first};
     return ocr_end_stretch(session, track, error);
 }
 
-static struct ocr_point corner(const struct ocr_box *box)
+static struct cv_point corner(const struct cv_box *box)
 {
-    return (struct ocr_point){box->x, box->y};
+    return (struct cv_point){box->x, box->y};
 }
 
 /* Where a line is if it moved with the content. */
-static struct ocr_point moved_place(const struct ocr_session *session,
-                                    const struct ocr_track *track)
+static struct cv_point moved_place(const struct ocr_session *session, const struct ocr_track *track)
 {
-    return (struct ocr_point){track->box.x + session->shift.dx, track->box.y + session->shift.dy};
+    return (struct cv_point){track->box.x + session->shift.dx, track->box.y + session->shift.dy};
 }
 
 /* Looks for a line where it would be if it had moved with the content. */
@@ -104,13 +104,13 @@ static int follow(struct ocr_session *session, struct ocr_track *track, struct c
 }
 
 /* Whether a line that was found in this frame explains what stands at a place. */
-static bool is_explained(const struct ocr_session *session, const struct ocr_box *box)
+static bool is_explained(const struct ocr_session *session, const struct cv_box *box)
 {
     bool is = false;
 
     for (size_t i = 0; i < session->tracks.count && !is; i++) {
         const struct ocr_track *track = session->tracks.items[i];
-        is = track->matched && ocr_box_overlap(&track->seen, box) * 2 > box->width * box->height;
+        is = track->matched && cv_box_overlap(&track->seen, box) * 2 > box->width * box->height;
     }
     return is;
 }
@@ -120,7 +120,7 @@ static bool is_explained(const struct ocr_session *session, const struct ocr_box
 static int follow_apart(struct ocr_session *session, struct ocr_track *track,
                         struct cv_error *error)
 {
-    struct ocr_point moved = moved_place(session, track);
+    struct cv_point moved = moved_place(session, track);
 
     if (!is_explained(session, &track->box)) {
         CV_TRY(try_place(session, track, corner(&track->box), false, error));
@@ -139,7 +139,7 @@ static int follow_jumps(struct ocr_session *session, struct ocr_track *track,
                         struct cv_error *error)
 {
     for (int i = 0; i < session->jump_count && !track->matched; i++) {
-        struct ocr_box place = track->box;
+        struct cv_box place = track->box;
         place.x += session->jumps[i].dx;
         place.y += session->jumps[i].dy;
         CV_TRY(is_explained(session, &place)
@@ -151,14 +151,14 @@ static int follow_jumps(struct ocr_session *session, struct ocr_track *track,
 
 /* Whether the line that stands at a place now is another one. A piece of the line itself is not
  * another one. */
-static bool is_taken(const struct ocr_session *session, const struct ocr_box *box)
+static bool is_taken(const struct ocr_session *session, const struct cv_box *box)
 {
     bool is = false;
 
     for (size_t i = 0; i < session->tracks.count && !is; i++) {
         const struct ocr_track *track = session->tracks.items[i];
         is = track->matched &&
-             ocr_box_overlap(&track->seen, box) * 10 > (int64_t)box->width * box->height * 8;
+             cv_box_overlap(&track->seen, box) * 10 > (int64_t)box->width * box->height * 8;
     }
     return is;
 }
@@ -166,11 +166,11 @@ static bool is_taken(const struct ocr_session *session, const struct ocr_box *bo
 /* Whether a line still stands at a place. Changes by a codec are allowed where no line was found
  * whose reading could be better. Moves `place` to where the line is. */
 static int stands(const struct ocr_session *session, const struct ocr_track *track,
-                  struct ocr_box *place, bool *ret_is, struct cv_error *error)
+                  struct cv_box *place, bool *ret_is, struct cv_error *error)
 {
     struct ocr_match match = {.whole = false};
     enum ocr_likeness likeness = OCR_LIKENESS_NONE;
-    struct ocr_box line = ocr_track_line(track);
+    struct cv_box line = ocr_track_line(track);
 
     line.x += place->x - track->box.x;
     line.y += place->y - track->box.y;
@@ -195,7 +195,7 @@ static int find_again(struct ocr_session *session, struct ocr_track *track, stru
         return 0;
     }
     for (int i = session->shift.dx || session->shift.dy ? 0 : 1; i < 2 && !is_here; i++) {
-        struct ocr_box place = track->box;
+        struct cv_box place = track->box;
         place.x += i ? 0 : session->shift.dx;
         place.y += i ? 0 : session->shift.dy;
         if (!is_taken(session, &place)) {
@@ -252,7 +252,7 @@ struct lost {
 static int is_alike(const struct ocr_session *session, const struct ocr_track *track,
                     const struct ocr_jump *way, bool *ret_is, struct cv_error *error)
 {
-    struct ocr_box place = track->box;
+    struct cv_box place = track->box;
     enum ocr_likeness likeness = OCR_LIKENESS_NONE;
 
     place.x += way->dx;
@@ -287,10 +287,10 @@ static int try_way(const struct ocr_session *session, const struct ocr_track *tr
 static int find_ways(const struct ocr_session *session, const struct ocr_track *track,
                      struct lost *lost, struct cv_error *error)
 {
-    struct ocr_box place = ocr_track_line(track);
+    struct cv_box place = ocr_track_line(track);
 
     for (size_t i = 0; i < session->lines->count; i++) {
-        const struct ocr_box *box = &session->lines->items[i].box;
+        const struct cv_box *box = &session->lines->items[i].box;
         int wider = box->width - place.width;
         if (wider < -4 || abs(box->height - place.height) > 3) {
             continue;
@@ -311,7 +311,7 @@ static int find_lost(const struct ocr_session *session, struct lost *lost, struc
 
     for (size_t i = 0; i < session->tracks.count && lost->count < LOST_MAX; i++) {
         const struct ocr_track *track = session->tracks.items[i];
-        struct ocr_box place = ocr_track_line(track);
+        struct cv_box place = ocr_track_line(track);
         bool is = true;
         if (!track->present || track->matched || !track->open ||
             track->crop.width < WIDTH_MIN * track->crop.tall ||
@@ -337,7 +337,7 @@ static bool find_heaviest(const struct lost *lost, int *ret_path)
         for (int k = 0; k < lost->count; k++) {
             const struct ocr_crop *crop = &lost->items[k]->crop;
             bool counts = lost->goes[i][k] && !lost->is_told[k];
-            weight += counts ? crop->width / ocr_max(crop->tall, 1) : 0;
+            weight += counts ? crop->width / cv_max(crop->tall, 1) : 0;
             lines += counts;
         }
         if (weight > most && (lines > 1 || weight >= ALONE_MIN)) {

@@ -62,13 +62,13 @@ static enum standing standing_at(const struct ocr_row *before, const struct ocr_
                                  int y)
 {
     const struct ocr_stretch *a = &before->stretch, *b = &after->stretch;
-    struct ocr_box place = {x, y, a->width, a->height};
-    struct ocr_box box = {b->first.x, b->first.y, b->width, b->height};
-    int slack = ocr_max(before->tall / 3, SAME_BOX);
+    struct cv_box place = {x, y, a->width, a->height};
+    struct cv_box box = {b->first.x, b->first.y, b->width, b->height};
+    int slack = cv_max(before->tall / 3, SAME_BOX);
     bool is_there = abs(box.x - x) <= slack && abs(box.y - y) <= slack &&
                     abs(box.width - a->width) <= 2 * slack &&
                     abs(box.height - a->height) <= 2 * slack;
-    int64_t overlap = ocr_box_overlap(&place, &box);
+    int64_t overlap = cv_box_overlap(&place, &box);
 
     return is_there ? STANDS_THERE
            : overlap * 2 >= (int64_t)box.width * box.height ||

@@ -14,7 +14,7 @@ struct walk {
 
 static bool moves(const struct walk *walk, size_t frame, int x, int y)
 {
-    struct ocr_box box = {x, y, walk->stretch->width, walk->stretch->height};
+    struct cv_box box = {x, y, walk->stretch->width, walk->stretch->height};
 
     return frame < walk->course->count && walk->course->timings[frame].shift_known &&
            ocr_panes_move(walk->course->panes, ocr_panes_at(walk->course->panes, frame),
@@ -58,13 +58,13 @@ static void measure(struct walk *walk)
 
 /* Adds the place of the line at a kept frame, by the shifts. Their error at the last
  * sighting is corrected where a shift was not known, otherwise evenly. */
-static int stand(struct walk *walk, int frame, int64_t t_ms, struct ocr_point at,
+static int stand(struct walk *walk, int frame, int64_t t_ms, struct cv_point at,
                  struct cv_error *error)
 {
     int first = walk->stretch->first.frame, last = walk->stretch->last.frame;
     bool is_past = frame >= last || (walk->lost >= 0 && frame >= walk->lost);
     int share = is_past ? 1 : walk->lost >= 0 || frame <= first ? 0 : frame - first;
-    int whole = is_past ? 1 : ocr_max(last - first, 1);
+    int whole = is_past ? 1 : cv_max(last - first, 1);
 
     if (t_ms >= walk->span.end) {
         return 0;
@@ -83,8 +83,8 @@ static int pass(struct walk *walk, int frame, int x, int y, struct cv_error *err
     for (size_t i = 0; i < timing->motion_count; i++) {
         const struct ocr_motion *at = &timing->motion[i];
         if (at->t_ms >= walk->span.start && at->t_ms < walk->span.end) {
-            CV_TRY(stand(walk, frame - 1, at->t_ms, (struct ocr_point){x + at->dx, y + at->dy},
-                         error));
+            CV_TRY(
+                stand(walk, frame - 1, at->t_ms, (struct cv_point){x + at->dx, y + at->dy}, error));
         }
     }
     return 0;
@@ -100,7 +100,7 @@ static int follow(struct walk *walk, struct cv_error *error)
         CV_TRY(pass(walk, frame, x - timing->dx, y - timing->dy, error));
     }
     CV_TRY(
-        stand(walk, frame, walk->course->timings[frame].t_start, (struct ocr_point){x, y}, error));
+        stand(walk, frame, walk->course->timings[frame].t_start, (struct cv_point){x, y}, error));
     while (++frame <= last->frame) {
         const struct ocr_timing *timing = &walk->course->timings[frame];
         if (moves(walk, (size_t)frame, x, y)) {
@@ -108,7 +108,7 @@ static int follow(struct walk *walk, struct cv_error *error)
             x += timing->dx;
             y += timing->dy;
         }
-        CV_TRY(stand(walk, frame, timing->t_start, (struct ocr_point){x, y}, error));
+        CV_TRY(stand(walk, frame, timing->t_start, (struct cv_point){x, y}, error));
     }
     if (moves(walk, (size_t)last->frame + 1, x, y)) {
         CV_TRY(pass(walk, last->frame + 1, x, y, error));

@@ -55,26 +55,26 @@ static int64_t total_difference(const struct pair *pair, int step)
     return sum;
 }
 
-static int strong_pixels(const struct pair *pair, const struct ocr_box *cell)
+static int strong_pixels(const struct pair *pair, const struct cv_box *cell)
 {
     int strong = 0;
 
-    for (int y = cell->y; y < ocr_bottom(cell); y++) {
+    for (int y = cell->y; y < cv_box_bottom(cell); y++) {
         const uint8_t *a = pair->a + (size_t)y * (size_t)pair->a_stride;
         const uint8_t *b = pair->b + (size_t)y * (size_t)pair->b_stride;
-        for (int x = cell->x; x < ocr_right(cell); x++) {
+        for (int x = cell->x; x < cv_box_right(cell); x++) {
             strong += abs(a[x] - b[x]) > STRONG_DIFFERENCE;
         }
     }
     return strong;
 }
 
-static bool same_cell(const struct pair *pair, const struct ocr_box *cell)
+static bool same_cell(const struct pair *pair, const struct cv_box *cell)
 {
     int sum = 0, area = cell->width * cell->height;
 
-    for (int y = cell->y; y < ocr_bottom(cell); y++) {
-        sum += row_difference(pair, y, cell->x, ocr_right(cell));
+    for (int y = cell->y; y < cv_box_bottom(cell); y++) {
+        sum += row_difference(pair, y, cell->x, cv_box_right(cell));
     }
     if (sum <= CELL_DIFFERENCE * area) {
         return true;
@@ -85,12 +85,12 @@ static bool same_cell(const struct pair *pair, const struct ocr_box *cell)
 /* No cell of about a third of a letter differs: one changed digit is enough to tell two lines. */
 static bool same_cells(const struct pair *pair, int tall)
 {
-    int cell = ocr_max(5, ocr_min(tall / 3, 12));
+    int cell = cv_max(5, cv_min(tall / 3, 12));
 
-    for (int y = 0; y < pair->height; y += ocr_max(cell / 2, 1)) {
-        int rows = ocr_min(cell, pair->height - y);
-        for (int x = 0; x < pair->width; x += ocr_max(cell / 2, 1)) {
-            struct ocr_box here = {x, y, ocr_min(cell, pair->width - x), rows};
+    for (int y = 0; y < pair->height; y += cv_max(cell / 2, 1)) {
+        int rows = cv_min(cell, pair->height - y);
+        for (int x = 0; x < pair->width; x += cv_max(cell / 2, 1)) {
+            struct cv_box here = {x, y, cv_min(cell, pair->width - x), rows};
             if (rows < cell / 2 || here.width < cell / 2) {
                 continue;
             }
@@ -140,17 +140,17 @@ static void look_for_part(const struct pair *pair, int tall, struct ocr_match *m
     piece.a += (size_t)match->first * (size_t)pair->a_stride;
     piece.b += (size_t)match->first * (size_t)pair->b_stride;
     piece.height = rows;
-    match->part = rows >= ocr_max(3, tall / 5) && rows < pair->height &&
+    match->part = rows >= cv_max(3, tall / 5) && rows < pair->height &&
                   has_ink(pair, match->first, match->last) && same_cells(&piece, tall);
 }
 
-int ocr_match(const struct ocr_crop *crop, const struct ocr_frame *frame, struct ocr_point at,
+int ocr_match(const struct ocr_crop *crop, const struct ocr_frame *frame, struct cv_point at,
               struct ocr_match *ret_match, struct cv_error *error)
 {
-    struct ocr_box around = {at.x - OCR_MATCH_REACH, at.y - OCR_MATCH_REACH, crop->width + SIDE,
-                             crop->height + SIDE};
+    struct cv_box around = {at.x - OCR_MATCH_REACH, at.y - OCR_MATCH_REACH, crop->width + SIDE,
+                            crop->height + SIDE};
     struct ocr_match match = {0};
-    struct ocr_box visible = ocr_box_clip(&around, frame->width, frame->height);
+    struct cv_box visible = cv_box_clip(&around, frame->width, frame->height);
 
     if (visible.width < crop->width / 2 || visible.height < 3) {
         *ret_match = match;
@@ -187,7 +187,7 @@ int ocr_match(const struct ocr_crop *crop, const struct ocr_frame *frame, struct
 
 bool ocr_match_crops(const struct ocr_crop *a, const struct ocr_crop *b)
 {
-    int width = ocr_min(a->width, b->width), height = ocr_min(a->height, b->height);
+    int width = cv_min(a->width, b->width), height = cv_min(a->height, b->height);
 
     if (abs(a->width - b->width) > OCR_MATCH_REACH ||
         abs(a->height - b->height) > OCR_MATCH_REACH || a->ink.kind != b->ink.kind ||
@@ -253,11 +253,11 @@ static double least_correlation(const struct pair *pair)
 {
     struct sums all = sums_of(pair);
     double least = correlation(&all), ink = variance(&all) * PART_INK;
-    int width = ocr_min(pair->height, pair->width);
+    int width = cv_min(pair->height, pair->width);
 
-    for (int x = 0; x + width / 2 < pair->width; x += ocr_max(width / 2, 1)) {
+    for (int x = 0; x + width / 2 < pair->width; x += cv_max(width / 2, 1)) {
         struct sums part = {0};
-        add_columns(pair, x, ocr_min(x + width, pair->width), &part);
+        add_columns(pair, x, cv_min(x + width, pair->width), &part);
         if (variance(&part) > ink) {
             least = fmin(least, correlation(&part));
         }
@@ -279,11 +279,11 @@ static int64_t changes(const uint8_t *grey, int stride, int width, int height)
 }
 
 int ocr_match_likeness(const struct ocr_crop *crop, const struct ocr_frame *frame,
-                       struct ocr_point at, enum ocr_likeness *ret_likeness, struct cv_error *error)
+                       struct cv_point at, enum ocr_likeness *ret_likeness, struct cv_error *error)
 {
-    struct ocr_box around = {at.x - OCR_MATCH_REACH, at.y - OCR_MATCH_REACH, crop->width + SIDE,
-                             crop->height + SIDE};
-    struct ocr_box inside = ocr_box_clip(&around, frame->width, frame->height);
+    struct cv_box around = {at.x - OCR_MATCH_REACH, at.y - OCR_MATCH_REACH, crop->width + SIDE,
+                            crop->height + SIDE};
+    struct cv_box inside = cv_box_clip(&around, frame->width, frame->height);
 
     *ret_likeness = OCR_LIKENESS_NONE;
     if (inside.width < crop->width || inside.height < crop->height) {

@@ -10,23 +10,23 @@
 /* A found line and what is known of the place where it stands. */
 struct arrival {
     const struct ocr_line *line;
-    const struct ocr_box *glyphs;
+    const struct cv_box *glyphs;
     double covered;            /* share of its box that known lines explain */
     struct ocr_track *under;   /* the matched line that explains most of it */
     struct ocr_track *earlier; /* a line that stood here and no longer matches */
 };
 
-static double share(const struct ocr_box *part, const struct ocr_box *whole)
+static double share(const struct cv_box *part, const struct cv_box *whole)
 {
     int64_t area = (int64_t)whole->width * whole->height;
-    return area ? (double)ocr_box_overlap(part, whole) / (double)area : 0;
+    return area ? (double)cv_box_overlap(part, whole) / (double)area : 0;
 }
 
 /* Where an unmatched line would stand if it had moved with the content, or had not. */
 static bool stood_here(const struct ocr_session *session, const struct ocr_track *track,
-                       const struct ocr_box *box)
+                       const struct cv_box *box)
 {
-    struct ocr_box moved = track->box;
+    struct cv_box moved = track->box;
 
     moved.x += session->shift.dx;
     moved.y += session->shift.dy;
@@ -41,8 +41,8 @@ static void look_around(const struct ocr_session *session, struct arrival *arriv
     for (size_t i = 0; i < session->tracks.count; i++) {
         struct ocr_track *track = session->tracks.items[i];
         if (track->matched) {
-            struct ocr_box shown = ocr_track_shown(track);
-            int64_t overlap = ocr_box_overlap(&shown, &arrival->line->box);
+            struct cv_box shown = ocr_track_shown(track);
+            int64_t overlap = cv_box_overlap(&shown, &arrival->line->box);
             arrival->covered += share(&shown, &arrival->line->box);
             if (overlap > most) {
                 most = overlap;
@@ -59,7 +59,7 @@ static void look_around(const struct ocr_session *session, struct arrival *arriv
  * that was cut by an edge came out. */
 static bool is_taller(const struct arrival *arrival)
 {
-    struct ocr_box known = ocr_track_shown(arrival->under), box = arrival->line->box;
+    struct cv_box known = ocr_track_shown(arrival->under), box = arrival->line->box;
 
     return arrival->under->is_read ? box.height * 4 > known.height * 5 + 8
                                    : box.height > known.height + 2;
@@ -67,7 +67,7 @@ static bool is_taller(const struct arrival *arrival)
 
 static bool is_wider(const struct arrival *arrival)
 {
-    struct ocr_box known = ocr_track_shown(arrival->under), box = arrival->line->box;
+    struct cv_box known = ocr_track_shown(arrival->under), box = arrival->line->box;
     return box.width * 10 > known.width * 10 + arrival->line->tall * 7;
 }
 
@@ -97,7 +97,7 @@ static void continue_line(struct ocr_session *session, struct ocr_track *known,
 
 /* Learns where an edge is: in the frame before, it hid all of the line at `whole` but `piece`. */
 static void learn_edge(struct ocr_session *session, const struct ocr_track *piece,
-                       const struct ocr_box *whole)
+                       const struct cv_box *whole)
 {
     struct ocr_pane *pane = ocr_session_pane(session);
     int top = piece->seen.y - session->shift.dy, bottom = top + piece->seen.height;
@@ -106,7 +106,7 @@ static void learn_edge(struct ocr_session *session, const struct ocr_track *piec
         return;
     }
     pane->top_cuts += whole->y < piece->seen.y - OCR_MATCH_REACH && ocr_pane_near(pane->top, top);
-    pane->bottom_cuts += ocr_bottom(whole) > ocr_bottom(&piece->seen) + OCR_MATCH_REACH &&
+    pane->bottom_cuts += cv_box_bottom(whole) > cv_box_bottom(&piece->seen) + OCR_MATCH_REACH &&
                          ocr_pane_near(pane->bottom, bottom);
 }
 
@@ -158,7 +158,7 @@ static bool stays(const struct ocr_track *piece, const struct ocr_track *around)
 int ocr_end_pieces(struct ocr_session *session, const struct ocr_track *track,
                    struct cv_error *error)
 {
-    struct ocr_box whole = track->box;
+    struct cv_box whole = track->box;
 
     for (size_t i = 0; i < session->tracks.count;) {
         struct ocr_track *piece = session->tracks.items[i];
@@ -202,12 +202,12 @@ static void note_kin(const struct ocr_session *session, const struct ocr_track *
     if (!known || (!session->shift.dx && !session->shift.dy)) {
         return;
     }
-    struct ocr_box place = ocr_track_line(known);
+    struct cv_box place = ocr_track_line(known);
     if (!known->matched) {
         place.x += session->shift.dx;
         place.y += session->shift.dy;
     }
-    struct ocr_box line = ocr_track_line(fresh);
+    struct cv_box line = ocr_track_line(fresh);
     if (ocr_shares_place(&place, &line)) {
         fresh->predecessor = known->id;
     }
@@ -234,22 +234,22 @@ static const double SAME_LINE = 0.70;
 static const double SURE = 0.90;
 
 /* Whether most of `part` lies in `whole`. */
-static bool lies_in(const struct ocr_box *part, const struct ocr_box *whole)
+static bool lies_in(const struct cv_box *part, const struct cv_box *whole)
 {
     int64_t area = (int64_t)part->width * part->height;
-    return (double)ocr_box_overlap(part, whole) >= SAME_LINE * (double)area;
+    return (double)cv_box_overlap(part, whole) >= SAME_LINE * (double)area;
 }
 
 /* Of the lines that were on screen until now and of which nothing is left, the one that covers
  * most of `place`. */
-static struct ocr_track *find_left(const struct ocr_session *session, const struct ocr_box *place)
+static struct ocr_track *find_left(const struct ocr_session *session, const struct cv_box *place)
 {
     struct ocr_track *found = NULL;
     int64_t most = 0;
 
     for (size_t i = 0; i < session->tracks.count; i++) {
         struct ocr_track *track = session->tracks.items[i];
-        int64_t overlap = ocr_box_overlap(&track->box, place);
+        int64_t overlap = cv_box_overlap(&track->box, place);
         if (track->present && !track->matched && track->open && overlap > most &&
             lies_in(place, &track->box)) {
             most = overlap;
@@ -270,7 +270,7 @@ static bool is_another_text(const struct ocr_track *known, const struct ocr_trac
 /* Whether what stood at a place in the frame before was a line that stands elsewhere now. The names before the messages
  * of a chat are equal, and one jumps away from where the next one begins. */
 static bool has_moved_away(const struct ocr_session *session, const struct ocr_track *fresh,
-                           const struct ocr_box *place)
+                           const struct cv_box *place)
 {
     bool has = false;
 
@@ -288,7 +288,7 @@ static int find_forerunner(const struct ocr_session *session, const struct ocr_t
 {
     const struct ocr_frame *before = &session->before;
     enum ocr_likeness likeness = OCR_LIKENESS_NONE;
-    struct ocr_box place = fresh->box;
+    struct cv_box place = fresh->box;
 
     *ret_forerunner = (struct forerunner){.known = NULL};
     if (!before->plane[0] || before->width != session->screen.width ||
@@ -305,7 +305,7 @@ static int find_forerunner(const struct ocr_session *session, const struct ocr_t
         place.y = fresh->box.y - ways[i].dy;
         CV_TRY(has_moved_away(session, fresh, &place)
                    ? 0
-                   : ocr_match_likeness(&fresh->crop, before, (struct ocr_point){place.x, place.y},
+                   : ocr_match_likeness(&fresh->crop, before, (struct cv_point){place.x, place.y},
                                         &likeness, error));
     }
     if (likeness == OCR_LIKENESS_NONE) {
@@ -330,7 +330,7 @@ static const struct ocr_track *find_piece(const struct ocr_session *session,
                                           const struct ocr_track *track,
                                           const struct forerunner *forerunner)
 {
-    struct ocr_box place = {forerunner->x, forerunner->y, track->box.width, track->box.height};
+    struct cv_box place = {forerunner->x, forerunner->y, track->box.width, track->box.height};
     const struct ocr_track *found = NULL;
 
     for (size_t i = 0; i < session->tracks.count && !found; i++) {
@@ -380,8 +380,8 @@ static int begin_line(struct ocr_session *session, struct ocr_track *track, bool
 }
 
 /* Handles a line that has the same pixels as a known one: the known line has come back. */
-static int take_back(struct ocr_session *session, struct ocr_track *track,
-                     const struct ocr_box *box, struct cv_error *error)
+static int take_back(struct ocr_session *session, struct ocr_track *track, const struct cv_box *box,
+                     struct cv_error *error)
 {
     CV_TRY(ocr_end_stretch(session, track, error));
     track->box.x = box->x;
@@ -403,7 +403,7 @@ static int take_in(struct ocr_session *session, const struct arrival *arrival,
         return result < 0 ? result : 0;
     }
     session->lines_seen++;
-    struct ocr_box place = crop.box;
+    struct cv_box place = crop.box;
     struct ocr_track *track = ocr_tracks_recall(&session->tracks, &crop, &place);
     if (track) {
         return take_back(session, track, &place, error);

@@ -57,7 +57,7 @@ int ocr_end_stretch(struct ocr_session *session, struct ocr_track *track, struct
     track->open = false;
     track->stretch.places = track->places;
     if (!track->is_read) {
-        struct ocr_box frame_edge = track->box;
+        struct cv_box frame_edge = track->box;
         if (ocr_touches_edge(NULL, &frame_edge, session->screen.width, session->screen.height)) {
             return 0;
         }
@@ -66,14 +66,14 @@ int ocr_end_stretch(struct ocr_session *session, struct ocr_track *track, struct
     return note_row(session, track, error);
 }
 
-static struct ocr_box box_at(const struct ocr_row *row, const struct ocr_sighting *sighting)
+static struct cv_box box_at(const struct ocr_row *row, const struct ocr_sighting *sighting)
 {
-    return (struct ocr_box){sighting->x, sighting->y, row->stretch.width, row->stretch.height};
+    return (struct cv_box){sighting->x, sighting->y, row->stretch.width, row->stretch.height};
 }
 
 /* A sighting of a row, and the pane whose edges it lies within; NULL where it does not move. */
 struct bounded {
-    struct ocr_box box;
+    struct cv_box box;
     const struct ocr_pane *pane;
 };
 
@@ -96,7 +96,7 @@ static bool at_top(const struct bounded *at)
 
 static bool at_bottom(const struct bounded *at)
 {
-    return ocr_bottom(&at->box) >= at->pane->bottom - 1;
+    return cv_box_bottom(&at->box) >= at->pane->bottom - 1;
 }
 
 /* Whether both sightings touch the same edge, and that edge is known for sure. */
@@ -104,8 +104,8 @@ static bool at_sure_edge(const struct bounded *first, const struct bounded *last
 {
     bool top = at_top(first) && at_top(last), bottom = at_bottom(first) && at_bottom(last);
 
-    return (top && ocr_min(first->pane->top_cuts, last->pane->top_cuts) >= OCR_PANE_SURE) ||
-           (bottom && ocr_min(first->pane->bottom_cuts, last->pane->bottom_cuts) >= OCR_PANE_SURE);
+    return (top && cv_min(first->pane->top_cuts, last->pane->top_cuts) >= OCR_PANE_SURE) ||
+           (bottom && cv_min(first->pane->bottom_cuts, last->pane->bottom_cuts) >= OCR_PANE_SURE);
 }
 
 enum cut {
@@ -157,11 +157,11 @@ static struct ocr_kept_row kept_row(const struct timed_row *timed,
 {
     const struct ocr_row *row = timed->row;
     const struct ocr_stretch *stretch = &row->stretch;
-    struct ocr_box first = box_at(row, &stretch->first), last = box_at(row, &stretch->last);
+    struct cv_box first = box_at(row, &stretch->first), last = box_at(row, &stretch->last);
     int reduction = session->reduction;
 
-    first = ocr_box_clip(&first, session->screen.width, session->screen.height);
-    last = ocr_box_clip(&last, session->screen.width, session->screen.height);
+    first = cv_box_clip(&first, session->screen.width, session->screen.height);
+    last = cv_box_clip(&last, session->screen.width, session->screen.height);
     return (struct ocr_kept_row){
         .picture = row->picture,
         .line = row->line,

@@ -18,13 +18,13 @@ enum {
 /* What grows by less is standing; what grows by more is another page. */
 static const double GROWTH_MIN = 0.01, GROWTH_MAX = 1.0;
 
-bool ocr_shares_place(const struct ocr_box *known, const struct ocr_box *fresh)
+bool ocr_shares_place(const struct cv_box *known, const struct cv_box *fresh)
 {
     int middle = known->y + known->height / 2 - fresh->y - fresh->height / 2;
     bool left = abs(known->x - fresh->x) <= ALIGNED;
-    bool right = abs(ocr_right(known) - ocr_right(fresh)) <= ALIGNED;
+    bool right = abs(cv_box_right(known) - cv_box_right(fresh)) <= ALIGNED;
 
-    return (left || right) && abs(middle) * 2 <= ocr_min(known->height, fresh->height);
+    return (left || right) && abs(middle) * 2 <= cv_min(known->height, fresh->height);
 }
 
 bool ocr_digits_differ(const char *a, const char *b)
@@ -124,8 +124,8 @@ static bool is_hidden(const struct ocr_session *session, const struct ocr_row *r
 {
     int pane = ocr_panes_near(&session->panes, (size_t)sighting->frame);
     int reach = width - row->stretch.width + CLOSE * row->tall;
-    struct ocr_box around = {sighting->x - reach, sighting->y, row->stretch.width + 2 * reach,
-                             row->stretch.height};
+    struct cv_box around = {sighting->x - reach, sighting->y, row->stretch.width + 2 * reach,
+                            row->stretch.height};
 
     return ocr_pane_covers(ocr_panes_get(&session->panes, pane), &around);
 }
@@ -159,7 +159,7 @@ static void unite(const struct ocr_session *session, struct ocr_row *before, str
 static void compare(const struct ocr_session *session, struct ocr_row *before,
                     struct ocr_row *after)
 {
-    int width = ocr_max(before->stretch.width, after->stretch.width);
+    int width = cv_max(before->stretch.width, after->stretch.width);
     bool hid_before = is_hidden(session, before, &before->stretch.last, width);
     bool hid_after = is_hidden(session, after, &after->stretch.first, width);
     if (session->timings[after->stretch.first.frame].dx != 0) {

@@ -18,7 +18,7 @@ bool ocr_is_variant(const struct ocr_track *known, const struct ocr_track *fresh
 
 /* Whether a line that was found stands where a known one should be by now, seen with more of it or
  * with less. */
-bool ocr_shares_place(const struct ocr_box *known, const struct ocr_box *fresh);
+bool ocr_shares_place(const struct cv_box *known, const struct cv_box *fresh);
 
 /* Order of pointers to rows for qsort: by the first frame, then by the id of the track. */
 int ocr_compare_starts(const void *left, const void *right);

@@ -60,7 +60,7 @@ static int learn_shift(struct ocr_session *session, struct cv_error *error)
     for (size_t i = 0; i < session->tracks.count; i++) {
         struct ocr_track *track = session->tracks.items[i];
         track->matched = false;
-        track->was = track->present ? track->box : (struct ocr_box){0};
+        track->was = track->present ? track->box : (struct cv_box){0};
     }
     if (comparable && !session->shift.known) {
         CV_TRY(ocr_find_jumps(session, error));
@@ -73,13 +73,13 @@ static int learn_shift(struct ocr_session *session, struct cv_error *error)
         return ocr_panes_scene(&session->panes, error);
     }
     return ocr_panes_step(&session->panes, before, frame,
-                          (struct ocr_point){session->shift.dx, session->shift.dy}, error);
+                          (struct cv_point){session->shift.dx, session->shift.dy}, error);
 }
 
-bool ocr_is_found(const struct ocr_session *session, const struct ocr_box *box)
+bool ocr_is_found(const struct ocr_session *session, const struct cv_box *box)
 {
     for (size_t i = 0; i < session->lines->count; i++) {
-        const struct ocr_box *found = &session->lines->items[i].box;
+        const struct cv_box *found = &session->lines->items[i].box;
         if (abs(found->x - box->x) <= SAME_PLACE && abs(found->y - box->y) <= SAME_PLACE &&
             abs(found->width - box->width) <= 2 * SAME_PLACE &&
             abs(found->height - box->height) <= SAME_PLACE) {
@@ -94,7 +94,7 @@ bool ocr_is_found(const struct ocr_session *session, const struct ocr_box *box)
 static int settle_waiting(struct ocr_session *session, struct ocr_track *track,
                           struct cv_error *error)
 {
-    struct ocr_box line = ocr_track_line(track);
+    struct cv_box line = ocr_track_line(track);
 
     if (ocr_is_found(session, &line)) {
         return ocr_read_track(session, track, error);
@@ -129,9 +129,9 @@ int ocr_session_frame(struct ocr_session *session, struct ocr_frame *frame, stru
     if (session->index >= session->timing_count) {
         return cv_fail(error, CV_ERROR_INTERNAL, "more frames than times");
     }
-    session->screen.width = ocr_max(session->screen.width, here.width);
-    session->screen.height = ocr_max(session->screen.height, here.height);
-    session->reduction = ocr_max(session->reduction, here.reduction);
+    session->screen.width = cv_max(session->screen.width, here.width);
+    session->screen.height = cv_max(session->screen.height, here.height);
+    session->reduction = cv_max(session->reduction, here.reduction);
     CV_TRY(ocr_lines_find(&here, &lines, error));
     session->frame = &here;
     session->lines = &lines;

@@ -35,7 +35,7 @@ struct ocr_session {
     struct ocr_row *rows;
     size_t row_count;
 
-    struct ocr_box screen; /* of the largest frame so far */
+    struct cv_box screen; /* of the largest frame so far */
     int reduction;
     int64_t next_line, next_id;
     int64_t lines_seen, lines_read, readings;
@@ -49,4 +49,4 @@ static inline struct ocr_pane *ocr_session_pane(struct ocr_session *session)
 }
 
 /* Whether the frame has a line of just this place and size. */
-bool ocr_is_found(const struct ocr_session *session, const struct ocr_box *box);
+bool ocr_is_found(const struct ocr_session *session, const struct cv_box *box);

@@ -9,15 +9,15 @@ struct way {
     const struct ocr_stretch *stretch;
 };
 
-static struct ocr_box box_at(const struct way *way, int x, int y)
+static struct cv_box box_at(const struct way *way, int x, int y)
 {
-    return (struct ocr_box){x, y, way->stretch->width, way->stretch->height};
+    return (struct cv_box){x, y, way->stretch->width, way->stretch->height};
 }
 
 /* The pane, if the line at x, y moves with it. */
 static const struct ocr_pane *moving(const struct way *way, int pane, int x, int y)
 {
-    struct ocr_box box = box_at(way, x, y);
+    struct cv_box box = box_at(way, x, y);
 
     return ocr_panes_move(way->course->panes, pane, &way->stretch->places, &box)
                ? ocr_panes_get(way->course->panes, pane)
@@ -35,16 +35,16 @@ static const struct ocr_pane *moves_it(const struct way *way, size_t frame, int 
 static bool inside(const struct way *way, const struct ocr_pane *pane, int x, int y)
 {
     const struct ocr_stretch *stretch = way->stretch;
-    const struct ocr_box *screen = &way->course->screen;
-    int top = pane ? pane->top : screen->y, bottom = pane ? pane->bottom : ocr_bottom(screen);
+    const struct cv_box *screen = &way->course->screen;
+    int top = pane ? pane->top : screen->y, bottom = pane ? pane->bottom : cv_box_bottom(screen);
 
     return y >= top - EDGE_SLACK && y + stretch->height <= bottom + EDGE_SLACK &&
-           x >= screen->x - EDGE_SLACK && x + stretch->width <= ocr_right(screen) + EDGE_SLACK;
+           x >= screen->x - EDGE_SLACK && x + stretch->width <= cv_box_right(screen) + EDGE_SLACK;
 }
 
 static bool covers(const struct way *way, const struct ocr_pane *pane, int x, int y)
 {
-    struct ocr_box box = box_at(way, x, y);
+    struct cv_box box = box_at(way, x, y);
 
     return ocr_pane_covers(pane, &box);
 }

@@ -27,7 +27,7 @@ struct ocr_course {
     const struct ocr_timing *timings;
     size_t count;
     const struct ocr_panes *panes; /* settled */
-    struct ocr_box screen;
+    struct cv_box screen;
     int reduction; /* frame pixels × reduction = pixels of the stored picture */
 };
 

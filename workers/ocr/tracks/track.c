@@ -86,7 +86,7 @@ int ocr_tracks_add(struct ocr_tracks *tracks, struct ocr_crop *crop, struct ocr_
 }
 
 struct ocr_track *ocr_tracks_recall(const struct ocr_tracks *tracks, const struct ocr_crop *crop,
-                                    const struct ocr_box *box)
+                                    const struct cv_box *box)
 {
     struct ocr_track *found = NULL;
     int nearest = 0;

@@ -25,35 +25,35 @@ struct ocr_track {
     enum ocr_weight weight; /* of the reading */
     bool has_company;       /* was seen beside a line of words */
 
-    bool present;        /* somewhere in the last frame, whole or cut */
-    bool matched;        /* found in the frame being worked on */
-    struct ocr_box box;  /* of the whole line in the last frame in which it was present */
-    struct ocr_box seen; /* the part of it that was visible */
-    struct ocr_box was;  /* `box` of the frame before; of width 0 where it was not present */
-    bool open;           /* a stretch of whole sightings runs */
+    bool present;       /* somewhere in the last frame, whole or cut */
+    bool matched;       /* found in the frame being worked on */
+    struct cv_box box;  /* of the whole line in the last frame in which it was present */
+    struct cv_box seen; /* the part of it that was visible */
+    struct cv_box was;  /* `box` of the frame before; of width 0 where it was not present */
+    bool open;          /* a stretch of whole sightings runs */
     struct ocr_stretch stretch;
     struct ocr_places places;
     int64_t last_frame; /* for eviction */
 };
 
 /* Where the line is now, without the emoji beside it. */
-static inline struct ocr_box ocr_track_line(const struct ocr_track *track)
+static inline struct cv_box ocr_track_line(const struct ocr_track *track)
 {
     const struct ocr_crop *crop = &track->crop;
 
-    return (struct ocr_box){track->box.x + crop->line.x - crop->box.x,
-                            track->box.y + crop->line.y - crop->box.y, crop->line.width,
-                            crop->line.height};
+    return (struct cv_box){track->box.x + crop->line.x - crop->box.x,
+                           track->box.y + crop->line.y - crop->box.y, crop->line.width,
+                           crop->line.height};
 }
 
 /* What is found of it now: with an avatar beside the text where it is whole. */
-static inline struct ocr_box ocr_track_shown(const struct ocr_track *track)
+static inline struct cv_box ocr_track_shown(const struct ocr_track *track)
 {
-    struct ocr_box line = ocr_track_line(track);
+    struct cv_box line = ocr_track_line(track);
     bool is_whole =
         track->seen.width == track->box.width && track->seen.height == track->box.height;
 
-    return is_whole ? ocr_box_union(&track->seen, &line) : track->seen;
+    return is_whole ? cv_box_union(&track->seen, &line) : track->seen;
 }
 
 /* A finished stretch. */
@@ -92,4 +92,4 @@ void ocr_tracks_remove(struct ocr_tracks *tracks, struct ocr_track *track);
 /* A line that looks the same and was not found in this frame: first one that was on screen until
  * now (it jumped), then one of earlier; the nearest to `box` of several. NULL when there is none. */
 struct ocr_track *ocr_tracks_recall(const struct ocr_tracks *tracks, const struct ocr_crop *crop,
-                                    const struct ocr_box *box);
+                                    const struct cv_box *box);
