@@ -56,14 +56,14 @@ struct label {
 struct labelling {
     struct label *labels;
     int count;
-    const struct ocr_frame *frame;
-    const struct ocr_sides *sides;
+    const struct cv_frame *frame;
+    const struct cv_sides *sides;
 };
 
-void ocr_components_deinit(struct ocr_components *components)
+void cv_components_deinit(struct cv_components *components)
 {
     free(components->items);
-    *components = (struct ocr_components){0};
+    *components = (struct cv_components){0};
 }
 
 static int find_root(struct labelling *all, int label)
@@ -154,7 +154,7 @@ static void find_runs(const uint8_t *sides, int width, struct run_row *row)
                 continue;
             }
         }
-        if (sides[x] == OCR_SIDE_NONE) {
+        if (sides[x] == CV_SIDE_NONE) {
             x++;
             continue;
         }
@@ -219,7 +219,7 @@ static void label_runs(struct labelling *all, struct run_row *row, const struct 
 static uint8_t side_at(const struct labelling *all, int x, int y)
 {
     if (x < 0 || y < 0 || x >= all->sides->width || y >= all->sides->height) {
-        return OCR_SIDE_NONE;
+        return CV_SIDE_NONE;
     }
     return all->sides->side[(size_t)y * (size_t)all->sides->width + (size_t)x];
 }
@@ -229,7 +229,7 @@ static uint8_t side_at(const struct labelling *all, int x, int y)
  * counts as surrounded. */
 static bool is_ink(const struct labelling *all, const struct label *label)
 {
-    uint8_t other = label->side == OCR_SIDE_DARK ? OCR_SIDE_LIGHT : OCR_SIDE_DARK;
+    uint8_t other = label->side == CV_SIDE_DARK ? CV_SIDE_LIGHT : CV_SIDE_DARK;
     int contacts = (label->top == 0 || side_at(all, label->top_x, label->top - 1) == other) +
                    (label->bottom == all->sides->height - 1 ||
                     side_at(all, label->bottom_x, label->bottom + 1) == other) +
@@ -240,10 +240,10 @@ static bool is_ink(const struct labelling *all, const struct label *label)
     return contacts >= CONTACTS_MIN;
 }
 
-/* Pixels of a thin rectangle: OCR_REACH pixels on each of its four sides. */
+/* Pixels of a thin rectangle: CV_EDGE_REACH pixels on each of its four sides. */
 static int rim_of(int width, int height)
 {
-    return 2 * OCR_REACH * (width + height);
+    return 2 * CV_EDGE_REACH * (width + height);
 }
 
 /* Whether so many pixels are nothing but a thin rectangle of that size: those near to an edge on each of its four sides. */
@@ -261,7 +261,7 @@ static bool is_bar(const struct labelling *all, const struct label *label)
     int wide = width / 8, high = height / 8;
     bool is_long = width * 4 >= height * 5 || height * 4 >= width * 5;
 
-    if (width * 100 < height * BAR_WIDTH || height < OCR_FRAME_MIN || !is_long ||
+    if (width * 100 < height * BAR_WIDTH || height < CV_FRAME_MIN || !is_long ||
         !is_rim(width, height, label->pixels) ||
         label->pixels * 100 > rim_of(width, height) * BAR_RIM) {
         return false;
@@ -289,14 +289,14 @@ static bool is_edge_of_mark(const struct labelling *all, const struct label *lab
     struct cv_box box = box_of(label);
 
     return box.width >= EDGE_WIDTH * box.height &&
-           ocr_is_filling(all->frame, all->sides, &box, label->side);
+           cv_is_filling(all->frame, all->sides, &box, label->side);
 }
 
 static bool is_candidate(const struct labelling *all, const struct label *label)
 {
     int width = label->right - label->left + 1, height = label->bottom - label->top + 1;
 
-    if (label->peak < OCR_EDGE_FAINT || height > OCR_GLYPH_HEIGHT_MAX ||
+    if (label->peak < CV_EDGE_FAINT || height > CV_GLYPH_HEIGHT_MAX ||
         (height < SIZE_LEAST && width < SIZE_LEAST) || width > cv_max(WIDE_MOST * height, 240)) {
         return false;
     }
@@ -305,7 +305,7 @@ static bool is_candidate(const struct labelling *all, const struct label *label)
         return false;
     }
     /* One side of a road, a shore, a card's shadow. The strokes of large letters have two sides. */
-    if (cv_min(width, height) >= OCR_FRAME_MIN &&
+    if (cv_min(width, height) >= CV_FRAME_MIN &&
         label->pixels * 100 < rim_of(width, height) * SINGLE_SIDE) {
         return false;
     }
@@ -314,8 +314,8 @@ static bool is_candidate(const struct labelling *all, const struct label *label)
 
 static int compare_components(const void *left, const void *right)
 {
-    const struct cv_box *a = &((const struct ocr_component *)left)->box;
-    const struct cv_box *b = &((const struct ocr_component *)right)->box;
+    const struct cv_box *a = &((const struct cv_component *)left)->box;
+    const struct cv_box *b = &((const struct cv_component *)right)->box;
 
     if (a->x != b->x) {
         return a->x < b->x ? -1 : 1;
@@ -329,7 +329,7 @@ static int compare_components(const void *left, const void *right)
     return (a->height > b->height) - (a->height < b->height);
 }
 
-void ocr_components_sort(struct ocr_components *components)
+void cv_components_sort(struct cv_components *components)
 {
     qsort(components->items, components->count, sizeof(*components->items), compare_components);
 }
@@ -373,20 +373,20 @@ static bool is_stacked(const struct cv_box *a, const struct cv_box *b)
 }
 
 /* Whether a component is too large a part of its cluster for the dot or the accent of a letter. */
-static bool is_large_piece(const struct ocr_component *item, const struct cluster *cluster)
+static bool is_large_piece(const struct cv_component *item, const struct cluster *cluster)
 {
-    int width = cluster->right - cluster->left + 1 - 2 * OCR_REACH;
-    int height = cluster->bottom - cluster->top + 1 - 2 * OCR_REACH;
+    int width = cluster->right - cluster->left + 1 - 2 * CV_EDGE_REACH;
+    int height = cluster->bottom - cluster->top + 1 - 2 * CV_EDGE_REACH;
 
     return item->box.height * 100 >= height * DOT_HEIGHT &&
            item->box.width * item->box.height * 100 >= width * height * DOT_AREA;
 }
 
 /* Counts the pieces of each cluster. `items` are in order of x. */
-static void count_pieces(const struct ocr_component *items, size_t count, struct cluster *clusters)
+static void count_pieces(const struct cv_component *items, size_t count, struct cluster *clusters)
 {
     for (size_t i = 0; i < count; i++) {
-        const struct ocr_component *item = &items[i];
+        const struct cv_component *item = &items[i];
         struct cluster *cluster = &clusters[item->cluster];
         bool is_counted = !is_large_piece(item, cluster);
         cluster->pieces++;
@@ -400,15 +400,15 @@ static void count_pieces(const struct ocr_component *items, size_t count, struct
 }
 
 /* Whether a box has colour in it; two short rows of letters have none. */
-static bool has_colour(const struct ocr_frame *frame, const struct cv_box *box)
+static bool has_colour(const struct cv_frame *frame, const struct cv_box *box)
 {
     int coloured = 0;
 
     for (int y = box->y; y < cv_box_bottom(box); y++) {
         for (int x = box->x; x < cv_box_right(box); x++) {
             size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
-            uint8_t red = frame->plane[OCR_RED][at], green = frame->plane[OCR_GREEN][at];
-            uint8_t blue = frame->plane[OCR_BLUE][at];
+            uint8_t red = frame->plane[CV_RED][at], green = frame->plane[CV_GREEN][at];
+            uint8_t blue = frame->plane[CV_BLUE][at];
             coloured +=
                 cv_max(cv_max(red, green), blue) - cv_min(cv_min(red, green), blue) >= COLOURED;
         }
@@ -418,11 +418,11 @@ static bool has_colour(const struct ocr_frame *frame, const struct cv_box *box)
 
 /* Whether a cluster is an emoji or an icon of several parts, or some side by side, as large as letters
  * are. */
-static bool is_picture(const struct ocr_frame *frame, const struct cluster *cluster)
+static bool is_picture(const struct cv_frame *frame, const struct cluster *cluster)
 {
-    struct cv_box box = {cluster->left + OCR_REACH, cluster->top + OCR_REACH,
-                         cluster->right - cluster->left + 1 - 2 * OCR_REACH,
-                         cluster->bottom - cluster->top + 1 - 2 * OCR_REACH};
+    struct cv_box box = {cluster->left + CV_EDGE_REACH, cluster->top + CV_EDGE_REACH,
+                         cluster->right - cluster->left + 1 - 2 * CV_EDGE_REACH,
+                         cluster->bottom - cluster->top + 1 - 2 * CV_EDGE_REACH};
     int many = cv_max((box.width + box.height / 2) / cv_max(box.height, 1), 1);
 
     return box.height >= PICTURE_MIN && box.height <= PICTURE_MAX &&
@@ -432,13 +432,13 @@ static bool is_picture(const struct ocr_frame *frame, const struct cluster *clus
 }
 
 /* Replaces all components of a picture, of both sides, by one. */
-static void unite_pictures(const struct ocr_frame *frame, struct ocr_components *components,
+static void unite_pictures(const struct cv_frame *frame, struct cv_components *components,
                            struct cluster *clusters)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < components->count; i++) {
-        struct ocr_component item = components->items[i];
+        struct cv_component item = components->items[i];
         struct cluster *cluster = &clusters[item.cluster];
         if (cluster->is_taken) {
             continue;
@@ -447,9 +447,9 @@ static void unite_pictures(const struct ocr_frame *frame, struct ocr_components 
         if (!is_picture(frame, cluster)) {
             components->items[kept++] = item;
         } else {
-            item.box = (struct cv_box){cluster->left + OCR_REACH, cluster->top + OCR_REACH,
-                                       cluster->right - cluster->left + 1 - 2 * OCR_REACH,
-                                       cluster->bottom - cluster->top + 1 - 2 * OCR_REACH};
+            item.box = (struct cv_box){cluster->left + CV_EDGE_REACH, cluster->top + CV_EDGE_REACH,
+                                       cluster->right - cluster->left + 1 - 2 * CV_EDGE_REACH,
+                                       cluster->bottom - cluster->top + 1 - 2 * CV_EDGE_REACH};
             item.is_picture = item.has_parts = true;
             item.is_inner = false;
             item.peak = UINT8_MAX;
@@ -462,7 +462,7 @@ static void unite_pictures(const struct ocr_frame *frame, struct ocr_components 
 }
 
 /* Whether `item` stands on `background` and is no hole in it. */
-static bool is_on(const struct ocr_component *item, const struct ocr_component *background)
+static bool is_on(const struct cv_component *item, const struct cv_component *background)
 {
     const struct cv_box *box = &item->box, *around = &background->box;
     bool is_hole = item->is_inner && item->is_light != background->is_light;
@@ -474,23 +474,23 @@ static bool is_on(const struct ocr_component *item, const struct ocr_component *
 
 /* Whether a component is what letters stand on: a button, a mark, a cell of a table. `next` come behind
  * it in order. */
-static bool is_background(const struct ocr_component *background, const struct ocr_component *next,
-                          const struct ocr_component *end)
+static bool is_background(const struct cv_component *background, const struct cv_component *next,
+                          const struct cv_component *end)
 {
     int tallest = 0, letters = 0;
     bool is_wide = background->box.width >= 2 * background->box.height;
-    bool is_frame = background->box.height >= OCR_FRAME_MIN &&
+    bool is_frame = background->box.height >= CV_FRAME_MIN &&
                     is_rim(background->box.width, background->box.height, background->pixels);
 
     if (!is_wide && !is_frame && background->box.height < BACKGROUND_MIN) {
         return false;
     }
-    for (const struct ocr_component *item = next;
+    for (const struct cv_component *item = next;
          item < end && item->box.x < cv_box_right(&background->box); item++) {
         tallest = is_on(item, background) ? cv_max(tallest, item->box.height) : tallest;
     }
-    const struct ocr_component *last = NULL;
-    for (const struct ocr_component *item = next;
+    const struct cv_component *last = NULL;
+    for (const struct cv_component *item = next;
          item < end && item->box.x < cv_box_right(&background->box); item++) {
         if (!is_on(item, background) || item->box.height * 2 < tallest) {
             continue;
@@ -508,13 +508,13 @@ static bool is_background(const struct ocr_component *background, const struct o
 }
 
 /* Whether there were any. */
-static bool remove_some_backgrounds(struct ocr_components *components)
+static bool remove_some_backgrounds(struct cv_components *components)
 {
-    struct ocr_component *items = components->items, *end = items + components->count;
+    struct cv_component *items = components->items, *end = items + components->count;
     size_t kept = 0;
 
     for (size_t i = 0; i < components->count; i++) {
-        struct ocr_component item = items[i]; /* the ones behind are still in their places */
+        struct cv_component item = items[i]; /* the ones behind are still in their places */
         if (!is_background(&item, items + i + 1, end)) {
             items[kept++] = item;
         }
@@ -526,13 +526,13 @@ static bool remove_some_backgrounds(struct ocr_components *components)
 
 /* Removes what letters stand on (buttons, marks, cards, cells of tables), from the innermost on: a card is known by the
  * letters on it when the button between them is gone. The letters are components of their own already. */
-static void remove_backgrounds(struct ocr_components *components)
+static void remove_backgrounds(struct cv_components *components)
 {
     while (remove_some_backgrounds(components)) {
     }
 }
 
-static int make_items(struct labelling *all, struct ocr_components *ret_components,
+static int make_items(struct labelling *all, struct cv_components *ret_components,
                       struct cv_error *error)
 {
     size_t count = 0;
@@ -543,7 +543,7 @@ static int make_items(struct labelling *all, struct ocr_components *ret_componen
         label->pixels = is_item ? label->pixels : 0;
         count += is_item;
     }
-    struct ocr_component *items = calloc(count + 1, sizeof(*items));
+    struct cv_component *items = calloc(count + 1, sizeof(*items));
     CV_TRY_MEMORY(items, error, "components");
     count = 0;
     for (int i = 0; i < all->count; i++) {
@@ -552,22 +552,22 @@ static int make_items(struct labelling *all, struct ocr_components *ret_componen
             continue;
         }
         int outer = label->outer < 0 ? -1 : find_root(all, label->outer);
-        items[count++] = (struct ocr_component){
+        items[count++] = (struct cv_component){
             .box = box_of(label),
             .pixels = label->pixels,
             .peak = label->peak,
             .cluster = find_cluster(all, i),
-            .is_light = label->side == OCR_SIDE_LIGHT,
+            .is_light = label->side == CV_SIDE_LIGHT,
             .is_edge = is_edge_of_mark(all, label),
             .is_inner = outer >= 0 && all->labels[outer].pixels > 0,
         };
     }
-    *ret_components = (struct ocr_components){items, count};
-    ocr_components_sort(ret_components);
+    *ret_components = (struct cv_components){items, count};
+    cv_components_sort(ret_components);
     return 0;
 }
 
-static int collect(struct labelling *all, struct ocr_components *ret_components,
+static int collect(struct labelling *all, struct cv_components *ret_components,
                    struct cv_error *error)
 {
     cv_auto_free struct cluster *clusters = calloc((size_t)all->count + 1, sizeof(*clusters));
@@ -577,12 +577,12 @@ static int collect(struct labelling *all, struct ocr_components *ret_components,
     CV_TRY(make_items(all, ret_components, error));
     count_pieces(ret_components->items, ret_components->count, clusters);
     unite_pictures(all->frame, ret_components, clusters);
-    ocr_components_sort(ret_components);
+    cv_components_sort(ret_components);
     return 0;
 }
 
 /* Removes what lies in an emoji that is a component of its own: the eyes of a face are no letters; and edges of marks. */
-static int remove_parts(const struct ocr_frame *frame, struct ocr_components *components,
+static int remove_parts(const struct cv_frame *frame, struct cv_components *components,
                         struct cv_error *error)
 {
     cv_auto_free bool *gone = calloc(components->count + 1, sizeof(*gone));
@@ -590,11 +590,11 @@ static int remove_parts(const struct ocr_frame *frame, struct ocr_components *co
 
     CV_TRY_MEMORY(gone, error, "components");
     for (size_t i = 0; i < components->count; i++) {
-        const struct ocr_component *outer = &components->items[i];
+        const struct cv_component *outer = &components->items[i];
         bool has_size = outer->box.height >= PICTURE_MIN && outer->box.height <= PICTURE_MAX &&
                         outer->box.width <= RUN_MAX * outer->box.height;
         for (size_t k = i + 1; has_size && k < components->count; k++) {
-            const struct ocr_component *part = &components->items[k];
+            const struct cv_component *part = &components->items[k];
             if (part->box.x >= cv_box_right(&outer->box)) {
                 break;
             }
@@ -612,16 +612,16 @@ static int remove_parts(const struct ocr_frame *frame, struct ocr_components *co
     return 0;
 }
 
-int ocr_components_find(struct ocr_frame *frame, struct ocr_components *ret_components,
-                        struct cv_error *error)
+int cv_components_find(struct cv_frame *frame, struct cv_components *ret_components,
+                       struct cv_error *error)
 {
     size_t width = (size_t)frame->width;
-    cv_auto(ocr_sides_deinit) struct ocr_sides sides = {0};
+    cv_auto(cv_sides_deinit) struct cv_sides sides = {0};
     cv_auto_free struct run *runs = malloc(2 * (width + 1) * sizeof(*runs));
 
     CV_TRY_MEMORY(runs, error, "finding text lines");
-    CV_TRY(ocr_sides_find(frame, &sides, error));
-    CV_TRY(ocr_underlines_remove(frame, &sides, error));
+    CV_TRY(cv_sides_find(frame, &sides, error));
+    CV_TRY(cv_underlines_remove(frame, &sides, error));
     struct labelling all = {.frame = frame, .sides = &sides};
     struct run_row above = {runs, 0}, here = {runs + width + 1, 0};
     for (int y = 0; y < frame->height; y++) {

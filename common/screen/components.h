@@ -5,15 +5,15 @@
 
 enum {
     /* Levels between ink and paper: ghosts that a codec leaves of what was there before stay below. */
-    OCR_EDGE_FAINT = 22,
-    OCR_EDGE_STRONG = 52, /* codec noise stays below; fainter lines have to prove more */
-    OCR_GLYPH_HEIGHT_MIN = 4,
-    OCR_FRAME_MIN = 24,         /* pixels of height: of a field or a cell around one letter */
-    OCR_GLYPH_HEIGHT_MAX = 160, /* of letters; larger things are pictures, cards, borders */
+    CV_EDGE_FAINT = 22,
+    CV_EDGE_STRONG = 52, /* codec noise stays below; fainter lines have to prove more */
+    CV_GLYPH_HEIGHT_MIN = 4,
+    CV_FRAME_MIN = 24,         /* pixels of height: of a field or a cell around one letter */
+    CV_GLYPH_HEIGHT_MAX = 160, /* of letters; larger things are pictures, cards, borders */
 };
 
 /* A connected area of ink: a glyph, a part of one, or several that touch. */
-struct ocr_component {
+struct cv_component {
     struct cv_box box;
     int pixels;
     int peak;        /* levels between it and what is around it, where that is most */
@@ -25,18 +25,17 @@ struct ocr_component {
     bool is_picture; /* a cluster that is no letters: of both sides */
 };
 
-struct ocr_components {
-    struct ocr_component *items;
+struct cv_components {
+    struct cv_component *items;
     size_t count;
 };
 
-void ocr_components_deinit(struct ocr_components *components);
-CV_DEFINE_CLEANUP_ADDRESS(struct ocr_components, ocr_components_deinit)
+void cv_components_deinit(struct cv_components *components);
+CV_DEFINE_CLEANUP_ADDRESS(struct cv_components, cv_components_deinit)
 
 /* Ink of a frame, dark and light, of a possible size only, ordered by left edge, then top. */
-CV_MUST_CHECK int ocr_components_find(struct ocr_frame *frame,
-                                      struct ocr_components *ret_components,
-                                      struct cv_error *error);
+CV_MUST_CHECK int cv_components_find(struct cv_frame *frame, struct cv_components *ret_components,
+                                     struct cv_error *error);
 
 /* By left edge, then top. */
-void ocr_components_sort(struct ocr_components *components);
+void cv_components_sort(struct cv_components *components);

@@ -9,9 +9,9 @@
 enum {
     GLYPHS_MIN = 4, /* of a faint line: folds and clouds have two or three in a row */
     FAINT_MOST =
-        OCR_EDGE_STRONG * 3 / 2, /* levels: the strongest letters of a faint line may be strong */
-    TALL_MIN = 7,                /* pixels; what is smaller and faint nobody reads */
-    LETTERS_MIN = 2,             /* of a background: letters on it; a hole is no letter */
+        CV_EDGE_STRONG * 3 / 2, /* levels: the strongest letters of a faint line may be strong */
+    TALL_MIN = 7,               /* pixels; what is smaller and faint nobody reads */
+    LETTERS_MIN = 2,            /* of a background: letters on it; a hole is no letter */
     SPECK_REACH = 8,  /* pixels: codecs leave their noise in the block of an edge, 8 × 8 */
     SPECK_BESIDE = 8, /* pixels of height of what makes specks around itself */
     /* Percent of the contrast of what is beside it: specks around white letters on dark blue have 8 to 25,
@@ -37,14 +37,14 @@ static bool is_within(const struct cv_box *box, const struct cv_box *around)
 
 /* Whether a faint line is new: lines of strong edges that are in it are but its strongest letters, which are fewer than
  * its own. Specks beside a picture that reaches over several lines are not. */
-static bool take_place(const struct ocr_line *faint, struct ocr_lines *lines)
+static bool take_place(const struct cv_text_line *faint, struct cv_text_lines *lines)
 {
     enum { MOST = 75 };
     size_t kept = 0;
     int within = 0;
 
     for (size_t i = 0; i < lines->count; i++) {
-        const struct ocr_line *line = &lines->items[i];
+        const struct cv_text_line *line = &lines->items[i];
         if (covered(&faint->box, &line->box) >= MOST) {
             return false;
         }
@@ -62,19 +62,19 @@ static bool take_place(const struct ocr_line *faint, struct ocr_lines *lines)
     return true;
 }
 
-static bool is_faint_text(const struct ocr_frame *frame, const struct ocr_line *line)
+static bool is_faint_text(const struct cv_frame *frame, const struct cv_text_line *line)
 {
-    struct ocr_ink ink;
+    struct cv_ink ink;
 
     if (line->glyphs < GLYPHS_MIN || line->tall < TALL_MIN) {
         return false;
     }
-    ocr_ink_measure_faint(frame, &line->box, line->is_light, &ink);
-    return ocr_ink_is_clear(&ink);
+    cv_ink_measure_faint(frame, &line->box, line->is_light, &ink);
+    return cv_ink_is_clear(&ink);
 }
 
 /* Puts the glyphs of `more` behind those of `lines`. */
-static int join_glyphs(struct ocr_lines *lines, const struct ocr_lines *more,
+static int join_glyphs(struct cv_text_lines *lines, const struct cv_text_lines *more,
                        struct cv_error *error)
 {
     size_t count = lines->glyph_count + more->glyph_count;
@@ -90,33 +90,33 @@ static int join_glyphs(struct ocr_lines *lines, const struct ocr_lines *more,
 }
 
 /* The components of one side and strength. */
-static int select_components(const struct ocr_components *all, bool is_light, bool is_faint,
-                             struct ocr_components *ret_some, struct cv_error *error)
+static int select_components(const struct cv_components *all, bool is_light, bool is_faint,
+                             struct cv_components *ret_some, struct cv_error *error)
 {
-    struct ocr_component *items = calloc(all->count + 1, sizeof(*items));
+    struct cv_component *items = calloc(all->count + 1, sizeof(*items));
     size_t count = 0;
 
     CV_TRY_MEMORY(items, error, "components");
     for (size_t i = 0; i < all->count; i++) {
-        const struct ocr_component *item = &all->items[i];
-        bool is_wanted = is_faint ? item->peak < FAINT_MOST : item->peak >= OCR_EDGE_STRONG;
+        const struct cv_component *item = &all->items[i];
+        bool is_wanted = is_faint ? item->peak < FAINT_MOST : item->peak >= CV_EDGE_STRONG;
         if ((item->is_light == is_light || item->is_picture) && is_wanted) {
             items[count++] = *item;
         }
     }
-    *ret_some = (struct ocr_components){items, count};
+    *ret_some = (struct cv_components){items, count};
     return 0;
 }
 
 /* Glyphs of lines of the other side that lie in a box and are large enough to be letters on it. One that
  * nearly fills it is a letter, too: the box is its outline. */
-static int letters_on(const struct ocr_lines *lines, const struct ocr_line *outer,
+static int letters_on(const struct cv_text_lines *lines, const struct cv_text_line *outer,
                       const struct cv_box *glyph)
 {
     int count = 0;
 
     for (size_t i = 0; i < lines->count && count < LETTERS_MIN; i++) {
-        const struct ocr_line *line = &lines->items[i];
+        const struct cv_text_line *line = &lines->items[i];
         if (line->is_light == outer->is_light || !cv_box_overlap(&line->box, glyph)) {
             continue;
         }
@@ -133,7 +133,7 @@ static int letters_on(const struct ocr_lines *lines, const struct ocr_line *oute
 
 /* Whether the glyphs of a line are backgrounds: each holds letters side by side. Letters have holes, but few
  * have two beside each other. */
-static bool is_ground(const struct ocr_lines *lines, const struct ocr_line *outer)
+static bool is_ground(const struct cv_text_lines *lines, const struct cv_text_line *outer)
 {
     int holding = 0, all = 0;
 
@@ -145,7 +145,7 @@ static bool is_ground(const struct ocr_lines *lines, const struct ocr_line *oute
     return holding * 10 >= all * 6;
 }
 
-static void remove_gone(struct ocr_lines *lines, const bool *gone)
+static void remove_gone(struct cv_text_lines *lines, const bool *gone)
 {
     size_t kept = 0;
 
@@ -159,7 +159,7 @@ static void remove_gone(struct ocr_lines *lines, const bool *gone)
 
 /* Where a line of one side lies in a line of the other, only one of them is text: the letters on
  * a background, or the letters around their holes. */
-static int settle_sides(struct ocr_lines *lines, struct cv_error *error)
+static int settle_sides(struct cv_text_lines *lines, struct cv_error *error)
 {
     cv_auto_free bool *gone = calloc(lines->count + 1, sizeof(*gone));
 
@@ -171,7 +171,7 @@ static int settle_sides(struct ocr_lines *lines, struct cv_error *error)
     memset(gone, 0, lines->count);
     for (size_t i = 0; i < lines->count; i++) {
         for (size_t k = 0; k < lines->count && !gone[i]; k++) {
-            const struct ocr_line *outer = &lines->items[k];
+            const struct cv_text_line *outer = &lines->items[k];
             gone[i] = lines->items[i].is_light != outer->is_light && !gone[k] &&
                       is_within(&lines->items[i].box, &outer->box);
         }
@@ -180,22 +180,22 @@ static int settle_sides(struct ocr_lines *lines, struct cv_error *error)
     return 0;
 }
 
-static int add_lines(const struct ocr_frame *frame, const struct ocr_components *all, bool is_light,
-                     bool is_faint, struct ocr_lines *lines, struct cv_error *error)
+static int add_lines(const struct cv_frame *frame, const struct cv_components *all, bool is_light,
+                     bool is_faint, struct cv_text_lines *lines, struct cv_error *error)
 {
-    cv_auto(ocr_components_deinit) struct ocr_components components = {0};
-    cv_auto(ocr_lines_deinit) struct ocr_lines found = {0};
+    cv_auto(cv_components_deinit) struct cv_components components = {0};
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines found = {0};
     size_t first = lines->glyph_count;
 
     CV_TRY(select_components(all, is_light, is_faint, &components, error));
-    CV_TRY(ocr_lines_group(&components, &found, error));
+    CV_TRY(cv_text_lines_group(&components, &found, error));
     CV_TRY(join_glyphs(lines, &found, error));
     for (size_t i = 0; i < found.count; i++) {
-        struct ocr_line line = found.items[i];
+        struct cv_text_line line = found.items[i];
         line.first_glyph += first;
         line.is_light = is_light;
         line.is_faint = is_faint;
-        if (lines->count < OCR_LINES_MAX &&
+        if (lines->count < CV_TEXT_LINES_MAX &&
             (!is_faint || (is_faint_text(frame, &line) && take_place(&line, lines)))) {
             lines->items[lines->count++] = line;
         }
@@ -203,7 +203,7 @@ static int add_lines(const struct ocr_frame *frame, const struct ocr_components 
     return 0;
 }
 
-static bool is_speck(const struct ocr_component *item, const struct ocr_component *beside)
+static bool is_speck(const struct cv_component *item, const struct cv_component *beside)
 {
     const struct cv_box *box = &item->box, *other = &beside->box;
 
@@ -216,17 +216,17 @@ static bool is_speck(const struct ocr_component *item, const struct ocr_componen
 }
 
 /* Removes the noise that a codec leaves around strong letters: it would join rows and fill blanks. */
-static int remove_specks(struct ocr_components *components, struct cv_error *error)
+static int remove_specks(struct cv_components *components, struct cv_error *error)
 {
-    struct ocr_component *items = components->items;
+    struct cv_component *items = components->items;
     cv_auto_free bool *gone = calloc(components->count + 1, sizeof(*gone));
     size_t kept = 0;
 
     CV_TRY_MEMORY(gone, error, "components");
     for (size_t i = 0; i < components->count; i++) {
-        const struct ocr_component *item = &items[i];
+        const struct cv_component *item = &items[i];
         int reach = SPECK_REACH + item->box.height * SPECK_HEIGHT / 100;
-        if (item->box.height < SPECK_BESIDE || item->peak * SPECK_CONTRAST < OCR_EDGE_FAINT * 100) {
+        if (item->box.height < SPECK_BESIDE || item->peak * SPECK_CONTRAST < CV_EDGE_FAINT * 100) {
             continue;
         }
         for (size_t k = i; k-- > 0 && item->box.x - items[k].box.x <= reach;) {
@@ -247,24 +247,25 @@ static int remove_specks(struct ocr_components *components, struct cv_error *err
     return 0;
 }
 
-int ocr_lines_find(struct ocr_frame *frame, struct ocr_lines *ret_lines, struct cv_error *error)
+int cv_text_lines_find(struct cv_frame *frame, struct cv_text_lines *ret_lines,
+                       struct cv_error *error)
 {
-    cv_auto(ocr_components_deinit) struct ocr_components components = {0};
-    cv_auto(ocr_lines_deinit) struct ocr_lines lines = {0};
+    cv_auto(cv_components_deinit) struct cv_components components = {0};
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = {0};
 
-    lines.items = calloc(OCR_LINES_MAX, sizeof(*lines.items));
+    lines.items = calloc(CV_TEXT_LINES_MAX, sizeof(*lines.items));
     CV_TRY_MEMORY(lines.items, error, "text lines");
-    CV_TRY(ocr_components_find(frame, &components, error));
+    CV_TRY(cv_components_find(frame, &components, error));
     CV_TRY(remove_specks(&components, error));
-    CV_TRY(ocr_touching_rows_cut(&components, error));
+    CV_TRY(cv_touching_rows_cut(&components, error));
     for (int faint = 0; faint < 2; faint++) {
         for (int light = 0; light < 2; light++) {
             CV_TRY(add_lines(frame, &components, light, faint, &lines, error));
         }
         CV_TRY(settle_sides(&lines, error));
     }
-    ocr_lines_sort(&lines);
+    cv_text_lines_sort(&lines);
     *ret_lines = lines;
-    lines = (struct ocr_lines){0};
+    lines = (struct cv_text_lines){0};
     return 0;
 }

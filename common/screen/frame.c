@@ -4,34 +4,34 @@
 
 #include <string.h>
 
-int ocr_frame_init(struct ocr_frame *frame, int width, int height, struct cv_error *error)
+int cv_frame_init(struct cv_frame *frame, int width, int height, struct cv_error *error)
 {
     size_t area = (size_t)width * (size_t)height;
-    uint8_t *pixels = calloc(OCR_PLANES, area ? area : 1);
+    uint8_t *pixels = calloc(CV_PLANES, area ? area : 1);
 
     CV_TRY_MEMORY(pixels, error, "a frame");
-    *frame = (struct ocr_frame){.width = width, .height = height, .reduction = 1};
-    for (int i = 0; i < OCR_PLANES; i++) {
+    *frame = (struct cv_frame){.width = width, .height = height, .reduction = 1};
+    for (int i = 0; i < CV_PLANES; i++) {
         frame->plane[i] = pixels + (size_t)i * area;
     }
     return 0;
 }
 
-void ocr_frame_deinit(struct ocr_frame *frame)
+void cv_frame_deinit(struct cv_frame *frame)
 {
     free(frame->plane[0]);
-    *frame = (struct ocr_frame){0};
+    *frame = (struct cv_frame){0};
 }
 
-int ocr_frame_decode(const void *data, size_t size, struct ocr_frame *ret_frame,
-                     struct cv_error *error)
+int cv_frame_decode(const void *data, size_t size, struct cv_frame *ret_frame,
+                    struct cv_error *error)
 {
-    if (size > OCR_FRAME_BYTES_MAX) {
+    if (size > CV_FRAME_BYTES_MAX) {
         return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "a JPEG of %zu bytes is too large", size);
     }
     struct cv_jpeg_picture picture;
-    CV_TRY(cv_jpeg_read(data, size, OCR_FRAME_AREA_MAX, &picture, error));
-    struct ocr_frame frame = {
+    CV_TRY(cv_jpeg_read(data, size, CV_FRAME_AREA_MAX, &picture, error));
+    struct cv_frame frame = {
         .width = picture.width, .height = picture.height, .reduction = picture.reduction};
     memcpy(frame.plane, picture.plane, sizeof(frame.plane));
     *ret_frame = frame;

@@ -12,11 +12,11 @@ enum {
     NO_LINE = -1,
 };
 
-void ocr_lines_deinit(struct ocr_lines *lines)
+void cv_text_lines_deinit(struct cv_text_lines *lines)
 {
     free(lines->items);
     free(lines->glyphs);
-    *lines = (struct ocr_lines){0};
+    *lines = (struct cv_text_lines){0};
 }
 
 /* A line under construction. */
@@ -30,7 +30,7 @@ struct growing {
 };
 
 struct grouping {
-    const struct ocr_component *items;
+    const struct cv_component *items;
     size_t count;
     int *line_of; /* component → line */
     struct growing *lines;
@@ -257,11 +257,11 @@ static int tall_of(const struct cv_box *glyphs, size_t count, int *scratch)
 }
 
 /* `rows` are those from the top of its letters to their bottom, without marks and specks. */
-static bool is_text(const struct ocr_line *line, int rows)
+static bool is_text(const struct cv_text_line *line, int rows)
 {
     const struct cv_box *box = &line->box;
 
-    if (box->height < 6 || box->height > OCR_GLYPH_HEIGHT_MAX || box->width < 4) {
+    if (box->height < 6 || box->height > CV_GLYPH_HEIGHT_MAX || box->width < 4) {
         return false;
     }
     /* Letters of one line share their height; a patch of texture piles up. */
@@ -274,8 +274,8 @@ static bool is_text(const struct ocr_line *line, int rows)
 
 static int compare_lines(const void *left, const void *right)
 {
-    const struct cv_box *a = &((const struct ocr_line *)left)->box;
-    const struct cv_box *b = &((const struct ocr_line *)right)->box;
+    const struct cv_box *a = &((const struct cv_text_line *)left)->box;
+    const struct cv_box *b = &((const struct cv_text_line *)right)->box;
 
     if (a->y != b->y) {
         return a->y < b->y ? -1 : 1;
@@ -283,19 +283,19 @@ static int compare_lines(const void *left, const void *right)
     return (a->x > b->x) - (a->x < b->x);
 }
 
-void ocr_lines_sort(struct ocr_lines *lines)
+void cv_text_lines_sort(struct cv_text_lines *lines)
 {
     qsort(lines->items, lines->count, sizeof(*lines->items), compare_lines);
 }
 
 /* Takes one piece of a line in, if it can be text. */
-static void take_piece(struct ocr_lines *lines, size_t first, size_t count, int *scratch)
+static void take_piece(struct cv_text_lines *lines, size_t first, size_t count, int *scratch)
 {
-    struct ocr_line line = {.box = lines->glyphs[first],
-                            .tall = tall_of(lines->glyphs + first, count, scratch),
-                            .glyphs = (int)count,
-                            .first_glyph = first,
-                            .glyph_count = count};
+    struct cv_text_line line = {.box = lines->glyphs[first],
+                                .tall = tall_of(lines->glyphs + first, count, scratch),
+                                .glyphs = (int)count,
+                                .first_glyph = first,
+                                .glyph_count = count};
     int top = INT32_MAX, bottom = 0;
 
     for (size_t i = first; i < first + count; i++) {
@@ -306,14 +306,14 @@ static void take_piece(struct ocr_lines *lines, size_t first, size_t count, int 
             bottom = cv_max(bottom, cv_box_bottom(glyph));
         }
     }
-    if (lines->count < OCR_LINES_MAX && is_text(&line, bottom - top)) {
+    if (lines->count < CV_TEXT_LINES_MAX && is_text(&line, bottom - top)) {
         lines->items[lines->count++] = line;
     }
 }
 
 /* A line grew over gaps that fitted its tallest glyph. Where that was an emoji or a picture, they may
  * be columns to its letters ("12 likes", "3 comments"), which are known only now. */
-static void take_pieces(struct ocr_lines *lines, size_t first, size_t count, int *scratch)
+static void take_pieces(struct cv_text_lines *lines, size_t first, size_t count, int *scratch)
 {
     int limit = gap_limit(tall_of(lines->glyphs + first, count, scratch));
     int right = cv_box_right(&lines->glyphs[first]);
@@ -330,12 +330,12 @@ static void take_pieces(struct ocr_lines *lines, size_t first, size_t count, int
 }
 
 /* Glyph boxes sorted by their line (components are in order of x already), and the lines' marks. */
-static int gather(struct grouping *all, struct ocr_lines *lines, struct cv_error *error)
+static int gather(struct grouping *all, struct cv_text_lines *lines, struct cv_error *error)
 {
     cv_auto_free size_t *start = calloc((size_t)all->line_count + 2, sizeof(*start));
     cv_auto_free int *scratch = calloc(all->count + 1, sizeof(*scratch));
 
-    lines->items = calloc(OCR_LINES_MAX, sizeof(*lines->items));
+    lines->items = calloc(CV_TEXT_LINES_MAX, sizeof(*lines->items));
     lines->glyphs = calloc(all->count + 1, sizeof(*lines->glyphs));
     CV_TRY_MEMORY(start && scratch && lines->items && lines->glyphs, error, "text lines");
     for (size_t i = 0; i < all->count; i++) {
@@ -353,13 +353,13 @@ static int gather(struct grouping *all, struct ocr_lines *lines, struct cv_error
         }
     }
     lines->glyph_count = all->count;
-    for (int i = 0; i < all->line_count && lines->count < OCR_LINES_MAX; i++) {
+    for (int i = 0; i < all->line_count && lines->count < CV_TEXT_LINES_MAX; i++) {
         size_t first = i ? start[i - 1] : 0, count = start[i] - first;
         if (all->lines[i].merged_into == NO_LINE && count) {
             take_pieces(lines, first, count, scratch);
         }
     }
-    ocr_lines_sort(lines);
+    cv_text_lines_sort(lines);
     return 0;
 }
 
@@ -380,7 +380,7 @@ static bool is_hole(const struct grouping *all, size_t item)
 {
     const struct cv_box *box = &all->items[item].box;
 
-    for (size_t i = item; i-- > 0 && box->x - all->items[i].box.x <= OCR_GLYPH_HEIGHT_MAX * 2;) {
+    for (size_t i = item; i-- > 0 && box->x - all->items[i].box.x <= CV_GLYPH_HEIGHT_MAX * 2;) {
         const struct cv_box *around = &all->items[i].box;
         if (cv_box_right(around) >= cv_box_right(box) && around->y <= box->y &&
             cv_box_bottom(around) >= cv_box_bottom(box) && around->width <= 2 * around->height) {
@@ -395,7 +395,7 @@ static bool is_of(const struct grouping *all, size_t item, int line)
     return all->line_of[item] != NO_LINE && root_of(all, all->line_of[item]) == line;
 }
 
-static void note_end(struct letters *ends, const struct ocr_component *items, int item)
+static void note_end(struct letters *ends, const struct cv_component *items, int item)
 {
     ends->tallest = cv_max(ends->tallest, items[item].box.height);
     ends->first = ends->first == NO_LINE ? item : ends->first; /* items are in order of x */
@@ -414,7 +414,7 @@ struct rest {
 static struct rest rest_of(const struct grouping *all, int line, int end)
 {
     const struct cv_box *box = &all->items[end].box;
-    struct rest rest = {0, OCR_GLYPH_HEIGHT_MAX};
+    struct rest rest = {0, CV_GLYPH_HEIGHT_MAX};
 
     for (size_t i = 0; i < all->count; i++) {
         const struct cv_box *other = &all->items[i].box;
@@ -440,7 +440,7 @@ static bool stands_apart(const struct grouping *all, int line, int tallest, int 
     }
     struct rest rest = rest_of(all, line, end);
     bool large = box->height * 20 >= rest.tallest * 33;
-    return rest.tallest >= OCR_GLYPH_HEIGHT_MIN + 2 && box->height * 10 >= rest.tallest * 13 &&
+    return rest.tallest >= CV_GLYPH_HEIGHT_MIN + 2 && box->height * 10 >= rest.tallest * 13 &&
            (large || !all->items[end].has_parts) &&
            rest.gap * 20 >= rest.tallest * (large ? 7 : 11);
 }
@@ -516,7 +516,7 @@ static bool leave_out_pictures(const struct grouping *all, bool *left_out, struc
     }
     for (size_t i = 0; i < all->count; i++) {
         int line = all->line_of[i] == NO_LINE ? NO_LINE : root_of(all, all->line_of[i]);
-        if (line != NO_LINE && letters[line].tall >= OCR_GLYPH_HEIGHT_MIN + 2 &&
+        if (line != NO_LINE && letters[line].tall >= CV_GLYPH_HEIGHT_MIN + 2 &&
             outweigh(&letters[line], all->lines[line].tall) &&
             all->items[i].box.height * 10 > letters[line].tall * 22) {
             left_out[i] = true;
@@ -542,8 +542,8 @@ static void grow_all(struct grouping *all, const bool *left_out)
     merge_pieces(all);
 }
 
-int ocr_lines_group(const struct ocr_components *components, struct ocr_lines *ret_lines,
-                    struct cv_error *error)
+int cv_text_lines_group(const struct cv_components *components, struct cv_text_lines *ret_lines,
+                        struct cv_error *error)
 {
     enum { PASSES = 3 };
     size_t count = components->count;
@@ -552,7 +552,7 @@ int ocr_lines_group(const struct ocr_components *components, struct ocr_lines *r
     cv_auto_free int *open = malloc(OPEN_MAX * sizeof(*open));
     cv_auto_free bool *left_out = calloc(count + 1, sizeof(*left_out));
     cv_auto_free struct letters *letters = malloc((count + 1) * sizeof(*letters));
-    cv_auto(ocr_lines_deinit) struct ocr_lines lines = {0};
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = {0};
 
     CV_TRY_MEMORY(line_of && growing && open && left_out && letters, error, "grouping components");
     struct grouping all = {components->items, count, line_of, growing, 0, open, 0};
@@ -562,6 +562,6 @@ int ocr_lines_group(const struct ocr_components *components, struct ocr_lines *r
     }
     CV_TRY(gather(&all, &lines, error));
     *ret_lines = lines;
-    lines = (struct ocr_lines){0};
+    lines = (struct cv_text_lines){0};
     return 0;
 }

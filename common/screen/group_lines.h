@@ -5,8 +5,8 @@
 #include "common/screen/find_lines.h"
 
 /* Groups components to lines, split at gaps as wide as columns have; ordered by top, then left. */
-CV_MUST_CHECK int ocr_lines_group(const struct ocr_components *components,
-                                  struct ocr_lines *ret_lines, struct cv_error *error);
+CV_MUST_CHECK int cv_text_lines_group(const struct cv_components *components,
+                                      struct cv_text_lines *ret_lines, struct cv_error *error);
 
 /* By top, then left. */
-void ocr_lines_sort(struct ocr_lines *lines);
+void cv_text_lines_sort(struct cv_text_lines *lines);

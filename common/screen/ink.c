@@ -19,16 +19,16 @@ struct split {
     double quality;    /* between-group variance over variance, 0…1 */
 };
 
-static int darkest(const struct ocr_frame *frame, size_t at)
+static int darkest(const struct cv_frame *frame, size_t at)
 {
-    return cv_min(frame->plane[OCR_RED][at],
-                  cv_min(frame->plane[OCR_GREEN][at], frame->plane[OCR_BLUE][at]));
+    return cv_min(frame->plane[CV_RED][at],
+                  cv_min(frame->plane[CV_GREEN][at], frame->plane[CV_BLUE][at]));
 }
 
-static int lightest(const struct ocr_frame *frame, size_t at)
+static int lightest(const struct cv_frame *frame, size_t at)
 {
-    return cv_max(frame->plane[OCR_RED][at],
-                  cv_max(frame->plane[OCR_GREEN][at], frame->plane[OCR_BLUE][at]));
+    return cv_max(frame->plane[CV_RED][at],
+                  cv_max(frame->plane[CV_GREEN][at], frame->plane[CV_BLUE][at]));
 }
 
 /* The level that `share` of the pixels do not exceed. */
@@ -86,7 +86,7 @@ enum {
 
 enum side { SIDE_NONE, SIDE_LIGHT, SIDE_DARK };
 
-static enum side side_of(const struct ocr_frame *frame, size_t at, int light_threshold,
+static enum side side_of(const struct cv_frame *frame, size_t at, int light_threshold,
                          int dark_threshold)
 {
     bool light = darkest(frame, at) > light_threshold;
@@ -97,7 +97,7 @@ static enum side side_of(const struct ocr_frame *frame, size_t at, int light_thr
 
 /* By how many percent of its runs along the rows an ink is enclosed by the other one more often than that one by it;
  * 0 where it is enclosed too rarely to be the fill of outlined letters, whatever is behind them. */
-static int enclosed_more(const struct ocr_frame *frame, const struct cv_box *box, enum side ink,
+static int enclosed_more(const struct cv_frame *frame, const struct cv_box *box, enum side ink,
                          int light_threshold, int dark_threshold)
 {
     int reach = 2 + box->height / 16; /* the soft edge between fill and outline */
@@ -138,7 +138,7 @@ struct picture {
     bool has_fill; /* enclosed by an outline */
 };
 
-static void look_at_channels(const struct ocr_frame *frame, const struct cv_box *box,
+static void look_at_channels(const struct cv_frame *frame, const struct cv_box *box,
                              struct picture *picture)
 {
     *picture = (struct picture){.light = {0}};
@@ -172,7 +172,7 @@ static struct split split_again(const struct histogram *histogram, int threshold
 
 /* Outlined letters: their fill is enclosed by the outline. Tries the first splits and the second ones, and takes those
  * that show it most clearly. */
-static void find_fill(const struct ocr_frame *frame, const struct cv_box *box, bool is_light,
+static void find_fill(const struct cv_frame *frame, const struct cv_box *box, bool is_light,
                       struct picture *picture)
 {
     const struct split lights[] = {
@@ -195,14 +195,14 @@ static void find_fill(const struct ocr_frame *frame, const struct cv_box *box, b
     }
 }
 
-static void measure_on_picture(const struct ocr_frame *frame, const struct cv_box *box,
-                               struct ocr_ink *ink)
+static void measure_on_picture(const struct cv_frame *frame, const struct cv_box *box,
+                               struct cv_ink *ink)
 {
     struct picture picture;
 
     look_at_channels(frame, box, &picture);
     find_fill(frame, box, ink->light, &picture);
-    ink->kind = ink->light ? OCR_INK_LIGHT : OCR_INK_DARK;
+    ink->kind = ink->light ? CV_INK_LIGHT : CV_INK_DARK;
     /* The side of the paper ends shortly before the threshold: the picture behind the letters varies,
      * and what moves there is not to be read, nor to make the line look like another one. */
     const struct split *light = &picture.light, *dark = &picture.dark;
@@ -248,7 +248,7 @@ static const double STRONGEST = 0.3;
 static const double INK_SHARE_MAX = 0.6;
 enum { CONTRAST_MIN = 36, FAINT_CONTRAST_MIN = 20 };
 
-static void add_ring_row(const struct ocr_frame *frame, const struct cv_box *box, int y,
+static void add_ring_row(const struct cv_frame *frame, const struct cv_box *box, int y,
                          struct histogram ring[3])
 {
     if (y < 0 || y >= frame->height) {
@@ -264,7 +264,7 @@ static void add_ring_row(const struct ocr_frame *frame, const struct cv_box *box
 }
 
 /* Pixels around the box, none of its own. */
-static void look_at_ring(const struct ocr_frame *frame, const struct cv_box *box,
+static void look_at_ring(const struct cv_frame *frame, const struct cv_box *box,
                          struct histogram ring[3])
 {
     struct cv_box rows = {box->x - RING_GAP - RING, box->y, box->width + 2 * (RING_GAP + RING),
@@ -296,27 +296,27 @@ static bool is_plain(const struct histogram *ring, int median, int spread, unsig
 }
 
 /* Levels of the weakest ink. */
-static int reach_min(const struct ocr_ink *ink)
+static int reach_min(const struct cv_ink *ink)
 {
     return ink->is_faint ? FAINT_REACH_MIN : REACH_MIN;
 }
 
-static inline int distance(const struct ocr_frame *frame, size_t at, const uint8_t paper[3])
+static inline int distance(const struct cv_frame *frame, size_t at, const uint8_t paper[3])
 {
-    int red = abs(frame->plane[OCR_RED][at] - paper[0]);
-    int green = abs(frame->plane[OCR_GREEN][at] - paper[1]);
-    int blue = abs(frame->plane[OCR_BLUE][at] - paper[2]);
+    int red = abs(frame->plane[CV_RED][at] - paper[0]);
+    int green = abs(frame->plane[CV_GREEN][at] - paper[1]);
+    int blue = abs(frame->plane[CV_BLUE][at] - paper[2]);
 
     return cv_max(red, cv_max(green, blue));
 }
 
-static inline int paper_luma(const struct ocr_ink *ink)
+static inline int paper_luma(const struct cv_ink *ink)
 {
     return (77 * ink->paper[0] + 150 * ink->paper[1] + 29 * ink->paper[2]) >> 8;
 }
 
 /* The strongest ink, but not a lone pixel: the middle of the upper half of the ink. */
-static void take_reach(const struct histogram *reach, struct ocr_ink *ink)
+static void take_reach(const struct histogram *reach, struct cv_ink *ink)
 {
     struct split split = otsu(reach);
     uint32_t below = 0;
@@ -333,9 +333,9 @@ static void take_reach(const struct histogram *reach, struct ocr_ink *ink)
 /* Whether luma tells ink from paper. Videos keep colour at half the resolution: a blue letter on black is
  * blurred in blue and sharp in luma. But luma is blind to yellow on white. */
 static bool luma_tells(const struct histogram *reach, const struct histogram *luma_reach,
-                       const struct ocr_ink *ink)
+                       const struct cv_ink *ink)
 {
-    struct ocr_ink colour = *ink, luma = *ink;
+    struct cv_ink colour = *ink, luma = *ink;
 
     take_reach(reach, &colour);
     take_reach(luma_reach, &luma);
@@ -343,13 +343,13 @@ static bool luma_tells(const struct histogram *reach, const struct histogram *lu
 }
 
 /* The levels of the columns around one part; false where there is no ink. */
-static bool measure_part(const struct ocr_frame *frame, const struct cv_box *columns,
-                         const struct ocr_ink *ink, struct ocr_ink_levels *ret_levels)
+static bool measure_part(const struct cv_frame *frame, const struct cv_box *columns,
+                         const struct cv_ink *ink, struct cv_ink_levels *ret_levels)
 {
     struct histogram levels = {{0}, 0};
 
     for (int y = columns->y; y < cv_box_bottom(columns); y++) {
-        const uint8_t *row = frame->plane[OCR_LUMA] + (size_t)y * (size_t)frame->width;
+        const uint8_t *row = frame->plane[CV_LUMA] + (size_t)y * (size_t)frame->width;
         for (int x = columns->x; x < cv_box_right(columns); x++) {
             levels.count[row[x]]++;
         }
@@ -361,19 +361,19 @@ static bool measure_part(const struct ocr_frame *frame, const struct cv_box *col
     int paper = quantile(&levels, ink->light ? paper_middle : 1 - paper_middle);
     int strong = quantile(&levels, ink->light ? 1 - strongest : strongest);
     int reach = ink->light ? strong - paper : paper - strong;
-    *ret_levels = (struct ocr_ink_levels){(uint8_t)paper, (uint8_t)strong};
+    *ret_levels = (struct cv_ink_levels){(uint8_t)paper, (uint8_t)strong};
     return ink_share <= INK_SHARE_MAX && reach >= reach_min(ink) &&
            reach * 100 >= ink->low * PART_PERCENT;
 }
 
 /* The levels of all parts; one without ink has those of the nearest one with ink. */
-static void measure_parts(const struct ocr_frame *frame, const struct cv_box *box,
-                          struct ocr_ink *ink)
+static void measure_parts(const struct cv_frame *frame, const struct cv_box *box,
+                          struct cv_ink *ink)
 {
-    bool has_ink[OCR_INK_PARTS];
+    bool has_ink[CV_INK_PARTS];
     int luma = paper_luma(ink), wanted = cv_max(box->height / 2, 4);
 
-    ink->part_width = cv_max(wanted, box->width / OCR_INK_PARTS + 1);
+    ink->part_width = cv_max(wanted, box->width / CV_INK_PARTS + 1);
     ink->part_count = cv_max(box->width / ink->part_width, 1);
     for (int i = 0; i < ink->part_count; i++) {
         int from = cv_max(i * ink->part_width - box->height, 0);
@@ -387,7 +387,7 @@ static void measure_parts(const struct ocr_frame *frame, const struct cv_box *bo
         }
         int strong = luma + (ink->light ? ink->low : -ink->low);
         ink->parts[i] =
-            (struct ocr_ink_levels){(uint8_t)luma, (uint8_t)cv_max(0, cv_min(strong, 255))};
+            (struct cv_ink_levels){(uint8_t)luma, (uint8_t)cv_max(0, cv_min(strong, 255))};
         for (int away = 1; away < ink->part_count; away++) {
             int at = i - away >= 0 && has_ink[i - away] ? i - away : i + away;
             if (at < ink->part_count && has_ink[at]) {
@@ -398,8 +398,8 @@ static void measure_parts(const struct ocr_frame *frame, const struct cv_box *bo
     }
 }
 
-static void measure_plain(const struct ocr_frame *frame, const struct cv_box *box,
-                          struct ocr_ink *ink)
+static void measure_plain(const struct cv_frame *frame, const struct cv_box *box,
+                          struct cv_ink *ink)
 {
     struct histogram reach = {{0}, 0}, luma_reach = {{0}, 0};
     int luma = paper_luma(ink);
@@ -407,7 +407,7 @@ static void measure_plain(const struct ocr_frame *frame, const struct cv_box *bo
     for (int y = box->y; y < cv_box_bottom(box); y++) {
         for (int x = box->x; x < cv_box_right(box); x++) {
             size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
-            int away = distance(frame, at, ink->paper), here = frame->plane[OCR_LUMA][at];
+            int away = distance(frame, at, ink->paper), here = frame->plane[CV_LUMA][at];
             reach.count[away]++;
             luma_reach.count[abs(here - luma)]++;
         }
@@ -421,13 +421,13 @@ static void measure_plain(const struct ocr_frame *frame, const struct cv_box *bo
 }
 
 /* The paper between the letters: pixels with BETWEEN more of the paper's side on their left and right. */
-static void look_between(const struct ocr_frame *frame, const struct cv_box *box, bool is_light,
+static void look_between(const struct cv_frame *frame, const struct cv_box *box, bool is_light,
                          struct histogram between[3])
 {
     struct histogram levels = {{0}, 0};
 
     for (int y = box->y; y < cv_box_bottom(box); y++) {
-        const uint8_t *row = frame->plane[OCR_LUMA] + (size_t)y * (size_t)frame->width;
+        const uint8_t *row = frame->plane[CV_LUMA] + (size_t)y * (size_t)frame->width;
         for (int x = box->x; x < cv_box_right(box); x++) {
             levels.count[row[x]]++;
         }
@@ -438,7 +438,7 @@ static void look_between(const struct ocr_frame *frame, const struct cv_box *box
         size_t row = (size_t)y * (size_t)frame->width;
         int run = 0;
         for (int x = box->x; x < cv_box_right(box); x++) {
-            bool is_paper = (frame->plane[OCR_LUMA][row + (size_t)x] > threshold) != is_light;
+            bool is_paper = (frame->plane[CV_LUMA][row + (size_t)x] > threshold) != is_light;
             run = is_paper ? run + 1 : 0;
             for (int c = 0; run > 2 * BETWEEN && c < 3; c++) {
                 between[c].count[frame->plane[c][row + (size_t)(x - BETWEEN)]]++;
@@ -449,7 +449,7 @@ static void look_between(const struct ocr_frame *frame, const struct cv_box *box
 }
 
 /* Whether paper is plain, and its colour. */
-static bool take_paper(const struct histogram paper[3], struct ocr_ink *ink)
+static bool take_paper(const struct histogram paper[3], struct cv_ink *ink)
 {
     bool plain = true;
 
@@ -477,7 +477,7 @@ static bool are_near(const struct histogram *levels, int first, int second)
 /* Whether the paper around the box and between the letters has two colours, each of them plain: of a mark behind some
  * words, and of the page. */
 static bool take_two_papers(const struct histogram ring[3], const struct histogram between[3],
-                            struct ocr_ink *ink)
+                            struct cv_ink *ink)
 {
     for (int c = 0; c < 3; c++) {
         int first = quantile(&ring[c], 0.5);
@@ -498,8 +498,7 @@ static bool take_two_papers(const struct histogram ring[3], const struct histogr
 
 /* How many colours the plain paper has, around the box or, where other rows or another background are near, in it: one, or
  * two; 0 where it is not plain. */
-static int look_at_paper(const struct ocr_frame *frame, const struct cv_box *box,
-                         struct ocr_ink *ink)
+static int look_at_paper(const struct cv_frame *frame, const struct cv_box *box, struct cv_ink *ink)
 {
     struct histogram ring[3] = {{{0}, 0}}, between[3] = {{{0}, 0}};
 
@@ -518,11 +517,11 @@ static int look_at_paper(const struct ocr_frame *frame, const struct cv_box *box
     return is_one ? 1 : !ink->is_faint && take_two_papers(ring, between, ink) ? 2 : 0;
 }
 
-void ocr_ink_measure(const struct ocr_frame *frame, const struct cv_box *box, bool is_light,
-                     struct ocr_ink *ret_ink)
+void cv_ink_measure(const struct cv_frame *frame, const struct cv_box *box, bool is_light,
+                    struct cv_ink *ret_ink)
 {
     struct cv_box inside = cv_box_clip(box, frame->width, frame->height);
-    struct ocr_ink unknown = {.kind = OCR_INK_FLAT, .light = is_light};
+    struct cv_ink unknown = {.kind = CV_INK_FLAT, .light = is_light};
 
     *ret_ink = unknown;
     int papers = look_at_paper(frame, &inside, ret_ink);
@@ -536,23 +535,23 @@ void ocr_ink_measure(const struct ocr_frame *frame, const struct cv_box *box, bo
     }
 }
 
-void ocr_ink_measure_faint(const struct ocr_frame *frame, const struct cv_box *box, bool is_light,
-                           struct ocr_ink *ret_ink)
+void cv_ink_measure_faint(const struct cv_frame *frame, const struct cv_box *box, bool is_light,
+                          struct cv_ink *ret_ink)
 {
     struct cv_box inside = cv_box_clip(box, frame->width, frame->height);
 
-    *ret_ink = (struct ocr_ink){.kind = OCR_INK_FLAT, .light = is_light, .is_faint = true};
+    *ret_ink = (struct cv_ink){.kind = CV_INK_FLAT, .light = is_light, .is_faint = true};
     if (look_at_paper(frame, &inside, ret_ink)) {
         measure_plain(frame, &inside, ret_ink);
     }
 }
 
-static int contrast(const struct ocr_ink *ink)
+static int contrast(const struct cv_ink *ink)
 {
-    return ink->kind == OCR_INK_FLAT ? ink->low : ink->high - ink->low;
+    return ink->kind == CV_INK_FLAT ? ink->low : ink->high - ink->low;
 }
 
-bool ocr_ink_is_clear(const struct ocr_ink *ink)
+bool cv_ink_is_clear(const struct cv_ink *ink)
 {
     if (ink->is_faint) {
         return contrast(ink) >= FAINT_CONTRAST_MIN && ink->clarity >= FAINT_CLARITY_MIN;
@@ -561,31 +560,31 @@ bool ocr_ink_is_clear(const struct ocr_ink *ink)
 }
 
 /* Grey of every level of the channel (or distance) that the ink is looked at in. */
-static void make_table(const struct ocr_ink *ink, uint8_t table[256])
+static void make_table(const struct cv_ink *ink, uint8_t table[256])
 {
     for (int level = 0; level < 256; level++) {
         int grey;
-        if (ink->kind == OCR_INK_FLAT) {
+        if (ink->kind == CV_INK_FLAT) {
             grey = 255 - level * 255 / cv_max(ink->low, 1);
         } else {
             int span = cv_max(ink->high - ink->low, 1);
             grey = (level - ink->low) * 255 / span;
-            grey = ink->kind == OCR_INK_LIGHT ? 255 - grey : grey;
+            grey = ink->kind == CV_INK_LIGHT ? 255 - grey : grey;
         }
         table[level] = (uint8_t)cv_max(0, cv_min(255, grey));
     }
 }
 
 /* Blends the levels of the two parts whose middles a column lies between. */
-static struct ocr_ink_levels levels_at(const struct ocr_ink *ink, int x)
+static struct cv_ink_levels levels_at(const struct cv_ink *ink, int x)
 {
     int half = ink->part_width / 2, width = ink->part_width;
     int at = cv_max(0, cv_min(x - half, (ink->part_count - 1) * width));
     int first = at / width, share = at % width;
     int second = cv_min(first + 1, ink->part_count - 1);
-    const struct ocr_ink_levels *a = &ink->parts[first], *b = &ink->parts[second];
+    const struct cv_ink_levels *a = &ink->parts[first], *b = &ink->parts[second];
 
-    return (struct ocr_ink_levels){
+    return (struct cv_ink_levels){
         (uint8_t)((a->paper * (width - share) + b->paper * share) / width),
         (uint8_t)((a->ink * (width - share) + b->ink * share) / width)};
 }
@@ -595,14 +594,14 @@ static struct ocr_ink_levels levels_at(const struct ocr_ink *ink, int x)
 enum { SCALE_BITS = 15 };
 
 /* `row` is where the first column of `inside` goes. */
-static void apply_parts(const struct ocr_ink *ink, const struct ocr_frame *frame,
+static void apply_parts(const struct cv_ink *ink, const struct cv_frame *frame,
                         const struct cv_box *inside, int first, int stride, uint8_t *row)
 {
     for (int x = 0; x < inside->width; x++) {
-        struct ocr_ink_levels levels = levels_at(ink, first + x);
+        struct cv_ink_levels levels = levels_at(ink, first + x);
         int span = levels.paper - levels.ink;
         int factor = 255 * (1 << SCALE_BITS) / (span ? span : 1);
-        const uint8_t *from = frame->plane[OCR_LUMA] + (size_t)inside->y * (size_t)frame->width +
+        const uint8_t *from = frame->plane[CV_LUMA] + (size_t)inside->y * (size_t)frame->width +
                               (size_t)(inside->x + x);
         uint8_t *to = row + x;
         for (int y = 0; y < inside->height; y++, from += frame->width, to += stride) {
@@ -612,8 +611,8 @@ static void apply_parts(const struct ocr_ink *ink, const struct ocr_frame *frame
     }
 }
 
-void ocr_ink_apply(const struct ocr_ink *ink, const struct ocr_frame *frame,
-                   const struct cv_box *box, int margin, uint8_t *grey)
+void cv_ink_apply(const struct cv_ink *ink, const struct cv_frame *frame, const struct cv_box *box,
+                  int margin, uint8_t *grey)
 {
     struct cv_box inside = cv_box_clip(box, frame->width, frame->height);
     uint8_t table[256];
@@ -629,9 +628,9 @@ void ocr_ink_apply(const struct ocr_ink *ink, const struct ocr_frame *frame,
     for (int y = inside.y; y < cv_box_bottom(&inside); y++, grey += box->width) {
         size_t at = (size_t)y * (size_t)frame->width + (size_t)inside.x;
         for (int x = 0; x < inside.width; x++, at++) {
-            int level = ink->kind == OCR_INK_FLAT    ? distance(frame, at, ink->paper)
-                        : ink->kind == OCR_INK_LIGHT ? darkest(frame, at)
-                                                     : lightest(frame, at);
+            int level = ink->kind == CV_INK_FLAT    ? distance(frame, at, ink->paper)
+                        : ink->kind == CV_INK_LIGHT ? darkest(frame, at)
+                                                    : lightest(frame, at);
             grey[x] = table[level];
         }
     }

@@ -15,7 +15,7 @@ enum {
 
 static size_t cells_count(int width, int height)
 {
-    return (size_t)ocr_cells_across(width) * (size_t)height;
+    return (size_t)cv_pane_cells_across(width) * (size_t)height;
 }
 
 /* What a cell's pixels say together. */
@@ -53,7 +53,7 @@ static inline struct proof judge(const struct cell_rows *rows)
 {
     int came = 0, left = 0, stayed = 0;
 
-    for (int i = 0; i < OCR_CELL; i++) {
+    for (int i = 0; i < CV_PANE_CELL; i++) {
         int here = apart(rows->before[i], rows->after[i]);
         int there = apart(rows->source_before[i], rows->after[i]);
         int gone = apart(rows->source_before[i], rows->source_after[i]) >= PIXEL_CHANGED;
@@ -86,23 +86,23 @@ static inline bool proves_nothing(const struct cell_rows *rows)
 /* Content that left its place and is found where it went to was seen to move there, too. */
 static void mark_source(uint8_t *moved_row, int across, int x, uint8_t pixels)
 {
-    int cell = x / OCR_CELL, over = x % OCR_CELL;
-    int next = cell + 1 < across ? pixels * over / OCR_CELL : 0;
+    int cell = x / CV_PANE_CELL, over = x % CV_PANE_CELL;
+    int next = cell + 1 < across ? pixels * over / CV_PANE_CELL : 0;
 
-    moved_row[cell] = (uint8_t)cv_min(moved_row[cell] + pixels - next, OCR_CELL);
+    moved_row[cell] = (uint8_t)cv_min(moved_row[cell] + pixels - next, CV_PANE_CELL);
     if (next > 0) {
-        moved_row[cell + 1] = (uint8_t)cv_min(moved_row[cell + 1] + next, OCR_CELL);
+        moved_row[cell + 1] = (uint8_t)cv_min(moved_row[cell + 1] + next, CV_PANE_CELL);
     }
 }
 
 /* Fills `cells` with what two frames prove, of which the second shows content moved by dx, dy. */
-static void find_evidence(const struct ocr_frame *before, const struct ocr_frame *after, int dx,
-                          int dy, const struct ocr_cells *cells)
+static void find_evidence(const struct cv_frame *before, const struct cv_frame *after, int dx,
+                          int dy, const struct cv_pane_cells *cells)
 {
-    int width = before->width, height = before->height, across = ocr_cells_across(width);
-    int first = dx > 0 ? (dx + OCR_CELL - 1) / OCR_CELL : 0;
-    int end = cv_min(across, (width - 1 + cv_min(dx, 0)) / OCR_CELL);
-    const uint8_t *old = before->plane[OCR_LUMA], *new = after->plane[OCR_LUMA];
+    int width = before->width, height = before->height, across = cv_pane_cells_across(width);
+    int first = dx > 0 ? (dx + CV_PANE_CELL - 1) / CV_PANE_CELL : 0;
+    int end = cv_min(across, (width - 1 + cv_min(dx, 0)) / CV_PANE_CELL);
+    const uint8_t *old = before->plane[CV_LUMA], *new = after->plane[CV_LUMA];
 
     memset(cells->moved, 0, 2 * cells_count(width, height));
     for (int y = cv_max(dy, 0); y < height + cv_min(dy, 0); y++) {
@@ -110,7 +110,7 @@ static void find_evidence(const struct ocr_frame *before, const struct ocr_frame
         size_t row = (size_t)y * (size_t)across, source_row = (size_t)(y - dy) * (size_t)across;
         size_t below = y + 1 < height ? here + (size_t)width : here;
         for (int cell = first; cell < end; cell++) {
-            int x = cell * OCR_CELL, from = x - dx;
+            int x = cell * CV_PANE_CELL, from = x - dx;
             struct cell_rows rows = {old + here + x,  new + here + x,      old + below + x,
                                      new + below + x, old + source + from, new + source + from};
             if (proves_nothing(&rows)) {
@@ -118,7 +118,7 @@ static void find_evidence(const struct ocr_frame *before, const struct ocr_frame
             }
             struct proof proof = judge(&rows);
             uint8_t *moved = &cells->moved[row + (size_t)cell];
-            *moved = (uint8_t)cv_min(*moved + proof.came, OCR_CELL);
+            *moved = (uint8_t)cv_min(*moved + proof.came, CV_PANE_CELL);
             cells->stayed[row + (size_t)cell] = proof.stayed;
             if (proof.left > 0) {
                 mark_source(cells->moved + source_row, across, from, proof.left);
@@ -129,7 +129,7 @@ static void find_evidence(const struct ocr_frame *before, const struct ocr_frame
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-void ocr_panes_deinit(struct ocr_panes *panes)
+void cv_panes_deinit(struct cv_panes *panes)
 {
     for (int i = 0; i < panes->count; i++) {
         free(panes->items[i].covers);
@@ -137,57 +137,57 @@ void ocr_panes_deinit(struct ocr_panes *panes)
     free(panes->items);
     free(panes->steps);
     free(panes->near);
-    for (int i = 0; i < OCR_PANES_LIVE; i++) {
+    for (int i = 0; i < CV_PANES_LIVE; i++) {
         free(panes->live[i].cells.moved);
     }
     free(panes->step.moved);
-    *panes = (struct ocr_panes){0};
+    *panes = (struct cv_panes){0};
 }
 
-static int note_step(struct ocr_panes *panes, int pane, struct cv_error *error)
+static int note_step(struct cv_panes *panes, int pane, struct cv_error *error)
 {
     CV_TRY_MEMORY(CV_MAKE_ROOM(panes->steps, panes->step_count) &&
                       CV_MAKE_ROOM(panes->near, panes->step_count),
                   error, "frames");
-    panes->near[panes->step_count] = OCR_NO_PANE;
+    panes->near[panes->step_count] = CV_NO_PANE;
     panes->steps[panes->step_count++] = pane;
     return 0;
 }
 
-static int add_pane(struct ocr_panes *panes, struct cv_error *error)
+static int add_pane(struct cv_panes *panes, struct cv_error *error)
 {
     CV_TRY_MEMORY(CV_MAKE_ROOM(panes->items, (size_t)panes->count), error, "panes");
-    panes->items[panes->count++] = (struct ocr_pane){0};
+    panes->items[panes->count++] = (struct cv_pane){0};
     return 0;
 }
 
-static int new_cells(int width, int height, struct ocr_cells *ret_cells, struct cv_error *error)
+static int new_cells(int width, int height, struct cv_pane_cells *ret_cells, struct cv_error *error)
 {
     size_t count = cells_count(width, height);
     uint8_t *memory = calloc(2 * count + 1, 1);
 
     CV_TRY_MEMORY(memory, error, "following what moves");
-    *ret_cells = (struct ocr_cells){memory, memory + count};
+    *ret_cells = (struct cv_pane_cells){memory, memory + count};
     return 0;
 }
 
 /* ---- the end of a scene ---------------------------------------------------------------------- */
 
-static int settle(struct ocr_panes *panes, struct ocr_pane_evidence *live, struct cv_error *error)
+static int settle(struct cv_panes *panes, struct cv_pane_evidence *live, struct cv_error *error)
 {
-    if (live->pane == OCR_NO_PANE) {
+    if (live->pane == CV_NO_PANE) {
         return 0;
     }
-    struct ocr_pane *pane = &panes->items[live->pane];
-    live->pane = OCR_NO_PANE;
-    return ocr_pane_known(pane) ? ocr_covers_find(pane, &live->cells, panes->width, error) : 0;
+    struct cv_pane *pane = &panes->items[live->pane];
+    live->pane = CV_NO_PANE;
+    return cv_pane_known(pane) ? cv_covers_find(pane, &live->cells, panes->width, error) : 0;
 }
 
 /* Notes for each frame of the scene which pane moved last, or, if none has moved yet, which one
  * moves first. */
-static void fill_near(struct ocr_panes *panes)
+static void fill_near(struct cv_panes *panes)
 {
-    int first = OCR_NO_PANE;
+    int first = CV_NO_PANE;
 
     for (size_t i = panes->step_count; i-- > panes->scene_first;) {
         first = panes->steps[i] >= 0 ? panes->steps[i] : first;
@@ -199,44 +199,44 @@ static void fill_near(struct ocr_panes *panes)
     panes->scene_first = panes->step_count;
 }
 
-static int settle_all(struct ocr_panes *panes, struct cv_error *error)
+static int settle_all(struct cv_panes *panes, struct cv_error *error)
 {
-    for (int i = 0; i < OCR_PANES_LIVE; i++) {
+    for (int i = 0; i < CV_PANES_LIVE; i++) {
         if (panes->live[i].cells.moved) {
             CV_TRY(settle(panes, &panes->live[i], error));
         }
     }
-    panes->current = OCR_NO_PANE;
+    panes->current = CV_NO_PANE;
     return 0;
 }
 
-int ocr_panes_finish(struct ocr_panes *panes, struct cv_error *error)
+int cv_panes_finish(struct cv_panes *panes, struct cv_error *error)
 {
     fill_near(panes);
     return settle_all(panes, error);
 }
 
-int ocr_panes_scene(struct ocr_panes *panes, struct cv_error *error)
+int cv_panes_scene(struct cv_panes *panes, struct cv_error *error)
 {
-    CV_TRY(ocr_panes_finish(panes, error));
-    return note_step(panes, OCR_SCENE_BEGINS, error);
+    CV_TRY(cv_panes_finish(panes, error));
+    return note_step(panes, CV_SCENE_BEGINS, error);
 }
 
 /* ---- one step -------------------------------------------------------------------------------- */
 
 /* Memory for frames of that size. */
-static int resize(struct ocr_panes *panes, int width, int height, struct cv_error *error)
+static int resize(struct cv_panes *panes, int width, int height, struct cv_error *error)
 {
     if (panes->step.moved && panes->width == width && panes->height == height) {
         return 0;
     }
     CV_TRY(settle_all(panes, error));
-    for (int i = 0; i < OCR_PANES_LIVE; i++) {
+    for (int i = 0; i < CV_PANES_LIVE; i++) {
         free(panes->live[i].cells.moved);
-        panes->live[i] = (struct ocr_pane_evidence){.pane = OCR_NO_PANE};
+        panes->live[i] = (struct cv_pane_evidence){.pane = CV_NO_PANE};
     }
     free(panes->step.moved);
-    panes->step = (struct ocr_cells){0};
+    panes->step = (struct cv_pane_cells){0};
     panes->width = width;
     panes->height = height;
     return new_cells(width, height, &panes->step, error);
@@ -244,7 +244,7 @@ static int resize(struct ocr_panes *panes, int width, int height, struct cv_erro
 
 /* The first cell from `from` on of which a step proves anything: few do, and eight are skipped at a
  * time. */
-static size_t next_cell(const struct ocr_cells *step, size_t from, size_t count)
+static size_t next_cell(const struct cv_pane_cells *step, size_t from, size_t count)
 {
     size_t i = from;
 
@@ -262,10 +262,10 @@ static size_t next_cell(const struct ocr_cells *step, size_t from, size_t count)
 }
 
 /* Cells in which the step is at odds with what is known of a pane; *ret_moved: those that moved. */
-static int64_t conflicts(const struct ocr_panes *panes, const struct ocr_pane_evidence *live,
+static int64_t conflicts(const struct cv_panes *panes, const struct cv_pane_evidence *live,
                          int64_t *ret_moved)
 {
-    const struct ocr_cells *step = &panes->step, *known = &live->cells;
+    const struct cv_pane_cells *step = &panes->step, *known = &live->cells;
     size_t cells = cells_count(panes->width, panes->height);
     int64_t count = 0, moved = 0;
 
@@ -282,15 +282,15 @@ static int64_t conflicts(const struct ocr_panes *panes, const struct ocr_pane_ev
 }
 
 /* The pane that agrees with the step, of several the one that agrees most. */
-static struct ocr_pane_evidence *find_pane(struct ocr_panes *panes)
+static struct cv_pane_evidence *find_pane(struct cv_panes *panes)
 {
-    struct ocr_pane_evidence *found = NULL;
+    struct cv_pane_evidence *found = NULL;
     int64_t least = 0;
 
-    for (int i = 0; i < OCR_PANES_LIVE; i++) {
-        struct ocr_pane_evidence *live = &panes->live[i];
+    for (int i = 0; i < CV_PANES_LIVE; i++) {
+        struct cv_pane_evidence *live = &panes->live[i];
         int64_t moved = 0;
-        if (live->pane == OCR_NO_PANE) {
+        if (live->pane == CV_NO_PANE) {
             continue;
         }
         int64_t odds = conflicts(panes, live, &moved);
@@ -304,14 +304,14 @@ static struct ocr_pane_evidence *find_pane(struct ocr_panes *panes)
 }
 
 /* Room for another pane. */
-static int begin_pane(struct ocr_panes *panes, struct ocr_pane_evidence **ret_live,
+static int begin_pane(struct cv_panes *panes, struct cv_pane_evidence **ret_live,
                       struct cv_error *error)
 {
-    struct ocr_pane_evidence *live = &panes->live[0];
+    struct cv_pane_evidence *live = &panes->live[0];
 
-    for (int i = 1; i < OCR_PANES_LIVE && live->pane != OCR_NO_PANE; i++) {
-        struct ocr_pane_evidence *other = &panes->live[i];
-        if (other->pane == OCR_NO_PANE || other->last_step < live->last_step) {
+    for (int i = 1; i < CV_PANES_LIVE && live->pane != CV_NO_PANE; i++) {
+        struct cv_pane_evidence *other = &panes->live[i];
+        if (other->pane == CV_NO_PANE || other->last_step < live->last_step) {
             live = other;
         }
     }
@@ -328,7 +328,7 @@ static int begin_pane(struct ocr_panes *panes, struct ocr_pane_evidence **ret_li
     return 0;
 }
 
-static void add_evidence(const struct ocr_panes *panes, struct ocr_pane_evidence *live)
+static void add_evidence(const struct cv_panes *panes, struct cv_pane_evidence *live)
 {
     size_t cells = cells_count(panes->width, panes->height);
 
@@ -375,14 +375,14 @@ static bool range_of(const struct reach *moved, int count, int *ret_first, int *
 }
 
 /* Widens the pane by what moved. */
-static int widen(const struct ocr_panes *panes, const struct ocr_pane_evidence *live,
+static int widen(const struct cv_panes *panes, const struct cv_pane_evidence *live,
                  struct cv_error *error)
 {
-    int across = ocr_cells_across(panes->width), height = panes->height, top, bottom;
+    int across = cv_pane_cells_across(panes->width), height = panes->height, top, bottom;
     size_t cells = cells_count(panes->width, panes->height);
-    const struct ocr_cells *step = &panes->step;
+    const struct cv_pane_cells *step = &panes->step;
     cv_auto_free struct reach *rows = calloc((size_t)height, sizeof(*rows));
-    struct ocr_pane *pane = &panes->items[live->pane];
+    struct cv_pane *pane = &panes->items[live->pane];
     int left = across, right = 0;
 
     CV_TRY_MEMORY(rows, error, "following what moves");
@@ -401,32 +401,35 @@ static int widen(const struct ocr_panes *panes, const struct ocr_pane_evidence *
         left = rows[y].right ? cv_min(left, rows[y].left) : left;
         right = cv_max(right, rows[y].right);
     }
-    if (!ocr_pane_known(pane)) {
-        *pane = (struct ocr_pane){
-            .top = top, .bottom = bottom, .left = left * OCR_CELL, .right = right * OCR_CELL};
+    if (!cv_pane_known(pane)) {
+        *pane = (struct cv_pane){.top = top,
+                                 .bottom = bottom,
+                                 .left = left * CV_PANE_CELL,
+                                 .right = right * CV_PANE_CELL};
     }
     /* What cut lines at a nearer edge was something else. */
     pane->top_cuts = top < pane->top - 3 ? 0 : pane->top_cuts;
     pane->bottom_cuts = bottom > pane->bottom + 3 ? 0 : pane->bottom_cuts;
     pane->top = cv_min(pane->top, top);
     pane->bottom = cv_max(pane->bottom, bottom);
-    pane->left = cv_min(pane->left, left * OCR_CELL);
-    pane->right = cv_max(pane->right, right * OCR_CELL);
+    pane->left = cv_min(pane->left, left * CV_PANE_CELL);
+    pane->right = cv_max(pane->right, right * CV_PANE_CELL);
     return 0;
 }
 
-int ocr_panes_step(struct ocr_panes *panes, const struct ocr_frame *before,
-                   const struct ocr_frame *after, struct cv_point shift, struct cv_error *error)
+int cv_panes_step(struct cv_panes *panes, const struct cv_frame *before,
+                  const struct cv_frame *after, struct cv_point shift, struct cv_error *error)
 {
     bool comparable = before->width == after->width && before->height == after->height &&
-                      abs(shift.x) < before->width - 2 * OCR_CELL && abs(shift.y) < before->height;
+                      abs(shift.x) < before->width - 2 * CV_PANE_CELL &&
+                      abs(shift.y) < before->height;
 
     if (!comparable || (!shift.x && !shift.y)) {
-        return note_step(panes, OCR_NO_PANE, error);
+        return note_step(panes, CV_NO_PANE, error);
     }
     CV_TRY(resize(panes, before->width, before->height, error));
     find_evidence(before, after, shift.x, shift.y, &panes->step);
-    struct ocr_pane_evidence *live = find_pane(panes);
+    struct cv_pane_evidence *live = find_pane(panes);
     CV_TRY(live ? 0 : begin_pane(panes, &live, error));
     CV_TRY(widen(panes, live, error));
     CV_TRY(note_step(panes, live->pane, error));
@@ -439,33 +442,33 @@ int ocr_panes_step(struct ocr_panes *panes, const struct ocr_frame *before,
 /* ---- questions about panes -------------------------------------------------------------------- */
 
 /* Pixels: what ends in the same cell as a cover begins in need not be covered. */
-enum { COVER_OVERLAP = OCR_CELL / 2 };
+enum { COVER_OVERLAP = CV_PANE_CELL / 2 };
 
-int ocr_panes_at(const struct ocr_panes *panes, size_t frame)
+int cv_panes_at(const struct cv_panes *panes, size_t frame)
 {
-    return frame < panes->step_count ? panes->steps[frame] : OCR_NO_PANE;
+    return frame < panes->step_count ? panes->steps[frame] : CV_NO_PANE;
 }
 
-int ocr_panes_near(const struct ocr_panes *panes, size_t frame)
+int cv_panes_near(const struct cv_panes *panes, size_t frame)
 {
-    return frame < panes->step_count ? panes->near[frame] : OCR_NO_PANE;
+    return frame < panes->step_count ? panes->near[frame] : CV_NO_PANE;
 }
 
-const struct ocr_pane *ocr_panes_get(const struct ocr_panes *panes, int pane)
+const struct cv_pane *cv_panes_get(const struct cv_panes *panes, int pane)
 {
     bool is_one = pane >= 0 && pane < panes->count;
-    return is_one && ocr_pane_known(&panes->items[pane]) ? &panes->items[pane] : NULL;
+    return is_one && cv_pane_known(&panes->items[pane]) ? &panes->items[pane] : NULL;
 }
 
 /* Whether the middle of a box lies in the pane. */
-static bool holds(const struct ocr_pane *pane, const struct cv_box *box)
+static bool holds(const struct cv_pane *pane, const struct cv_box *box)
 {
     int x = box->x + box->width / 2, y = box->y + box->height / 2;
-    return ocr_pane_known(pane) && y >= pane->top && y < pane->bottom &&
-           x >= pane->left - OCR_CELL && x < pane->right + OCR_CELL;
+    return cv_pane_known(pane) && y >= pane->top && y < pane->bottom &&
+           x >= pane->left - CV_PANE_CELL && x < pane->right + CV_PANE_CELL;
 }
 
-bool ocr_pane_covers(const struct ocr_pane *pane, const struct cv_box *box)
+bool cv_pane_covers(const struct cv_pane *pane, const struct cv_box *box)
 {
     for (size_t i = 0; pane && i < pane->cover_count; i++) {
         const struct cv_box *cover = &pane->covers[i];
@@ -479,16 +482,16 @@ bool ocr_pane_covers(const struct ocr_pane *pane, const struct cv_box *box)
     return false;
 }
 
-void ocr_places_note(struct ocr_places *places, int pane, bool moves)
+void cv_places_note(struct cv_places *places, int pane, bool moves)
 {
     int at = 0;
 
     while (at < places->count && places->notes[at].pane != pane) {
         at++;
     }
-    if (at == OCR_PLACES_MAX) {
+    if (at == CV_PLACES_MAX) {
         memmove(&places->notes[0], &places->notes[1],
-                (OCR_PLACES_MAX - 1) * sizeof(places->notes[0]));
+                (CV_PLACES_MAX - 1) * sizeof(places->notes[0]));
         at--;
     }
     places->notes[at].pane = pane;
@@ -496,13 +499,13 @@ void ocr_places_note(struct ocr_places *places, int pane, bool moves)
     places->count = cv_max(places->count, at + 1);
 }
 
-bool ocr_panes_move(const struct ocr_panes *panes, int pane, const struct ocr_places *places,
-                    const struct cv_box *box)
+bool cv_panes_move(const struct cv_panes *panes, int pane, const struct cv_places *places,
+                   const struct cv_box *box)
 {
     for (int i = 0; i < places->count; i++) {
         if (places->notes[i].pane == pane) {
             return places->notes[i].moves;
         }
     }
-    return pane >= 0 && holds(ocr_panes_get(panes, pane), box);
+    return pane >= 0 && holds(cv_panes_get(panes, pane), box);
 }

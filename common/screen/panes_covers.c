@@ -19,8 +19,8 @@ struct cover {
 };
 
 struct search {
-    const struct ocr_pane *pane;
-    const struct ocr_cells *cells;
+    const struct cv_pane *pane;
+    const struct cv_pane_cells *cells;
     int across;
     uint8_t *seen; /* cells that belong to a cover already: 1 found, 2 being looked at, 3 done */
     uint32_t *stack;
@@ -59,7 +59,7 @@ static void add_cell(struct cover *cover, int column, int row)
 /* All cells that hang together with the one at column, row. */
 static struct cover collect(struct search *search, int column, int row)
 {
-    const struct ocr_pane *pane = search->pane;
+    const struct cv_pane *pane = search->pane;
     struct cover cover = {0};
 
     push(search, column, row);
@@ -172,9 +172,9 @@ static size_t copy_out(const struct cover *cover, const struct layout *layout,
         const struct slab *slab = &layout->slabs[i];
         int y = cover->box.y + i * layout->rows;
         if (slab->right > slab->left) {
-            covers[count++] =
-                (struct cv_box){slab->left * OCR_CELL, y, (slab->right - slab->left) * OCR_CELL,
-                                cv_min(layout->rows, cv_box_bottom(&cover->box) - y)};
+            covers[count++] = (struct cv_box){slab->left * CV_PANE_CELL, y,
+                                              (slab->right - slab->left) * CV_PANE_CELL,
+                                              cv_min(layout->rows, cv_box_bottom(&cover->box) - y)};
         }
     }
     return count;
@@ -182,11 +182,12 @@ static size_t copy_out(const struct cover *cover, const struct layout *layout,
 
 static size_t find_covers(struct search *search, struct cv_box *covers)
 {
-    const struct ocr_pane *pane = search->pane;
+    const struct cv_pane *pane = search->pane;
     size_t count = 0;
 
-    for (int y = pane->top; y < pane->bottom && count < OCR_COVERS_MAX; y++) {
-        for (int x = pane->left / OCR_CELL; x < search->across && x * OCR_CELL < pane->right; x++) {
+    for (int y = pane->top; y < pane->bottom && count < CV_COVERS_MAX; y++) {
+        for (int x = pane->left / CV_PANE_CELL;
+             x < search->across && x * CV_PANE_CELL < pane->right; x++) {
             size_t cell = cell_at(search, x, y);
             if (search->seen[cell] || !is_hiding(search, cell)) {
                 continue;
@@ -197,7 +198,7 @@ static size_t find_covers(struct search *search, struct cv_box *covers)
             int64_t moved = moved_within(search, &cover, &layout);
             if (cover.stayed >= PROOF_MIN && moved * MOVED_SHARE < cover.stayed &&
                 cover.box.height >= HEIGHT_MIN) {
-                count += copy_out(&cover, &layout, covers + count, OCR_COVERS_MAX - count);
+                count += copy_out(&cover, &layout, covers + count, CV_COVERS_MAX - count);
             }
             mark(search, &cover, 2, 3);
         }
@@ -205,11 +206,11 @@ static size_t find_covers(struct search *search, struct cv_box *covers)
     return count;
 }
 
-int ocr_covers_find(struct ocr_pane *pane, const struct ocr_cells *evidence, int width,
-                    struct cv_error *error)
+int cv_covers_find(struct cv_pane *pane, const struct cv_pane_cells *evidence, int width,
+                   struct cv_error *error)
 {
-    struct cv_box found[OCR_COVERS_MAX];
-    int across = ocr_cells_across(width);
+    struct cv_box found[CV_COVERS_MAX];
+    int across = cv_pane_cells_across(width);
     size_t cells = (size_t)across * (size_t)cv_max(pane->bottom, 1);
     cv_auto_free uint8_t *seen = calloc(cells + 1, 1);
     cv_auto_free uint32_t *stack = malloc((cells + 1) * sizeof(*stack));

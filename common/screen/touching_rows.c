@@ -44,9 +44,9 @@ static int baseline_of(struct beside *row)
 }
 
 /* The row of pixels that the lower row begins in; 0 where a component is not two rows high. */
-static int cut_of(const struct ocr_components *components, size_t index)
+static int cut_of(const struct cv_components *components, size_t index)
 {
-    const struct ocr_component *items = components->items;
+    const struct cv_component *items = components->items;
     const struct cv_box *box = &items[index].box;
     struct beside upper = {.count = 0}, lower = {.count = 0};
     int middle = box->y + box->height / 2, reach = NEAR * box->height;
@@ -78,15 +78,15 @@ static int cut_of(const struct ocr_components *components, size_t index)
     return are_rows && is_letter && cut < second ? cut : 0;
 }
 
-int ocr_touching_rows_cut(struct ocr_components *components, struct cv_error *error)
+int cv_touching_rows_cut(struct cv_components *components, struct cv_error *error)
 {
     size_t count = components->count, added = 0;
     cv_auto_free int *cuts = calloc(count + 1, sizeof(*cuts));
 
     CV_TRY_MEMORY(cuts, error, "components");
     for (size_t i = 0; i < count; i++) {
-        const struct ocr_component *item = &components->items[i];
-        bool is_tall = item->box.height >= 3 * OCR_GLYPH_HEIGHT_MIN &&
+        const struct cv_component *item = &components->items[i];
+        bool is_tall = item->box.height >= 3 * CV_GLYPH_HEIGHT_MIN &&
                        item->box.width * 10 <= item->box.height * 9 && !item->is_picture;
         cuts[i] = is_tall ? cut_of(components, i) : 0;
         added += cuts[i] > 0;
@@ -98,15 +98,15 @@ int ocr_touching_rows_cut(struct ocr_components *components, struct cv_error *er
     CV_TRY_MEMORY(grown, error, "components");
     components->items = grown;
     for (size_t i = 0; i < count; i++) {
-        struct ocr_component *item = &components->items[i];
+        struct cv_component *item = &components->items[i];
         if (cuts[i]) {
-            struct ocr_component below = *item;
+            struct cv_component below = *item;
             item->box.height = cuts[i] - item->box.y;
             below.box.height -= item->box.height;
             below.box.y = cuts[i];
             components->items[components->count++] = below;
         }
     }
-    ocr_components_sort(components);
+    cv_components_sort(components);
     return 0;
 }

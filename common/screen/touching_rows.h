@@ -5,4 +5,4 @@
 #include "common/screen/components.h"
 
 /* Cuts components apart that are letters of two rows. */
-CV_MUST_CHECK int ocr_touching_rows_cut(struct ocr_components *components, struct cv_error *error);
+CV_MUST_CHECK int cv_touching_rows_cut(struct cv_components *components, struct cv_error *error);

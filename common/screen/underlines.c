@@ -28,17 +28,17 @@ enum {
 /* A rule, or a part of one. */
 struct rule {
     int from, to, top, bottom; /* `to` and `bottom` exclusive */
-    uint8_t side;              /* of its pixels: enum ocr_side */
+    uint8_t side;              /* of its pixels: enum cv_side */
     int height;                /* of the letters above it */
 };
 
-static const uint8_t *row_of(const struct ocr_sides *sides, int y)
+static const uint8_t *row_of(const struct cv_sides *sides, int y)
 {
     return sides->side + (size_t)y * (size_t)sides->width;
 }
 
 /* How many pixels of a row are on a side, within the columns of a rule; 0 outside of the picture. */
-static int count_side(const struct ocr_sides *sides, const struct rule *rule, int y, uint8_t side)
+static int count_side(const struct cv_sides *sides, const struct rule *rule, int y, uint8_t side)
 {
     int count = 0;
 
@@ -52,13 +52,13 @@ static int count_side(const struct ocr_sides *sides, const struct rule *rule, in
     return count;
 }
 
-static bool is_filled(const struct ocr_sides *sides, const struct rule *rule, int y, int percent)
+static bool is_filled(const struct cv_sides *sides, const struct rule *rule, int y, int percent)
 {
     return count_side(sides, rule, y, rule->side) * 100 >= (rule->to - rule->from) * percent;
 }
 
 /* Whether a row has ink in the columns [from, to), or in the ones beside them. */
-static bool has_ink(const struct ocr_sides *sides, const struct rule *rule, int from, int to, int y)
+static bool has_ink(const struct cv_sides *sides, const struct rule *rule, int from, int to, int y)
 {
     int first = cv_max(from - 1, 0), last = cv_min(to, sides->width - 1);
 
@@ -68,7 +68,7 @@ static bool has_ink(const struct ocr_sides *sides, const struct rule *rule, int 
 
 /* Where the next piece of a rule begins behind the room for a descender; -1 where there is none. The bottoms of
  * letters have gaps, too, but there nothing reaches below them. */
-static int next_piece(const struct ocr_sides *sides, const struct rule *rule)
+static int next_piece(const struct cv_sides *sides, const struct rule *rule)
 {
     const uint8_t *row = row_of(sides, rule->top);
     int pixels = 0;
@@ -88,7 +88,7 @@ static int next_piece(const struct ocr_sides *sides, const struct rule *rule)
 }
 
 /* Finds the next run of pixels in a row that may be the upper row of a rule, at `from` or behind it. */
-static bool next_run(const struct ocr_sides *sides, int y, int from, struct rule *ret_rule)
+static bool next_run(const struct cv_sides *sides, int y, int from, struct rule *ret_rule)
 {
     const uint8_t *row = row_of(sides, y);
 
@@ -115,17 +115,17 @@ static bool next_run(const struct ocr_sides *sides, int y, int from, struct rule
 }
 
 /* The height of the letters above a rule; 0 where there are none, or something else. */
-static int letters_above(const struct ocr_sides *sides, const struct rule *rule)
+static int letters_above(const struct cv_sides *sides, const struct rule *rule)
 {
     struct rule inner = *rule; /* without the sides of a field at its ends */
     int fullest = 0, height = 0, y = rule->top - 1;
 
-    inner.from += OCR_REACH;
-    inner.to -= OCR_REACH;
+    inner.from += CV_EDGE_REACH;
+    inner.to -= CV_EDGE_REACH;
     while (rule->top - y <= GAP_MOST && !count_side(sides, &inner, y, rule->side)) {
         y--;
     }
-    for (; y >= 0 && height <= OCR_GLYPH_HEIGHT_MAX; y--, height++) {
+    for (; y >= 0 && height <= CV_GLYPH_HEIGHT_MAX; y--, height++) {
         int ink = count_side(sides, &inner, y, rule->side);
         if (ink * 100 >= (inner.to - inner.from) * CLOSED) {
             return 0;
@@ -140,7 +140,7 @@ static int letters_above(const struct ocr_sides *sides, const struct rule *rule)
 
 /* Whether what reaches below a rule ends soon, as descenders do: the stems below the bars of T do not, nor letters that
  * are struck through. */
-static bool ends_soon(const struct ocr_sides *sides, const struct rule *rule)
+static bool ends_soon(const struct cv_sides *sides, const struct rule *rule)
 {
     for (int y = rule->bottom; y <= rule->bottom + rule->height / 2; y++) {
         if (!is_filled(sides, rule, y, BLANK)) {
@@ -151,10 +151,10 @@ static bool ends_soon(const struct ocr_sides *sides, const struct rule *rule)
 }
 
 /* Whether a run of pixels is the upper row of a rule; finds its other rows, and the letters' height. */
-static bool is_rule(const struct ocr_sides *sides, struct rule *rule)
+static bool is_rule(const struct cv_sides *sides, struct rule *rule)
 {
     int length = rule->to - rule->from;
-    uint8_t other = rule->side == OCR_SIDE_DARK ? OCR_SIDE_LIGHT : OCR_SIDE_DARK;
+    uint8_t other = rule->side == CV_SIDE_DARK ? CV_SIDE_LIGHT : CV_SIDE_DARK;
 
     if (count_side(sides, rule, rule->top - 1, other) * 100 < length * ABOVE) {
         return false;
@@ -168,13 +168,13 @@ static bool is_rule(const struct ocr_sides *sides, struct rule *rule)
         return false;
     }
     rule->height = letters_above(sides, rule);
-    return rule->height >= cv_max(thick * THICKNESS, OCR_GLYPH_HEIGHT_MIN) &&
+    return rule->height >= cv_max(thick * THICKNESS, CV_GLYPH_HEIGHT_MIN) &&
            length >= rule->height * LENGTH && ends_soon(sides, rule);
 }
 
 /* The middle level of the background below a rule, in one plane; -1 where the background is not plain. */
-static int level_below(const struct ocr_frame *frame, const struct ocr_sides *sides,
-                       const struct rule *rule, enum ocr_plane plane)
+static int level_below(const struct cv_frame *frame, const struct cv_sides *sides,
+                       const struct rule *rule, enum cv_plane plane)
 {
     int y = cv_min(rule->bottom + 1, frame->height - 1), level = 0;
     const uint8_t *row = frame->plane[plane] + (size_t)y * (size_t)frame->width;
@@ -195,8 +195,8 @@ static int level_below(const struct ocr_frame *frame, const struct ocr_sides *si
 }
 
 /* Paints a rule over with the background below it, and half covered pixels above and below it, but not what crosses it. */
-static void paint_over(struct ocr_frame *frame, const struct ocr_sides *sides,
-                       const struct rule *rule, const int colour[OCR_PLANES])
+static void paint_over(struct cv_frame *frame, const struct cv_sides *sides,
+                       const struct rule *rule, const int colour[CV_PLANES])
 {
     int to = cv_min(rule->to + 1, frame->width);
 
@@ -208,14 +208,14 @@ static void paint_over(struct ocr_frame *frame, const struct ocr_sides *sides,
         int bottom = is_below ? rule->bottom : rule->bottom + 1;
         for (int y = top; y < bottom && !(is_above && is_below); y++) {
             size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
-            for (int plane = 0; plane < OCR_PLANES; plane++) {
+            for (int plane = 0; plane < CV_PLANES; plane++) {
                 frame->plane[plane][at] = (uint8_t)colour[plane];
             }
         }
     }
 }
 
-static bool has_letter_above(const struct ocr_sides *sides, const struct rule *rule, int x)
+static bool has_letter_above(const struct cv_sides *sides, const struct rule *rule, int x)
 {
     for (int y = rule->top - 1; y >= cv_max(rule->top - rule->height, 0); y--) {
         if (row_of(sides, y)[x] == rule->side) {
@@ -226,7 +226,7 @@ static bool has_letter_above(const struct ocr_sides *sides, const struct rule *r
 }
 
 /* The next part of a rule that has letters above it, at `from` or behind it; false where there is none. */
-static bool next_part(const struct ocr_sides *sides, const struct rule *rule, int from,
+static bool next_part(const struct cv_sides *sides, const struct rule *rule, int from,
                       struct rule *ret_part)
 {
     int blank = rule->height * 3 / 2;
@@ -243,7 +243,7 @@ static bool next_part(const struct ocr_sides *sides, const struct rule *rule, in
 }
 
 /* Whether a stroke ends at a rule; those of descenders and of a table's lines cross it. */
-static bool is_touched(const struct ocr_sides *sides, const struct rule *rule)
+static bool is_touched(const struct cv_sides *sides, const struct rule *rule)
 {
     const uint8_t *above = row_of(sides, rule->top - 1);
 
@@ -260,17 +260,17 @@ static bool is_touched(const struct ocr_sides *sides, const struct rule *rule)
 }
 
 /* Removes a rule that has letters above all of it; otherwise the parts that letters touch. */
-static void remove_rule(struct ocr_frame *frame, const struct ocr_sides *sides,
+static void remove_rule(struct cv_frame *frame, const struct cv_sides *sides,
                         const struct rule *rule)
 {
     struct cv_box box = {rule->from, rule->top, rule->to - rule->from, rule->bottom - rule->top};
     struct rule part = {.to = rule->from};
-    int colour[OCR_PLANES];
+    int colour[CV_PLANES];
 
-    if (ocr_is_filling(frame, sides, &box, rule->side)) {
+    if (cv_is_filling(frame, sides, &box, rule->side)) {
         return;
     }
-    for (int plane = 0; plane < OCR_PLANES; plane++) {
+    for (int plane = 0; plane < CV_PLANES; plane++) {
         colour[plane] = level_below(frame, sides, rule, plane);
         if (colour[plane] < 0) {
             return;
@@ -285,7 +285,7 @@ static void remove_rule(struct ocr_frame *frame, const struct ocr_sides *sides,
     }
 }
 
-int ocr_underlines_remove(struct ocr_frame *frame, struct ocr_sides *sides, struct cv_error *error)
+int cv_underlines_remove(struct cv_frame *frame, struct cv_sides *sides, struct cv_error *error)
 {
     cv_auto_free struct rule *rules = NULL;
     size_t count = 0;
@@ -305,9 +305,9 @@ int ocr_underlines_remove(struct ocr_frame *frame, struct ocr_sides *sides, stru
     }
     int next = 0; /* the first row that was not found again */
     for (size_t i = 0; i < count; i++) {
-        int from = cv_max(rules[i].top - 1 - OCR_REACH, next);
-        next = cv_max(rules[i].bottom + 1 + OCR_REACH, next);
-        CV_TRY(ocr_sides_update(frame, sides, from, next, error));
+        int from = cv_max(rules[i].top - 1 - CV_EDGE_REACH, next);
+        next = cv_max(rules[i].bottom + 1 + CV_EDGE_REACH, next);
+        CV_TRY(cv_sides_update(frame, sides, from, next, error));
     }
     return 0;
 }

@@ -5,5 +5,5 @@
 
 /* Paints the rules under text over with the background below them, in `frame` and in `sides`: underlined links
  * and headings, whose letters touch the rule. */
-CV_MUST_CHECK int ocr_underlines_remove(struct ocr_frame *frame, struct ocr_sides *sides,
-                                        struct cv_error *error);
+CV_MUST_CHECK int cv_underlines_remove(struct cv_frame *frame, struct cv_sides *sides,
+                                       struct cv_error *error);

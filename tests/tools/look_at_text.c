@@ -24,8 +24,8 @@ struct options {
 
 struct look {
     const struct options *options;
-    struct ocr_frame frame;
-    struct ocr_lines lines;
+    struct cv_frame frame;
+    struct cv_text_lines lines;
     struct ocr_emoji_banks banks;
     struct ocr_engine *engine; /* NULL: nothing is read */
     PIX *picture;
@@ -45,14 +45,14 @@ static void draw(PIX *picture, const struct cv_box *box, int red, int green, int
     boxDestroy(&drawn);
 }
 
-static struct ocr_frame load(const char *path)
+static struct cv_frame load(const char *path)
 {
-    struct ocr_frame frame = {0};
+    struct cv_frame frame = {0};
     struct cv_error error = {0};
     size_t size = 0;
     l_uint8 *data = l_binaryRead(path, &size);
 
-    if (!data || ocr_frame_decode(data, size, &frame, &error) < 0) {
+    if (!data || cv_frame_decode(data, size, &frame, &error) < 0) {
         (void)fprintf(stderr, "look_at_text: %s is not read: %s\n", path, error.message);
         exit(1);
     }
@@ -60,7 +60,7 @@ static struct ocr_frame load(const char *path)
     return frame;
 }
 
-static PIX *canvas(const struct ocr_frame *frame, bool is_plain)
+static PIX *canvas(const struct cv_frame *frame, bool is_plain)
 {
     PIX *picture = pixCreate(frame->width, frame->height, 32);
 
@@ -68,8 +68,8 @@ static PIX *canvas(const struct ocr_frame *frame, bool is_plain)
     for (int y = 0; !is_plain && y < frame->height; y++) {
         for (int x = 0; x < frame->width; x++) {
             size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
-            (void)pixSetRGBPixel(picture, x, y, frame->plane[OCR_RED][at],
-                                 frame->plane[OCR_GREEN][at], frame->plane[OCR_BLUE][at]);
+            (void)pixSetRGBPixel(picture, x, y, frame->plane[CV_RED][at],
+                                 frame->plane[CV_GREEN][at], frame->plane[CV_BLUE][at]);
         }
     }
     return picture;
@@ -85,11 +85,11 @@ static void show_ink(PIX *picture, const struct ocr_crop *crop)
     }
 }
 
-static void print_line(const struct ocr_line *line, const struct ocr_crop *crop,
+static void print_line(const struct cv_text_line *line, const struct ocr_crop *crop,
                        const struct ocr_reading *reading)
 {
     static const char *const kinds[] = {"flat", "light", "dark"};
-    const struct ocr_ink *ink = &crop->ink;
+    const struct cv_ink *ink = &crop->ink;
 
     printf("%4d %4d %4d %3d tall %2d %s%s clarity %.2f levels %d..%d", line->box.x, line->box.y,
            line->box.width, line->box.height, line->tall, kinds[ink->kind],
@@ -100,7 +100,7 @@ static void print_line(const struct ocr_line *line, const struct ocr_crop *crop,
     printf("\n");
 }
 
-static void look_at_line(const struct look *look, const struct ocr_line *line)
+static void look_at_line(const struct look *look, const struct cv_text_line *line)
 {
     struct ocr_crop crop = {0};
     struct cv_error error = {0};
@@ -133,18 +133,18 @@ static void look_at_line(const struct look *look, const struct ocr_line *line)
 
 static void draw_components(struct look *look)
 {
-    struct ocr_components components = {0};
+    struct cv_components components = {0};
     struct cv_error error = {0};
 
-    if (ocr_components_find(&look->frame, &components, &error) < 0) {
+    if (cv_components_find(&look->frame, &components, &error) < 0) {
         fail(&error);
     }
     for (size_t i = 0; i < components.count; i++) {
-        const struct ocr_component *item = &components.items[i];
+        const struct cv_component *item = &components.items[i];
         draw(look->picture, &item->box, item->is_light ? 255 : 0, item->is_light ? 140 : 80,
              item->is_light ? 0 : 255);
     }
-    ocr_components_deinit(&components);
+    cv_components_deinit(&components);
 }
 
 static void look_at_reading(const struct look *look, const json_t *reading)
@@ -237,7 +237,7 @@ int main(int argc, char **argv)
     look.frame = load(options.frame);
     look.picture = canvas(&look.frame, options.is_ink);
     if (ocr_emoji_banks_init(&look.banks, &error) < 0 ||
-        ocr_lines_find(&look.frame, &look.lines, &error) < 0) {
+        cv_text_lines_find(&look.frame, &look.lines, &error) < 0) {
         fail(&error);
     }
     if (options.is_read) {
@@ -255,7 +255,7 @@ int main(int argc, char **argv)
     pixDestroy(&look.picture);
     ocr_engine_free(look.engine);
     ocr_emoji_banks_deinit(&look.banks);
-    ocr_lines_deinit(&look.lines);
-    ocr_frame_deinit(&look.frame);
+    cv_text_lines_deinit(&look.lines);
+    cv_frame_deinit(&look.frame);
     return written == 0 ? 0 : 1;
 }

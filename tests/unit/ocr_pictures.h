@@ -21,33 +21,33 @@ static const struct colour white = {255, 255, 255}, black = {12, 12, 16}, grey =
 static const struct colour night = {10, 10, 14}, blue = {29, 100, 235}, purple = {190, 150, 250};
 
 /* Computes the luma plane (weights of BT.601) from red, green and blue. */
-static inline void compute_luma(struct ocr_frame *frame)
+static inline void compute_luma(struct cv_frame *frame)
 {
     uint8_t *const *plane = frame->plane;
 
     for (int i = 0; i < frame->width * frame->height; i++) {
-        plane[OCR_LUMA][i] = (uint8_t)((77 * plane[OCR_RED][i] + 150 * plane[OCR_GREEN][i] +
-                                        29 * plane[OCR_BLUE][i] + 128) >>
-                                       8);
+        plane[CV_LUMA][i] = (uint8_t)((77 * plane[CV_RED][i] + 150 * plane[CV_GREEN][i] +
+                                       29 * plane[CV_BLUE][i] + 128) >>
+                                      8);
     }
 }
 
-static inline struct ocr_frame new_frame(int width, int height, struct colour paper)
+static inline struct cv_frame new_frame(int width, int height, struct colour paper)
 {
-    struct ocr_frame frame = {0};
+    struct cv_frame frame = {0};
     struct cv_error error;
 
-    assert_int_equal(ocr_frame_init(&frame, width, height, &error), 0);
+    assert_int_equal(cv_frame_init(&frame, width, height, &error), 0);
     for (int i = 0; i < width * height; i++) {
-        frame.plane[OCR_RED][i] = paper.red;
-        frame.plane[OCR_GREEN][i] = paper.green;
-        frame.plane[OCR_BLUE][i] = paper.blue;
+        frame.plane[CV_RED][i] = paper.red;
+        frame.plane[CV_GREEN][i] = paper.green;
+        frame.plane[CV_BLUE][i] = paper.blue;
     }
     compute_luma(&frame);
     return frame;
 }
 
-static inline void set_pixel(struct ocr_frame *frame, int x, int y, struct colour ink, int share)
+static inline void set_pixel(struct cv_frame *frame, int x, int y, struct colour ink, int share)
 {
     const uint8_t levels[3] = {ink.red, ink.green, ink.blue};
 
@@ -60,7 +60,7 @@ static inline void set_pixel(struct ocr_frame *frame, int x, int y, struct colou
     }
 }
 
-static inline void fill_box(struct ocr_frame *frame, struct cv_box box, struct colour ink)
+static inline void fill_box(struct cv_frame *frame, struct cv_box box, struct colour ink)
 {
     for (int y = box.y; y < box.y + box.height; y++) {
         for (int x = box.x; x < box.x + box.width; x++) {
@@ -74,7 +74,7 @@ enum { FONT_TALL = 42 }; /* pixels of capitals in leptonica's font of 20 points 
 
 /* Draws one line with the left top corner of its ink at x, y and capitals of `tall` pixels, smooth.
  * Returns the box of the ink. */
-static inline struct cv_box draw_text(struct ocr_frame *frame, const char *text, int x, int y,
+static inline struct cv_box draw_text(struct cv_frame *frame, const char *text, int x, int y,
                                       int tall, struct colour ink)
 {
     float zoom = (float)tall / FONT_TALL;
@@ -117,7 +117,7 @@ static inline struct cv_box draw_text(struct ocr_frame *frame, const char *text,
 }
 
 /* Repeatable noise of ± `reach` levels in every channel, as a codec leaves it. */
-static inline void add_noise(struct ocr_frame *frame, int reach, unsigned seed)
+static inline void add_noise(struct cv_frame *frame, int reach, unsigned seed)
 {
     for (int c = 0; c < 3; c++) {
         for (int i = 0; i < frame->width * frame->height; i++) {
@@ -129,11 +129,11 @@ static inline void add_noise(struct ocr_frame *frame, int reach, unsigned seed)
     compute_luma(frame);
 }
 
-static inline struct ocr_lines find_lines(struct ocr_frame *frame)
+static inline struct cv_text_lines find_lines(struct cv_frame *frame)
 {
-    struct ocr_lines lines = {0};
+    struct cv_text_lines lines = {0};
     struct cv_error error;
 
-    assert_int_equal(ocr_lines_find(frame, &lines, &error), 0);
+    assert_int_equal(cv_text_lines_find(frame, &lines, &error), 0);
     return lines;
 }

@@ -46,7 +46,7 @@ static const struct ocr_row word = {.text = (char *)"Settings",
                                     .tall = TALL_OF_WORD,
                                     .weight = OCR_WEIGHT_WORDS,
                                     .has_company = true,
-                                    .ink = {.kind = OCR_INK_FLAT, .clarity = 0.95}};
+                                    .ink = {.kind = CV_INK_FLAT, .clarity = 0.95}};
 static const struct ocr_standing long_there = {.lasted_ms = 5000, .width = WIDTH_OF_WORD};
 
 static double likely(const char *text, double confidence, double clarity, int width)
@@ -107,7 +107,7 @@ static void test_a_refusal_has_a_reason(void **state)
 struct place {
     const char *text;
     int x, y, tall;
-    enum ocr_ink_kind kind;
+    enum cv_ink_kind kind;
 };
 
 /* Whether the first of two lines on one frame has company in the other. */
@@ -131,8 +131,8 @@ static bool in_company(struct place line, struct place other)
 
 static void test_company(void **state)
 {
-    struct place age = {"5h", 400, 100, 28, OCR_INK_FLAT};
-    struct place name = {"dev_marcus", 180, 100, 30, OCR_INK_FLAT};
+    struct place age = {"5h", 400, 100, 28, CV_INK_FLAT};
+    struct place name = {"dev_marcus", 180, 100, 30, CV_INK_FLAT};
 
     (void)state;
     assert_true(in_company(age, name));
@@ -142,9 +142,9 @@ static void test_company(void **state)
     name.tall = 90;
     assert_false(in_company(age, name));
     name.tall = 30;
-    name.kind = OCR_INK_DARK;
+    name.kind = CV_INK_DARK;
     assert_false(in_company(age, name));
-    name.kind = OCR_INK_FLAT;
+    name.kind = CV_INK_FLAT;
     name.text = "12";
     assert_false(in_company(age, name));
 }

@@ -18,7 +18,7 @@ static struct ocr_emoji_banks open_banks(void)
 }
 
 /* Draws an emoji of the bank, `size` pixels high, at 20, 20. */
-static struct cv_box draw_emoji(struct ocr_frame *frame, const struct ocr_emoji_bank *bank,
+static struct cv_box draw_emoji(struct cv_frame *frame, const struct ocr_emoji_bank *bank,
                                 size_t entry, int size)
 {
     struct cv_box box = {20, 20, size * ocr_emoji_aspect(bank, entry) / 256, size};
@@ -72,7 +72,7 @@ static void test_emoji_are_known_at_any_size_on_any_paper(void **state)
     for (size_t entry = 0; entry < bank->count; entry += EVERY) {
         const int size = sizes[entry / EVERY % 3];
         const struct colour paper = entry / EVERY % 2 ? night : white;
-        cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(SIDE, SIDE, paper);
+        cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(SIDE, SIDE, paper);
         struct cv_box box = draw_emoji(&frame, bank, entry, size);
         add_noise(&frame, 6, (unsigned)entry);
         const uint8_t levels[3] = {paper.red, paper.green, paper.blue};
@@ -89,7 +89,7 @@ static void test_an_avatar_is_plain(void **state)
 {
     (void)state;
     cv_auto(ocr_emoji_banks_deinit) struct ocr_emoji_banks banks = open_banks();
-    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(SIDE, SIDE, white);
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(SIDE, SIDE, white);
     const uint8_t paper[3] = {255, 255, 255};
     const struct cv_box box = {20, 20, 60, 60};
 
@@ -116,7 +116,7 @@ static void test_what_makes_a_match_sure(void **state)
     } cases[] = {{"👍🏽", true}, {"🥐", true}, {"🔴", false}, {"⬜", false}};
 
     for (size_t i = 0; i < CV_COUNT(cases); i++) {
-        cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(SIDE, SIDE, night);
+        cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(SIDE, SIDE, night);
         const uint8_t paper[3] = {night.red, night.green, night.blue};
         size_t entry = 0;
         while (strcmp(ocr_emoji_text(bank, entry), cases[i].text) != 0) {
@@ -136,7 +136,7 @@ static void test_a_bound_is_never_above_the_distance(void **state)
 {
     (void)state;
     cv_auto(ocr_emoji_banks_deinit) struct ocr_emoji_banks banks = open_banks();
-    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(SIDE, SIDE, white);
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(SIDE, SIDE, white);
     const struct ocr_emoji_bank *bank = &banks.items[0];
     const uint8_t paper[3] = {255, 255, 255};
     enum { COARSE = OCR_EMOJI_COARSE, CELLS = OCR_COARSE_CELLS };
@@ -162,7 +162,7 @@ static void test_a_bound_is_never_above_the_distance(void **state)
 static void test_cells_are_the_levels_at_their_centres(void **state)
 {
     (void)state;
-    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(SIDE, SIDE, white);
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(SIDE, SIDE, white);
     const struct ocr_placing placing = {10.5, 20.25, 33, 27};
     enum { SIDE_CELLS = OCR_EMOJI_FINE };
     float cells[OCR_FINE_FLOATS];

@@ -30,7 +30,7 @@ static int stop_engine(void **state)
 }
 
 /* Blurs along the rows and across them, as a codec does with new text that it has few bits for. */
-static void blur(struct ocr_frame *frame, int times)
+static void blur(struct cv_frame *frame, int times)
 {
     int steps[] = {1, frame->width};
 
@@ -46,9 +46,9 @@ static void blur(struct ocr_frame *frame, int times)
     compute_luma(frame);
 }
 
-static struct ocr_frame picture_at(int y, const char *text, int blurred, unsigned noise)
+static struct cv_frame picture_at(int y, const char *text, int blurred, unsigned noise)
 {
-    struct ocr_frame frame = new_frame(WIDTH, HEIGHT, white);
+    struct cv_frame frame = new_frame(WIDTH, HEIGHT, white);
 
     (void)draw_text(&frame, text, 40, y, TALL, grey);
     blur(&frame, blurred);
@@ -56,16 +56,16 @@ static struct ocr_frame picture_at(int y, const char *text, int blurred, unsigne
     return frame;
 }
 
-static struct ocr_frame picture_of(const char *text, int blurred, unsigned noise)
+static struct cv_frame picture_of(const char *text, int blurred, unsigned noise)
 {
     return picture_at(80, text, blurred, noise);
 }
 
 static enum ocr_likeness likeness(const char *text, int blurred, const char *after)
 {
-    cv_auto(ocr_frame_deinit) struct ocr_frame before = picture_of(text, blurred, 3);
-    cv_auto(ocr_frame_deinit) struct ocr_frame frame = picture_of(after, 0, 9);
-    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    cv_auto(cv_frame_deinit) struct cv_frame before = picture_of(text, blurred, 3);
+    cv_auto(cv_frame_deinit) struct cv_frame frame = picture_of(after, 0, 9);
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
     cv_auto(ocr_crop_deinit) struct ocr_crop crop = {0};
     enum ocr_likeness found = OCR_LIKENESS_NONE;
     struct cv_error error;
@@ -94,7 +94,7 @@ static void test_a_blurred_line_is_known(void **state)
 }
 
 /* The content moves by `dy` when the frame at `moved` comes; 0: no shift is reported. */
-static json_t *read_moved(struct ocr_frame (*picture)(int), int count, int moved, int dy)
+static json_t *read_moved(struct cv_frame (*picture)(int), int count, int moved, int dy)
 {
     struct ocr_timing timings[16] = {{0}};
     cv_auto(ocr_session_free) struct ocr_session *session = NULL;
@@ -111,14 +111,14 @@ static json_t *read_moved(struct ocr_frame (*picture)(int), int count, int moved
     assert_int_equal(ocr_session_new(engine, &no_banks, timings, (size_t)count, &session, &error),
                      0);
     for (int i = 0; i < count; i++) {
-        struct ocr_frame frame = picture(i);
+        struct cv_frame frame = picture(i);
         assert_int_equal(ocr_session_frame(session, &frame, &error), 0);
     }
     assert_int_equal(ocr_session_finish(session, 0.6, false, &result, &error), 0);
     return result;
 }
 
-static json_t *read_frames(struct ocr_frame (*picture)(int), int count)
+static json_t *read_frames(struct cv_frame (*picture)(int), int count)
 {
     return read_moved(picture, count, 0, 0);
 }
@@ -139,7 +139,7 @@ static void expect_rows(const json_t *result, size_t count)
     assert_int_equal(json_array_size(json_object_get(result, "detections")), count);
 }
 
-static struct ocr_frame refined(int i)
+static struct cv_frame refined(int i)
 {
     return picture_of("Good points both, she said", i < 2 ? 3 : 0, (unsigned)i + 7);
 }
@@ -153,9 +153,9 @@ static void test_a_line_begins_while_it_is_blurred(void **state)
     json_decref(result);
 }
 
-static struct ocr_frame pointed_at(int i)
+static struct cv_frame pointed_at(int i)
 {
-    struct ocr_frame frame = picture_of("Remember your camera today", 0, (unsigned)i + 7);
+    struct cv_frame frame = picture_of("Remember your camera today", 0, (unsigned)i + 7);
 
     for (int row = 0; row < 22 && i >= 2 && i < 5; row++) {
         fill_box(&frame, (struct cv_box){150 + 8 * i, 78 + row, 2 + row / 2, 1}, black);
@@ -173,9 +173,9 @@ static void test_a_pointer_does_not_end_a_line(void **state)
 }
 
 /* A terminal's cursor that blinks right behind the last letter. */
-static struct ocr_frame before_a_cursor(int i)
+static struct cv_frame before_a_cursor(int i)
 {
-    struct ocr_frame frame = new_frame(WIDTH, HEIGHT, night);
+    struct cv_frame frame = new_frame(WIDTH, HEIGHT, night);
     struct cv_box text = draw_text(&frame, "the first row of 8", 40, 80, TALL, grey);
 
     if (i % 2) {
@@ -195,9 +195,9 @@ static void test_a_cursor_does_not_end_a_line(void **state)
 }
 
 /* Crosses that move behind a box of text come so near that they are drawn into its line. */
-static struct ocr_frame beside_crosses(int i)
+static struct cv_frame beside_crosses(int i)
 {
-    struct ocr_frame frame = picture_of("this is another", 0, (unsigned)i + 7);
+    struct cv_frame frame = picture_of("this is another", 0, (unsigned)i + 7);
 
     for (int k = 0; k < 5 && i >= 2 && i < 5; k++) {
         int x = 222 + 64 * k + i;
@@ -216,7 +216,7 @@ static void test_what_moves_beside_a_line_does_not_end_it(void **state)
     json_decref(result);
 }
 
-static struct ocr_frame counting(int i)
+static struct cv_frame counting(int i)
 {
     return picture_of(i < 3 ? "Score 1,476 points" : "Score 1,477 points", 0, (unsigned)i + 7);
 }
@@ -231,7 +231,7 @@ static void test_another_number_is_another_line(void **state)
     json_decref(result);
 }
 
-static struct ocr_frame away_and_back(int i)
+static struct cv_frame away_and_back(int i)
 {
     return picture_of(i < 2 || i >= 6 ? "Every stall sells bread" : "", 0, (unsigned)i + 7);
 }
@@ -246,7 +246,7 @@ static void test_a_line_that_was_away_is_two(void **state)
     json_decref(result);
 }
 
-static struct ocr_frame jumping(int i)
+static struct cv_frame jumping(int i)
 {
     return picture_at(i < 3 ? 120 : 70, "Lines of a chat go up when one is added", i == 3 ? 2 : 0,
                       (unsigned)i + 7);
@@ -262,11 +262,11 @@ static void test_a_line_that_jumps_goes_on(void **state)
 }
 
 /* The row between two lists is replaced by a taller and a lower one. */
-static struct ocr_frame parting(int i)
+static struct cv_frame parting(int i)
 {
     static const char *const lines[] = {"actions of a first kind", "others follow below",
                                         "rows that come after", "the last one of them"};
-    struct ocr_frame frame = new_frame(WIDTH, HEIGHT, white);
+    struct cv_frame frame = new_frame(WIDTH, HEIGHT, white);
 
     for (int k = 0; k < 4; k++) {
         int moved = i < 3 ? 0 : k < 2 ? 18 : -20;
@@ -291,11 +291,11 @@ static void test_lines_jump_two_ways_at_once(void **state)
 /* A chat in which every message has the same name above it, and is as high as the others. */
 enum { MESSAGE_HEIGHT = 60 };
 
-static struct ocr_frame chatting(int i)
+static struct cv_frame chatting(int i)
 {
     static const char *const messages[] = {"this is the first", "another came later",
                                            "and a third one now"};
-    struct ocr_frame frame = new_frame(WIDTH, HEIGHT, white);
+    struct cv_frame frame = new_frame(WIDTH, HEIGHT, white);
 
     for (int k = 0; k < (i < 3 ? 2 : 3); k++) {
         int y = (i < 3 ? 70 : 10) + MESSAGE_HEIGHT * k;
@@ -324,10 +324,10 @@ static void test_equal_names_jump_with_their_messages(void **state)
 }
 
 /* A line fades in over an older text that fades out. */
-static struct ocr_frame fading(int i)
+static struct cv_frame fading(int i)
 {
     static const struct colour faint = {175, 175, 175};
-    struct ocr_frame frame = new_frame(WIDTH, HEIGHT, white);
+    struct cv_frame frame = new_frame(WIDTH, HEIGHT, white);
 
     (void)draw_text(&frame, "Description", 40, 80, TALL, i < 3 ? faint : black);
     for (int x = 44; x < 130 && i < 3; x += 9) {

@@ -34,12 +34,12 @@ static void test_dark_light_and_coloured_lines_are_found(void **state)
                   {night, purple},
                   {{200, 30, 40}, {40, 140, 30}}};
     for (size_t i = 0; i < CV_COUNT(themes); i++) {
-        cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(700, 300, themes[i].paper);
+        cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(700, 300, themes[i].paper);
         struct cv_box first =
             draw_text(&frame, "Thursday evening train", 40, 40, 22, themes[i].ink);
         struct cv_box second = draw_text(&frame, "platform nine, jump", 40, 100, 22, themes[i].ink);
         add_noise(&frame, 6, 7);
-        cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+        cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
         assert_int_equal(lines.count, 2);
         expect_box(&lines.items[0].box, &first, 2);
         expect_box(&lines.items[1].box, &second, 2);
@@ -58,13 +58,13 @@ static void test_faint_lines_on_even_ground_are_found(void **state)
                   {{200, 200, 204}, {158, 158, 160}, 2},
                   {{240, 240, 240}, {210, 210, 210}, 1}};
     for (size_t i = 0; i < CV_COUNT(themes); i++) {
-        cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(700, 400, themes[i].paper);
+        cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(700, 400, themes[i].paper);
         struct cv_box strong = draw_text(&frame, "platform nine", 40, 40, 22, black);
         struct cv_box first =
             draw_text(&frame, "Thursday evening train", 40, 150, 22, themes[i].ink);
         struct cv_box second = draw_text(&frame, "platform nine", 40, 190, 18, themes[i].ink);
         add_noise(&frame, themes[i].noise, 7);
-        cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+        cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
         assert_int_equal(lines.count, 3);
         expect_box(&lines.items[0].box, &strong, 2);
         expect_box(&lines.items[1].box, &first, 2);
@@ -90,18 +90,18 @@ static void test_uneven_ground_has_no_faint_lines(void **state)
 {
     (void)state;
     static const struct colour ground = {120, 120, 120}, ink = {148, 148, 148};
-    cv_auto(ocr_frame_deinit) struct ocr_frame noise = new_frame(700, 300, ground);
+    cv_auto(cv_frame_deinit) struct cv_frame noise = new_frame(700, 300, ground);
     add_noise(&noise, 9, 3);
-    cv_auto(ocr_lines_deinit) struct ocr_lines none = find_lines(&noise);
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines none = find_lines(&noise);
     assert_int_equal(none.count, 0);
 
-    cv_auto(ocr_frame_deinit) struct ocr_frame hidden = new_frame(700, 300, ground);
+    cv_auto(cv_frame_deinit) struct cv_frame hidden = new_frame(700, 300, ground);
     (void)draw_text(&hidden, "Thursday evening train", 40, 120, 22, ink);
     add_noise(&hidden, 9, 3);
-    cv_auto(ocr_lines_deinit) struct ocr_lines under = find_lines(&hidden);
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines under = find_lines(&hidden);
     assert_int_equal(under.count, 0);
 
-    cv_auto(ocr_frame_deinit) struct ocr_frame slope = new_frame(700, 300, ground);
+    cv_auto(cv_frame_deinit) struct cv_frame slope = new_frame(700, 300, ground);
     for (int y = 0; y < slope.height; y++) {
         for (int x = 0; x < slope.width; x++) {
             int level = 60 + (x % 50 < 25 ? x % 50 : 50 - x % 50) * 5;
@@ -109,13 +109,13 @@ static void test_uneven_ground_has_no_faint_lines(void **state)
         }
     }
     compute_luma(&slope);
-    cv_auto(ocr_lines_deinit) struct ocr_lines hills = find_lines(&slope);
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines hills = find_lines(&slope);
     assert_int_equal(hills.count, 0);
 
-    cv_auto(ocr_frame_deinit) struct ocr_frame near = new_frame(700, 300, ground);
+    cv_auto(cv_frame_deinit) struct cv_frame near = new_frame(700, 300, ground);
     struct cv_box strong = draw_text(&near, "platform", 40, 120, 22, white);
     struct cv_box weak = draw_text(&near, "nine at noon", cv_box_right(&strong) + 10, 120, 22, ink);
-    cv_auto(ocr_lines_deinit) struct ocr_lines beside = find_lines(&near);
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines beside = find_lines(&near);
     assert_int_equal(beside.count, 2);
     expect_box(&beside.items[0].box, &strong, 2);
     expect_box(&beside.items[1].box, &weak, 2);
@@ -126,9 +126,9 @@ static void test_sizes_from_small_to_large(void **state)
     (void)state;
     static const int sizes[] = {9, 12, 20, 40, 60};
     for (size_t i = 0; i < CV_COUNT(sizes); i++) {
-        cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(1400, 200, white);
+        cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(1400, 200, white);
         struct cv_box drawn = draw_text(&frame, "Quick lazy fox", 30, 60, sizes[i], black);
-        cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+        cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
         assert_int_equal(lines.count, 1);
         expect_box(&lines.items[0].box, &drawn, 2);
     }
@@ -137,10 +137,10 @@ static void test_sizes_from_small_to_large(void **state)
 static void test_columns_are_split_and_words_are_not(void **state)
 {
     (void)state;
-    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(900, 120, white);
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(900, 120, white);
     struct cv_box left = draw_text(&frame, "12 likes", 30, 40, 18, black);
     struct cv_box right = draw_text(&frame, "34 comments", cv_box_right(&left) + 60, 40, 18, black);
-    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
     assert_int_equal(lines.count, 2);
     expect_box(&lines.items[0].box, lines.items[0].box.x < 200 ? &left : &right, 2);
 }
@@ -150,12 +150,12 @@ static void test_a_dash_before_an_item_is_of_its_line(void **state)
 {
     (void)state;
     for (int apart = 0; apart < 2; apart++) {
-        cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(700, 120, white);
+        cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(700, 120, white);
         struct cv_box item = draw_text(&frame, "milk and bread", 120, 40, 18, black);
         struct cv_box dash = {item.x - (apart ? 60 : 28), 50, 9, 3};
         fill_box(&frame, dash, black);
         struct cv_box whole = apart ? item : cv_box_union(&dash, &item);
-        cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+        cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
         assert_int_equal(lines.count, 1);
         expect_box(&lines.items[0].box, &whole, 2);
     }
@@ -165,10 +165,10 @@ static void test_a_dash_before_an_item_is_of_its_line(void **state)
 static void test_a_label_under_a_bar_is_a_line(void **state)
 {
     (void)state;
-    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(400, 260, white);
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(400, 260, white);
     struct cv_box label = draw_text(&frame, "8-14 Feb", 60, 200, 10, black);
     fill_box(&frame, (struct cv_box){label.x + 2, label.y - 20 - 136, 34, 136}, blue);
-    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
     assert_int_equal(lines.count, 2); /* the bar, too: it may be an I */
     expect_box(&lines.items[1].box, &label, 2);
 }
@@ -177,13 +177,13 @@ static void test_a_label_under_a_bar_is_a_line(void **state)
 static void test_labels_of_a_chart_are_lines(void **state)
 {
     (void)state;
-    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(500, 260, white);
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(500, 260, white);
     struct cv_box labels[4];
     for (int i = 0; i < 4; i++) {
         fill_box(&frame, (struct cv_box){60 + 100 * i, 120 - 10 * i, 44, 90 + 10 * i}, blue);
         labels[i] = draw_text(&frame, "2,840", 64 + 100 * i, 104 - 10 * i, 9, black);
     }
-    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
     assert_int_equal(lines.count, 4);
     for (int i = 0; i < 4; i++) {
         expect_box(&lines.items[i].box, &labels[3 - i], 2);
@@ -194,13 +194,13 @@ static void test_labels_of_a_chart_are_lines(void **state)
 static void test_text_on_a_card_with_a_button_is_found(void **state)
 {
     (void)state;
-    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(500, 260, night);
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(500, 260, night);
     fill_box(&frame, (struct cv_box){40, 40, 400, 150}, grey);
     fill_box(&frame, (struct cv_box){60, 130, 120, 34}, blue);
     struct cv_box question = draw_text(&frame, "remove three files", 60, 60, 11, white);
     struct cv_box note = draw_text(&frame, "they are kept for a month", 60, 90, 9, white);
     struct cv_box button = draw_text(&frame, "remove", 80, 142, 10, white);
-    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
     assert_int_equal(lines.count, 3);
     expect_box(&lines.items[0].box, &question, 2);
     expect_box(&lines.items[1].box, &note, 2);
@@ -211,12 +211,12 @@ static void test_text_on_a_card_with_a_button_is_found(void **state)
 static void test_a_label_above_a_large_thing_is_a_line(void **state)
 {
     (void)state;
-    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(300, 200, night);
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(300, 200, night);
     fill_box(&frame, (struct cv_box){100, 60, 50, 80}, blue);
     fill_box(&frame, (struct cv_box){110, 75, 30, 50}, purple);
     fill_box(&frame, (struct cv_box){120, 60, 10, 80}, purple);
     struct cv_box label = draw_text(&frame, "stone", 104, 44, 8, white);
-    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
     assert_true(lines.count >= 1);
     expect_box(&lines.items[0].box, &label, 2);
 }
@@ -226,7 +226,7 @@ static void test_a_label_above_a_large_thing_is_a_line(void **state)
 static void test_a_line_on_two_backgrounds(void **state)
 {
     (void)state;
-    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(500, 120, white);
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(500, 120, white);
     struct colour pink = {248, 208, 225};
     struct cv_box first = draw_text(&frame, "slate", 40, 40, 22, grey);
     struct cv_box mark = {cv_box_right(&first) + 12, 34, 240, 46};
@@ -234,31 +234,31 @@ static void test_a_line_on_two_backgrounds(void **state)
     struct cv_box second = draw_text(&frame, "harbour", mark.x + 4, 40, 22, black);
     fill_box(&frame, (struct cv_box){cv_box_right(&second) + 3, 34, 200, 46}, white);
     add_noise(&frame, 2, 7);
-    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
     struct cv_box both = cv_box_union(&first, &second);
-    struct ocr_ink ink;
+    struct cv_ink ink;
     assert_int_equal(lines.count, 1);
     expect_box(&lines.items[0].box, &both, 2);
-    ocr_ink_measure(&frame, &lines.items[0].box, false, &ink);
-    assert_int_equal(ink.kind, OCR_INK_FLAT);
+    cv_ink_measure(&frame, &lines.items[0].box, false, &ink);
+    assert_int_equal(ink.kind, CV_INK_FLAT);
     assert_true(ink.part_count > 1);
 }
 
 /* Draws text whose letters touch a rule on the baseline, and expects the line that is found without the rule. */
 static void expect_rule_removed(const char *text, int tall, struct colour paper, struct colour ink)
 {
-    cv_auto(ocr_frame_deinit) struct ocr_frame plain = new_frame(600, 120, paper);
-    cv_auto(ocr_frame_deinit) struct ocr_frame ruled = new_frame(600, 120, paper);
+    cv_auto(cv_frame_deinit) struct cv_frame plain = new_frame(600, 120, paper);
+    cv_auto(cv_frame_deinit) struct cv_frame ruled = new_frame(600, 120, paper);
     struct cv_box box = draw_text(&plain, text, 40, 40, tall, ink);
-    cv_auto(ocr_frame_deinit) struct ocr_frame scratch = new_frame(600, 120, paper);
+    cv_auto(cv_frame_deinit) struct cv_frame scratch = new_frame(600, 120, paper);
     struct cv_box letters = draw_text(&scratch, "half", 40, 40, tall, ink);
     int baseline = cv_box_bottom(&letters);
     draw_text(&ruled, text, 40, 40, tall, ink);
     fill_box(&ruled, (struct cv_box){box.x, baseline, box.width, cv_max(tall / 12, 1)}, ink);
     add_noise(&plain, 4, 7);
     add_noise(&ruled, 4, 7);
-    cv_auto(ocr_lines_deinit) struct ocr_lines wanted = find_lines(&plain);
-    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&ruled);
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines wanted = find_lines(&plain);
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&ruled);
     assert_int_equal(wanted.count, 1);
     assert_int_equal(lines.count, 1);
     assert_in_range(lines.items[0].glyphs, wanted.items[0].glyphs - 2, wanted.items[0].glyphs + 2);
@@ -279,8 +279,8 @@ static void test_rules_under_text_are_removed(void **state)
 static void test_what_is_no_rule_stays(void **state)
 {
     (void)state;
-    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(900, 420, white);
-    cv_auto(ocr_frame_deinit) struct ocr_frame before = {0};
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(900, 420, white);
+    cv_auto(cv_frame_deinit) struct cv_frame before = {0};
     struct cv_error error;
     for (int tall = 8; tall <= 32; tall += 8) {
         draw_text(&frame, "EZL TEE BED e-e-e = __ TTTT", 20, tall * 4, tall, black);
@@ -293,10 +293,10 @@ static void test_what_is_no_rule_stays(void **state)
     fill_box(&frame, (struct cv_box){600, 130, 140, 20}, blue);
     draw_text(&frame, "Article", 610, 135, 11, white);
     fill_box(&frame, (struct cv_box){600, 220, 260, 2}, grey);
-    assert_int_equal(ocr_frame_init(&before, frame.width, frame.height, &error), 0);
-    size_t bytes = OCR_PLANES * (size_t)frame.width * (size_t)frame.height;
+    assert_int_equal(cv_frame_init(&before, frame.width, frame.height, &error), 0);
+    size_t bytes = CV_PLANES * (size_t)frame.width * (size_t)frame.height;
     memcpy(before.plane[0], frame.plane[0], bytes);
-    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
     assert_memory_equal(frame.plane[0], before.plane[0], bytes);
 }
 
@@ -304,13 +304,13 @@ static void test_what_is_no_rule_stays(void **state)
 static void test_specks_do_not_make_a_line_higher(void **state)
 {
     (void)state;
-    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(1300, 160, night);
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(1300, 160, night);
     struct cv_box row =
         draw_text(&frame, "does a man own a sea near us or a dune", 40, 60, 29, white);
     fill_box(&frame, (struct cv_box){row.x + 26, row.y - 10, 5, 3}, white);
     fill_box(&frame, (struct cv_box){cv_box_right(&row) - 50, cv_box_bottom(&row) + 5, 7, 5},
              white);
-    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
     assert_int_equal(lines.count, 1);
     assert_true(cv_box_overlap(&lines.items[0].box, &row) * 100 >=
                 (int64_t)row.width * row.height * 95);
@@ -320,11 +320,11 @@ static void test_specks_do_not_make_a_line_higher(void **state)
 static void test_an_emoji_does_not_join_columns(void **state)
 {
     (void)state;
-    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(900, 120, white);
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(900, 120, white);
     fill_box(&frame, (struct cv_box){40, 30, 44, 46}, blue);
     struct cv_box left = draw_text(&frame, "460", 96, 40, 26, black);
     struct cv_box right = draw_text(&frame, "71 comments", cv_box_right(&left) + 60, 40, 26, black);
-    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
     assert_int_equal(lines.count, 2);
     expect_box(&lines.items[lines.items[0].box.x < 200 ? 1 : 0].box, &right, 2);
 }
@@ -333,14 +333,14 @@ static void test_an_emoji_does_not_join_columns(void **state)
 static void test_pictures_beside_text_stay_out_of_the_line(void **state)
 {
     (void)state;
-    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(700, 400, white);
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(700, 400, white);
     fill_box(&frame, (struct cv_box){40, 40, 90, 90}, (struct colour){60, 120, 90});
     struct cv_box name = draw_text(&frame, "kitchen nora", 150, 70, 23, black);
     fill_box(&frame, (struct cv_box){40, 200, 500, 60}, (struct colour){20, 60, 100});
     struct cv_box label = draw_text(&frame, "Live from Porto", 60, 218, 22, white);
     fill_box(&frame, (struct cv_box){40, 290, 90, 90}, (struct colour){60, 120, 90});
     struct cv_box small = draw_text(&frame, "so none use a ruse", 152, 328, 15, black);
-    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
     bool found_name = false, found_label = false, found_small = false;
     for (size_t i = 0; i < lines.count; i++) {
         const struct cv_box *box = &lines.items[i].box;
@@ -360,7 +360,7 @@ static void test_pictures_beside_text_stay_out_of_the_line(void **state)
 static void test_a_disc_before_two_lines_joins_neither(void **state)
 {
     (void)state;
-    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(500, 120, night);
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(500, 120, night);
     for (int y = 0; y < 34; y++) {
         for (int x = 0; x < 34; x++) {
             if ((x - 17) * (x - 17) + (y - 17) * (y - 17) <= 17 * 17) {
@@ -370,7 +370,7 @@ static void test_a_disc_before_two_lines_joins_neither(void **state)
     }
     struct cv_box name = draw_text(&frame, "kitchen nora", 60, 22, 15, blue);
     struct cv_box below = draw_text(&frame, "so none use a ruse", 60, 49, 15, white);
-    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
     assert_int_equal(lines.count, 2);
     expect_box(&lines.items[0].box, &name, 2);
     expect_box(&lines.items[1].box, &below, 2);
@@ -381,13 +381,13 @@ static void test_a_disc_before_two_lines_joins_neither(void **state)
 static void test_an_emoji_in_pieces_puts_no_letter_out(void **state)
 {
     (void)state;
-    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(700, 120, white);
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(700, 120, white);
     struct cv_box text = draw_text(&frame, "(dev) vinyl", 40, 40, 26, black);
     int x = cv_box_right(&text) + 12, bottom = cv_box_bottom(&text);
     fill_box(&frame, (struct cv_box){x, text.y - 8, 30, 51}, blue);
     fill_box(&frame, (struct cv_box){x + 46, bottom - 36, 43, 14}, blue);
     fill_box(&frame, (struct cv_box){x + 46, bottom - 14, 26, 14}, blue);
-    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
     bool whole = false;
     for (size_t i = 0; i < lines.count; i++) {
         whole = whole || (lines.items[i].box.x <= text.x + 2 &&
@@ -399,25 +399,25 @@ static void test_an_emoji_in_pieces_puts_no_letter_out(void **state)
 static void test_noise_and_gradients_hold_no_lines(void **state)
 {
     (void)state;
-    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(640, 360, white);
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(640, 360, white);
     for (int y = 0; y < 360; y++) {
         for (int x = 0; x < 640; x++) {
             set_pixel(&frame, x, y, (struct colour){(uint8_t)(x / 3), (uint8_t)(y / 2), 90}, 255);
         }
     }
     add_noise(&frame, 8, 3);
-    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
     assert_int_equal(lines.count, 0);
 }
 
 static void expect_dark_on_light(struct colour paper, struct colour ink, bool light)
 {
-    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(400, 100, paper);
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(400, 100, paper);
     cv_auto(ocr_crop_deinit) struct ocr_crop crop = {0};
     struct cv_error error;
 
     (void)draw_text(&frame, "Harbour", 30, 30, 25, ink);
-    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
     assert_int_equal(lines.count, 1);
     assert_int_equal(ocr_crop_make(&no_banks, &frame, &lines.items[0],
                                    lines.glyphs + lines.items[0].first_glyph, &crop, &error),
@@ -452,7 +452,7 @@ static void test_a_fill_is_told_from_its_outline_on_any_picture(void **state)
     static const struct colour grounds[] = {{250, 250, 190}, {215, 205, 225}, {14, 30, 12}};
     for (int i = 0; i < 6; i++) {
         struct colour fill = i % 2 ? black : white, outline = i % 2 ? white : black;
-        cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(700, 140, grounds[i / 2]);
+        cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(700, 140, grounds[i / 2]);
         fill_box(&frame, (struct cv_box){200, 0, 150, 140}, (struct colour){200, 40, 150});
         fill_box(&frame, (struct cv_box){350, 30, 350, 60}, grounds[(i / 2 + 1) % 3]);
         for (int dy = -2; dy <= 2; dy++) {
@@ -463,18 +463,18 @@ static void test_a_fill_is_told_from_its_outline_on_any_picture(void **state)
         struct cv_box drawn = draw_text(&frame, "candle ticket", 60, 40, 30, fill);
         add_noise(&frame, 5, 11);
         struct cv_box box = {drawn.x - 2, drawn.y - 2, drawn.width + 4, drawn.height + 4};
-        struct ocr_ink ink;
-        ocr_ink_measure(&frame, &box, i % 2 == 0, &ink);
-        assert_int_not_equal(ink.kind, i % 2 ? OCR_INK_LIGHT : OCR_INK_DARK);
+        struct cv_ink ink;
+        cv_ink_measure(&frame, &box, i % 2 == 0, &ink);
+        assert_int_not_equal(ink.kind, i % 2 ? CV_INK_LIGHT : CV_INK_DARK);
         assert_int_equal(ink.light, i % 2 == 0);
-        assert_true(ocr_ink_is_clear(&ink));
+        assert_true(cv_ink_is_clear(&ink));
     }
 }
 
 static void test_outlined_letters(void **state)
 {
     (void)state;
-    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(600, 120, white);
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(600, 120, white);
     for (int y = 0; y < 120; y++) {
         for (int x = 0; x < 600; x++) {
             set_pixel(&frame, x, y, (struct colour){(uint8_t)(80 + x / 4), 60, 200}, 255);
@@ -487,9 +487,9 @@ static void test_outlined_letters(void **state)
     }
     struct cv_box drawn = draw_text(&frame, "Tickets", 60, 40, 32, white);
     struct cv_box box = {drawn.x - 3, drawn.y - 3, drawn.width + 6, drawn.height + 6};
-    struct ocr_ink ink;
-    ocr_ink_measure(&frame, &box, true, &ink);
-    assert_int_equal(ink.kind, OCR_INK_LIGHT);
+    struct cv_ink ink;
+    cv_ink_measure(&frame, &box, true, &ink);
+    assert_int_equal(ink.kind, CV_INK_LIGHT);
     assert_true(ink.light);
 }
 
@@ -497,33 +497,33 @@ static void test_outlined_letters(void **state)
 static void test_a_glow_behind_letters_is_paper(void **state)
 {
     (void)state;
-    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(500, 120, night);
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(500, 120, night);
     for (int x = 0; x < 500; x++) {
         uint8_t glow = (uint8_t)(x < 250 ? 35 + x / 2 : 285 - x / 2);
         struct colour here = {glow, 230, 240};
         fill_box(&frame, (struct cv_box){x, 0, 1, 120}, here);
     }
     struct cv_box box = draw_text(&frame, "0800 555 017", 60, 40, 32, white);
-    struct ocr_ink ink;
-    ocr_ink_measure(&frame, &box, true, &ink);
-    assert_int_equal(ink.kind, OCR_INK_LIGHT);
+    struct cv_ink ink;
+    cv_ink_measure(&frame, &box, true, &ink);
+    assert_int_equal(ink.kind, CV_INK_LIGHT);
     struct cv_box middle = {240, 90, 20, 20};
     uint8_t levels[400];
-    ocr_ink_apply(&ink, &frame, &middle, 0, levels);
+    cv_ink_apply(&ink, &frame, &middle, 0, levels);
     for (size_t i = 0; i < sizeof(levels); i++) {
         assert_true(levels[i] > 190);
     }
 }
 
-static size_t emoji_in(struct ocr_frame *frame)
+static size_t emoji_in(struct cv_frame *frame)
 {
-    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(frame);
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(frame);
     size_t count = 0;
 
     for (size_t i = 0; i < lines.count; i++) {
         struct ocr_emoji_candidate spots[8];
-        struct ocr_ink ink;
-        ocr_ink_measure(frame, &lines.items[i].box, lines.items[i].is_light, &ink);
+        struct cv_ink ink;
+        cv_ink_measure(frame, &lines.items[i].box, lines.items[i].is_light, &ink);
         size_t found =
             ocr_emoji_candidates(frame, &ink, &lines.items[i],
                                  lines.glyphs + lines.items[i].first_glyph, spots, CV_COUNT(spots));
@@ -534,7 +534,7 @@ static size_t emoji_in(struct ocr_frame *frame)
     return count;
 }
 
-static void draw_smiley(struct ocr_frame *frame, int x, int y, int size)
+static void draw_smiley(struct cv_frame *frame, int x, int y, int size)
 {
     int half = size / 2;
 
@@ -555,12 +555,12 @@ static void test_emoji_are_cut_out_and_coloured_words_are_not(void **state)
     (void)state;
     struct colour papers[] = {white, night}, inks[] = {black, white};
     for (size_t i = 0; i < 2; i++) {
-        cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(700, 120, papers[i]);
+        cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(700, 120, papers[i]);
         struct cv_box text = draw_text(&frame, "fresh bread", 30, 40, 27, inks[i]);
         assert_int_equal(emoji_in(&frame), 0);
         draw_smiley(&frame, cv_box_right(&text) + 10, text.y - 4, 40);
         assert_int_equal(emoji_in(&frame), 1);
-        cv_auto(ocr_frame_deinit) struct ocr_frame words = new_frame(700, 120, papers[i]);
+        cv_auto(cv_frame_deinit) struct cv_frame words = new_frame(700, 120, papers[i]);
         text = draw_text(&words, "tagged with", 30, 40, 27, inks[i]);
         (void)draw_text(&words, "#harbour", cv_box_right(&text) + 12, 40, 27, i ? purple : blue);
         assert_int_equal(emoji_in(&words), 0);
@@ -571,10 +571,10 @@ static void test_emoji_are_cut_out_and_coloured_words_are_not(void **state)
 static void test_an_emoji_takes_no_contrast(void **state)
 {
     (void)state;
-    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(400, 120, white);
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(400, 120, white);
     draw_smiley(&frame, 30, 34, 40);
     struct cv_box text = draw_text(&frame, "520", 84, 40, 27, grey);
-    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(&frame);
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
     assert_int_equal(lines.count, 1);
     cv_auto(ocr_crop_deinit) struct ocr_crop crop = {0};
     struct cv_error error;
@@ -592,7 +592,7 @@ static void test_an_emoji_takes_no_contrast(void **state)
 
 /* Two rows of letters 10 × 14 pixels, 4 pixels apart, with one component of `width` pixels through both in place of the
  * letter at `place`; how many components there are when it has been looked at. */
-static size_t split_rows(int place, int width, struct ocr_components *components)
+static size_t split_rows(int place, int width, struct cv_components *components)
 {
     enum { LETTERS = 8 };
     struct cv_error error;
@@ -600,7 +600,7 @@ static size_t split_rows(int place, int width, struct ocr_components *components
     components->items = calloc(2 * LETTERS, sizeof(*components->items));
     assert_non_null(components->items);
     for (int i = 0; i < LETTERS; i++) {
-        struct ocr_component letter = {.box = {20 + i * 14, 40, 10, 14}, .peak = 200};
+        struct cv_component letter = {.box = {20 + i * 14, 40, 10, 14}, .peak = 200};
         if (i == place) {
             letter.box.width = width;
             letter.box.height = 32;
@@ -611,13 +611,13 @@ static size_t split_rows(int place, int width, struct ocr_components *components
         letter.box.y = 58;
         components->items[components->count++] = letter;
     }
-    assert_int_equal(ocr_touching_rows_cut(components, &error), 0);
+    assert_int_equal(cv_touching_rows_cut(components, &error), 0);
     return components->count;
 }
 
 static void test_letters_of_two_rows_that_touch_are_cut_apart(void **state)
 {
-    cv_auto(ocr_components_deinit) struct ocr_components within = {0}, before = {0}, bar = {0};
+    cv_auto(cv_components_deinit) struct cv_components within = {0}, before = {0}, bar = {0};
 
     (void)state;
     assert_int_equal(split_rows(3, 10, &within), 16);

@@ -11,7 +11,7 @@ enum { WIDTH = 700, HEIGHT = 100, TALL = 28, TOP = 30 };
  * `blank` pixels stay free on both of its sides. */
 static struct ocr_crop line_with(struct cv_box mark, int up, int blank, int *ret_mark_x)
 {
-    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(WIDTH, HEIGHT, white);
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(WIDTH, HEIGHT, white);
     struct cv_box name = draw_text(&frame, "Anna Weber", 30, TOP, TALL, black);
     struct cv_box box = {cv_box_right(&name) + blank, cv_box_bottom(&name) - up - mark.height / 2,
                          mark.width, mark.height};
@@ -21,10 +21,10 @@ static struct ocr_crop line_with(struct cv_box mark, int up, int blank, int *ret
     all = cv_box_union(&all, &box);
     struct ocr_crop crop = {.width = all.width, .height = all.height, .tall = TALL};
 
-    ocr_ink_measure(&frame, &all, false, &crop.ink);
+    cv_ink_measure(&frame, &all, false, &crop.ink);
     crop.grey = malloc((size_t)crop.width * (size_t)crop.height);
     assert_non_null(crop.grey);
-    ocr_ink_apply(&crop.ink, &frame, &all, 0, crop.grey);
+    cv_ink_apply(&crop.ink, &frame, &all, 0, crop.grey);
     *ret_mark_x = box.x - all.x;
     return crop;
 }
@@ -149,7 +149,7 @@ static void test_two_dots_and_none(void **state)
 /* A stem with a head at one end, or with a bar at it. */
 static size_t arrows_of(int head, bool is_bar, bool is_down, const char *text)
 {
-    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(WIDTH, HEIGHT, white);
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(WIDTH, HEIGHT, white);
     struct cv_box word = draw_text(&frame, "to move", 60, TOP, TALL, black);
     struct cv_box all = {20, word.y, cv_box_right(&word) - 20, word.height};
     struct ocr_crop crop = {.width = all.width, .height = all.height, .tall = TALL};
@@ -166,10 +166,10 @@ static size_t arrows_of(int head, bool is_bar, bool is_down, const char *text)
             fill_box(&frame, (struct cv_box){35 - reach, at, 2 * reach, 1}, black);
         }
     }
-    ocr_ink_measure(&frame, &all, false, &crop.ink);
+    cv_ink_measure(&frame, &all, false, &crop.ink);
     crop.grey = malloc((size_t)crop.width * (size_t)crop.height);
     assert_non_null(crop.grey);
-    ocr_ink_apply(&crop.ink, &frame, &all, 0, crop.grey);
+    cv_ink_apply(&crop.ink, &frame, &all, 0, crop.grey);
     ocr_special_characters_find(&crop, &marks);
     for (size_t i = 0; i < marks.count; i++) {
         found += strcmp(marks.items[i].text, text) == 0;

@@ -71,7 +71,7 @@ static struct ocr_kept_row make_row(int64_t picture)
                                  .end_y = -20,
                                  .is_cut = picture % 2 == 1,
                                  .has_company = picture % 3 == 0,
-                                 .kind = OCR_INK_DARK,
+                                 .kind = CV_INK_DARK,
                                  .clarity = 0.8125};
 }
 

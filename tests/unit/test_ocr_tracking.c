@@ -17,9 +17,9 @@ static const char *const page[LINES] = {
     "walked until sunset",    "shared a quiet",       "dinner with friends",  "tickets cost less",
 };
 
-static struct ocr_crop crop_of(struct ocr_frame *frame)
+static struct ocr_crop crop_of(struct cv_frame *frame)
 {
-    cv_auto(ocr_lines_deinit) struct ocr_lines lines = find_lines(frame);
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(frame);
     struct ocr_crop crop = {0};
     struct cv_error error;
 
@@ -32,7 +32,7 @@ static struct ocr_crop crop_of(struct ocr_frame *frame)
 
 static struct ocr_match match_at(const struct ocr_crop *crop, const char *text, int y, int look_y)
 {
-    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(WIDTH, HEIGHT, white);
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(WIDTH, HEIGHT, white);
     struct ocr_match match;
     struct cv_error error;
 
@@ -45,7 +45,7 @@ static struct ocr_match match_at(const struct ocr_crop *crop, const char *text, 
 static void test_the_same_line_is_known_and_another_is_not(void **state)
 {
     (void)state;
-    cv_auto(ocr_frame_deinit) struct ocr_frame frame = new_frame(WIDTH, HEIGHT, white);
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(WIDTH, HEIGHT, white);
     (void)draw_text(&frame, "1,476 watching now", 40, 100, 22, black);
     cv_auto(ocr_crop_deinit) struct ocr_crop crop = crop_of(&frame);
 
@@ -59,7 +59,7 @@ static void test_the_same_line_is_known_and_another_is_not(void **state)
 }
 
 /* Blurs as a codec does that saves bits: every pixel takes a fifth of each neighbour. */
-static void soften(struct ocr_frame *frame)
+static void soften(struct cv_frame *frame)
 {
     for (int c = 0; c < 3; c++) {
         uint8_t *plane = frame->plane[c], left = plane[0];
@@ -75,8 +75,8 @@ static void soften(struct ocr_frame *frame)
 /* Whether a line of small letters, drawn again, blurred and under noise, counts as the same. */
 static bool same_small(const char *before, const char *after)
 {
-    cv_auto(ocr_frame_deinit) struct ocr_frame first = new_frame(WIDTH, HEIGHT, white);
-    cv_auto(ocr_frame_deinit) struct ocr_frame second = new_frame(WIDTH, HEIGHT, white);
+    cv_auto(cv_frame_deinit) struct cv_frame first = new_frame(WIDTH, HEIGHT, white);
+    cv_auto(cv_frame_deinit) struct cv_frame second = new_frame(WIDTH, HEIGHT, white);
     struct ocr_match match;
     struct cv_error error;
 
@@ -101,9 +101,9 @@ static void test_small_letters_are_known_when_they_blur(void **state)
 }
 
 /* A page of lines, `scrolled` pixels up, between a status bar and a tab bar. */
-static struct ocr_frame page_at(int scrolled, unsigned noise)
+static struct cv_frame page_at(int scrolled, unsigned noise)
 {
-    struct ocr_frame frame = new_frame(WIDTH, HEIGHT, white);
+    struct cv_frame frame = new_frame(WIDTH, HEIGHT, white);
 
     for (int i = 0; i < LINES; i++) {
         int y = BAR + 20 + i * PITCH - scrolled;
@@ -121,20 +121,20 @@ static struct ocr_frame page_at(int scrolled, unsigned noise)
 
 /* Steps of a recording that shows the frames `picture` makes of 0, 1, …, of which each moves by `dy`
  * from its `from`-th on. */
-static void learn(struct ocr_panes *panes, struct ocr_frame (*picture)(int, unsigned), int from,
+static void learn(struct cv_panes *panes, struct cv_frame (*picture)(int, unsigned), int from,
                   int count, int dy)
 {
     struct cv_error error;
 
     for (int i = from; i < from + count; i++) {
-        cv_auto(ocr_frame_deinit) struct ocr_frame before = picture(i, (unsigned)i + 1);
-        cv_auto(ocr_frame_deinit) struct ocr_frame after = picture(i + 1, (unsigned)i + 2);
-        assert_int_equal(ocr_panes_step(panes, &before, &after, (struct cv_point){0, dy}, &error),
+        cv_auto(cv_frame_deinit) struct cv_frame before = picture(i, (unsigned)i + 1);
+        cv_auto(cv_frame_deinit) struct cv_frame after = picture(i + 1, (unsigned)i + 2);
+        assert_int_equal(cv_panes_step(panes, &before, &after, (struct cv_point){0, dy}, &error),
                          0);
     }
 }
 
-static struct ocr_frame page_step(int i, unsigned noise)
+static struct cv_frame page_step(int i, unsigned noise)
 {
     return page_at(i * 37, noise);
 }
@@ -142,29 +142,29 @@ static struct ocr_frame page_step(int i, unsigned noise)
 static void test_a_pane_is_what_moves(void **state)
 {
     (void)state;
-    cv_auto(ocr_panes_deinit) struct ocr_panes panes = {0};
+    cv_auto(cv_panes_deinit) struct cv_panes panes = {0};
     struct cv_error error;
 
-    assert_int_equal(ocr_panes_scene(&panes, &error), 0);
+    assert_int_equal(cv_panes_scene(&panes, &error), 0);
     learn(&panes, page_step, 0, 8, -37);
-    assert_int_equal(ocr_panes_finish(&panes, &error), 0);
+    assert_int_equal(cv_panes_finish(&panes, &error), 0);
     assert_int_equal(panes.count, 1);
     assert_in_range(panes.items[0].top, BAR, BAR + 3);
     assert_in_range(panes.items[0].bottom, HEIGHT - BAR - 3, HEIGHT - BAR);
     assert_int_equal(panes.items[0].cover_count, 0);
-    assert_int_equal(ocr_panes_at(&panes, 0), OCR_SCENE_BEGINS);
-    assert_int_equal(ocr_panes_at(&panes, 3), 0);
-    assert_int_equal(ocr_panes_near(&panes, 0), 0);
+    assert_int_equal(cv_panes_at(&panes, 0), CV_SCENE_BEGINS);
+    assert_int_equal(cv_panes_at(&panes, 3), 0);
+    assert_int_equal(cv_panes_near(&panes, 0), 0);
 }
 
 enum { PANEL_X = 304, PANEL_Y = 120, PANEL_WIDTH = 320, PANEL_HEIGHT = 240 };
 
 /* Four steps in which a panel scrolls by 37 pixels in a page that stands, then steps of the page with
  * the panel in it. */
-static struct ocr_frame panel_step(int i, unsigned noise)
+static struct cv_frame panel_step(int i, unsigned noise)
 {
     int inner = cv_min(i, 4) * 37, outer = cv_max(i - 4, 0) * 37;
-    struct ocr_frame frame = new_frame(WIDTH, HEIGHT, white);
+    struct cv_frame frame = new_frame(WIDTH, HEIGHT, white);
 
     for (int k = 0; k < LINES; k++) {
         (void)draw_text(&frame, page[LINES - 1 - k], 16, 10 + k * 50 - outer, 18, black);
@@ -183,40 +183,40 @@ static struct ocr_frame panel_step(int i, unsigned noise)
 
 static void test_panes_are_told_apart(void **state)
 {
-    const struct ocr_places unseen = {.count = 0};
+    const struct cv_places unseen = {.count = 0};
     (void)state;
-    cv_auto(ocr_panes_deinit) struct ocr_panes panes = {0};
+    cv_auto(cv_panes_deinit) struct cv_panes panes = {0};
     struct cv_error error;
 
-    assert_int_equal(ocr_panes_scene(&panes, &error), 0);
+    assert_int_equal(cv_panes_scene(&panes, &error), 0);
     learn(&panes, panel_step, 0, 7, -37);
-    assert_int_equal(ocr_panes_finish(&panes, &error), 0);
+    assert_int_equal(cv_panes_finish(&panes, &error), 0);
     assert_int_equal(panes.count, 2);
-    const struct ocr_pane *panel = &panes.items[0], *whole = &panes.items[1];
+    const struct cv_pane *panel = &panes.items[0], *whole = &panes.items[1];
     assert_true(panel->top >= PANEL_Y - 2 && panel->bottom <= PANEL_Y + PANEL_HEIGHT + 4);
     assert_true(panel->left >= PANEL_X - 8 && panel->right <= PANEL_X + PANEL_WIDTH + 8);
     assert_true(whole->top < PANEL_Y - 60 && whole->bottom > PANEL_Y + PANEL_HEIGHT + 60);
-    assert_int_equal(ocr_panes_at(&panes, 4), 0);
-    assert_int_equal(ocr_panes_at(&panes, 5), 1);
-    assert_int_equal(ocr_panes_near(&panes, 0), 0);
+    assert_int_equal(cv_panes_at(&panes, 4), 0);
+    assert_int_equal(cv_panes_at(&panes, 5), 1);
+    assert_int_equal(cv_panes_near(&panes, 0), 0);
     /* a line beside the panel moves with the page alone */
     const struct cv_box beside = {16, 210, 200, 20}, within = {PANEL_X + 20, 210, 200, 20};
-    assert_false(ocr_panes_move(&panes, 0, &unseen, &beside));
-    assert_true(ocr_panes_move(&panes, 1, &unseen, &beside));
-    assert_true(ocr_panes_move(&panes, 0, &unseen, &within));
+    assert_false(cv_panes_move(&panes, 0, &unseen, &beside));
+    assert_true(cv_panes_move(&panes, 1, &unseen, &beside));
+    assert_true(cv_panes_move(&panes, 0, &unseen, &within));
 }
 
 enum { BUTTON_X = 240, BUTTON_Y = 300, BUTTON_WIDTH = WIDTH - 240, BUTTON_HEIGHT = 64 };
 
-static struct ocr_frame button_at(int scrolled, unsigned noise)
+static struct cv_frame button_at(int scrolled, unsigned noise)
 {
-    struct ocr_frame frame = page_at(scrolled, noise);
+    struct cv_frame frame = page_at(scrolled, noise);
 
     fill_box(&frame, (struct cv_box){BUTTON_X, BUTTON_Y, BUTTON_WIDTH, BUTTON_HEIGHT}, blue);
     return frame;
 }
 
-static struct ocr_frame button_step(int i, unsigned noise)
+static struct cv_frame button_step(int i, unsigned noise)
 {
     return button_at(i * 83, noise);
 }
@@ -224,12 +224,12 @@ static struct ocr_frame button_step(int i, unsigned noise)
 static void test_what_lies_over_a_pane(void **state)
 {
     (void)state;
-    cv_auto(ocr_panes_deinit) struct ocr_panes panes = {0};
+    cv_auto(cv_panes_deinit) struct cv_panes panes = {0};
     struct cv_error error;
 
-    assert_int_equal(ocr_panes_scene(&panes, &error), 0);
+    assert_int_equal(cv_panes_scene(&panes, &error), 0);
     learn(&panes, button_step, 0, 6, -83);
-    assert_int_equal(ocr_panes_finish(&panes, &error), 0);
+    assert_int_equal(cv_panes_finish(&panes, &error), 0);
     assert_int_equal(panes.count, 1);
     struct cv_box cover = {0};
     for (size_t i = 0; i < panes.items[0].cover_count; i++) {
@@ -243,9 +243,9 @@ static void test_what_lies_over_a_pane(void **state)
                     BUTTON_Y + BUTTON_HEIGHT + 2);
     const struct cv_box under = {40, BUTTON_Y + 20, 240, 20}, above = {40, 200, 240, 20};
     const struct cv_box beside = {40, BUTTON_Y + 20, 180, 20};
-    assert_true(ocr_pane_covers(&panes.items[0], &under));
-    assert_false(ocr_pane_covers(&panes.items[0], &above));
-    assert_false(ocr_pane_covers(&panes.items[0], &beside));
+    assert_true(cv_pane_covers(&panes.items[0], &under));
+    assert_false(cv_pane_covers(&panes.items[0], &above));
+    assert_false(cv_pane_covers(&panes.items[0], &beside));
 }
 
 static struct ocr_engine *engine;
@@ -267,7 +267,7 @@ static int stop_engine(void **state)
 
 /* Frames of what `picture` shows at `offsets`, 100 ms apart, with the shifts between them when
  * `shifts`. */
-static json_t *read_pictures(struct ocr_frame (*picture)(int, unsigned), const int *offsets,
+static json_t *read_pictures(struct cv_frame (*picture)(int, unsigned), const int *offsets,
                              size_t count, bool shifts)
 {
     struct ocr_timing timings[32] = {{0}};
@@ -293,7 +293,7 @@ static json_t *read_pictures(struct ocr_frame (*picture)(int, unsigned), const i
     }
     assert_int_equal(ocr_session_new(engine, &no_banks, timings, count, &session, &error), 0);
     for (size_t i = 0; i < count; i++) {
-        struct ocr_frame frame = picture(offsets[i], (unsigned)i + 5);
+        struct cv_frame frame = picture(offsets[i], (unsigned)i + 5);
         assert_int_equal(ocr_session_frame(session, &frame, &error), 0);
     }
     assert_int_equal(ocr_session_finish(session, 0.6, false, &result, &error), 0);
@@ -409,9 +409,9 @@ static void test_a_line_at_rest_on_an_edge(void **state)
     };
     const struct ocr_stretch stretch = {
         .first = {0, 40, 405}, .last = {2, 40, 405}, .width = 100, .height = 20};
-    struct ocr_pane pane = {60, 420, 0, WIDTH, 1, 1, NULL, 0};
-    int steps[] = {OCR_SCENE_BEGINS, 0, 0}, near[] = {0, 0, 0};
-    const struct ocr_panes panes = {
+    struct cv_pane pane = {60, 420, 0, WIDTH, 1, 1, NULL, 0};
+    int steps[] = {CV_SCENE_BEGINS, 0, 0}, near[] = {0, 0, 0};
+    const struct cv_panes panes = {
         .items = &pane, .count = 1, .steps = steps, .near = near, .step_count = 3};
     const struct ocr_course course = {timings, 3, &panes, {0, 0, WIDTH, HEIGHT}, 1};
 
@@ -438,9 +438,9 @@ static void test_a_line_comes_out_from_under_a_button(void **state)
     const struct ocr_stretch stretch = {
         .first = {1, 40, 250}, .last = {1, 40, 250}, .width = 240, .height = 20};
     struct cv_box button = {BUTTON_X, BUTTON_Y, BUTTON_WIDTH, BUTTON_HEIGHT};
-    struct ocr_pane pane = {60, 420, 0, WIDTH, 1, 1, &button, 1};
-    int steps[] = {OCR_SCENE_BEGINS, 0}, near[] = {0, 0};
-    const struct ocr_panes panes = {
+    struct cv_pane pane = {60, 420, 0, WIDTH, 1, 1, &button, 1};
+    int steps[] = {CV_SCENE_BEGINS, 0}, near[] = {0, 0};
+    const struct cv_panes panes = {
         .items = &pane, .count = 1, .steps = steps, .near = near, .step_count = 2};
     const struct ocr_course course = {timings, 2, &panes, {0, 0, WIDTH, HEIGHT}, 1};
 
@@ -489,8 +489,8 @@ static struct ocr_row united_by(int dx, int dy, const char *before, struct cv_bo
         {.t_end = 1000}, {.t_start = 1000, .t_end = 2000, .shift_known = true, .dx = dx, .dy = dy}};
     struct ocr_row rows[2] = {row_at(first, 1, 0, before_box), row_at(second, 2, 1, after_box)};
     struct cv_box button = {BUTTON_X, BUTTON_Y, BUTTON_WIDTH, BUTTON_HEIGHT};
-    struct ocr_pane pane = {60, 420, 0, WIDTH, 1, 1, &button, 1};
-    int steps[] = {OCR_SCENE_BEGINS, 0}, near[] = {0, 0};
+    struct cv_pane pane = {60, 420, 0, WIDTH, 1, 1, &button, 1};
+    int steps[] = {CV_SCENE_BEGINS, 0}, near[] = {0, 0};
     struct ocr_session session = {
         .timings = timings,
         .timing_count = 2,

@@ -104,7 +104,7 @@ static void test_each_word_has_its_box(void **state)
 {
     (void)state;
     static const char *const words[] = {"will", "MW", "see:", "you", "at", "12.30", "tomorrow"};
-    struct ocr_frame frame = new_frame(900, 60, white);
+    struct cv_frame frame = new_frame(900, 60, white);
     struct cv_box boxes[CV_COUNT(words)];
     char text[64] = "";
     int x = 10;
@@ -120,7 +120,7 @@ static void test_each_word_has_its_box(void **state)
     assert_non_null(crop.grey);
     for (int y = 0; y < 60; y++) {
         memcpy(crop.grey + (size_t)y * (size_t)crop.width,
-               frame.plane[OCR_GREEN] + (size_t)y * 900 + 10, (size_t)crop.width);
+               frame.plane[CV_GREEN] + (size_t)y * 900 + 10, (size_t)crop.width);
     }
     json_t *places = ocr_word_boxes(&crop, text);
     assert_int_equal(json_array_size(places), 2 * CV_COUNT(words));
@@ -135,7 +135,7 @@ static void test_each_word_has_its_box(void **state)
     assert_int_equal(json_array_size(places), 0);
     json_decref(places);
     ocr_crop_deinit(&crop);
-    ocr_frame_deinit(&frame);
+    cv_frame_deinit(&frame);
 }
 
 /* More words than runs of ink, more than there is room for, and none at all. */

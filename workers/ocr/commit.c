@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { SIDE_MAX = OCR_FRAME_SIDE_MAX * 8, WORD_SCALE = 1000 /* words are per mille of a line */ };
+enum { SIDE_MAX = CV_FRAME_SIDE_MAX * 8, WORD_SCALE = 1000 /* words are per mille of a line */ };
 
 static int bad_result(struct cv_error *error, size_t index, const char *what)
 {

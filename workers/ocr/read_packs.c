@@ -43,16 +43,16 @@ static void texts_deinit(struct texts *texts)
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct texts, texts_deinit)
 
-static int patch_frame(const struct ocr_patch *patch, struct ocr_frame *frame,
+static int patch_frame(const struct ocr_patch *patch, struct cv_frame *frame,
                        struct cv_error *error)
 {
     size_t area = (size_t)patch->box.width * (size_t)patch->box.height;
 
-    CV_TRY(ocr_frame_init(frame, patch->box.width, patch->box.height, error));
+    CV_TRY(cv_frame_init(frame, patch->box.width, patch->box.height, error));
     for (size_t i = 0; i < area; i++) {
-        frame->plane[OCR_RED][i] = patch->rgb[3 * i];
-        frame->plane[OCR_GREEN][i] = patch->rgb[3 * i + 1];
-        frame->plane[OCR_BLUE][i] = patch->rgb[3 * i + 2];
+        frame->plane[CV_RED][i] = patch->rgb[3 * i];
+        frame->plane[CV_GREEN][i] = patch->rgb[3 * i + 1];
+        frame->plane[CV_BLUE][i] = patch->rgb[3 * i + 2];
     }
     return 0;
 }
@@ -62,7 +62,7 @@ static int patch_frame(const struct ocr_patch *patch, struct ocr_frame *frame,
 static int look_up(const struct packs *packs, struct ocr_crop *crop, size_t index,
                    struct cv_error *error)
 {
-    cv_auto(ocr_frame_deinit) struct ocr_frame frame = {0};
+    cv_auto(cv_frame_deinit) struct cv_frame frame = {0};
     struct ocr_emoji *emoji = &crop->emoji[index];
     const struct ocr_patch *patch = &crop->patches[index];
     struct cv_box box = emoji->box;

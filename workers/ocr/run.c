@@ -7,7 +7,7 @@
 #include <leptonica/allheaders.h>
 #include <sys/stat.h>
 
-static int load_frame(struct cv_downloads *frames, const char *key, struct ocr_frame *ret_frame,
+static int load_frame(struct cv_downloads *frames, const char *key, struct cv_frame *ret_frame,
                       struct cv_error *error)
 {
     cv_auto_free void *data = NULL;
@@ -17,7 +17,7 @@ static int load_frame(struct cv_downloads *frames, const char *key, struct ocr_f
     if (result == CV_STORE_NOT_FOUND) {
         return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "the frame %s is missing", key);
     }
-    result = result ? result : ocr_frame_decode(data, size, ret_frame, error);
+    result = result ? result : cv_frame_decode(data, size, ret_frame, error);
     return result < 0 ? cv_fail_context(error, result, "%s", key) : 0;
 }
 
@@ -26,9 +26,9 @@ static int read_frames(struct cv_stage_context *context, const struct ocr_payloa
 {
     cv_auto(cv_downloads_free) struct cv_downloads *frames = NULL;
     CV_TRY(cv_downloads_new(cv_stage_store(context), (const char *const *)payload->frame_keys,
-                            payload->frame_count, OCR_FRAME_BYTES_MAX, &frames, error));
+                            payload->frame_count, CV_FRAME_BYTES_MAX, &frames, error));
     for (size_t i = 0; i < payload->frame_count; i++) {
-        cv_auto(ocr_frame_deinit) struct ocr_frame frame = {0};
+        cv_auto(cv_frame_deinit) struct cv_frame frame = {0};
         if (cv_cancel_level(cv_stage_cancel(context)) == CV_CANCEL_ABORT) {
             return cv_fail(error, CV_ERROR_CANCELED, "stopped at frame %zu of %zu", i,
                            payload->frame_count);

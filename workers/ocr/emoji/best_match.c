@@ -114,7 +114,7 @@ static bool is_any_near(const struct ocr_emoji_banks *banks, const struct wanted
     return false;
 }
 
-static size_t look_coarsely(const struct ocr_emoji_banks *banks, const struct ocr_frame *frame,
+static size_t look_coarsely(const struct ocr_emoji_banks *banks, const struct cv_frame *frame,
                             const uint8_t paper[3], const struct ocr_placing *placing,
                             struct candidate *best)
 {
@@ -143,7 +143,7 @@ static size_t look_coarsely(const struct ocr_emoji_banks *banks, const struct oc
 
 /* Scores the candidates at one placing; `best` keeps the best score of each. */
 static void score_all(const struct candidate *candidates, size_t count,
-                      const struct ocr_frame *frame, const uint8_t paper[3],
+                      const struct cv_frame *frame, const uint8_t paper[3],
                       const struct ocr_placing *placing, double *best)
 {
     float cells[OCR_FINE_FLOATS];
@@ -175,7 +175,7 @@ static double highest(const double *scores, size_t count)
 
 /* Moves one edge of the box after the other by a pixel, as long as that explains more. */
 static void score_shifted(const struct candidate *finalists, size_t count,
-                          const struct ocr_frame *frame, const uint8_t paper[3],
+                          const struct cv_frame *frame, const uint8_t paper[3],
                           struct ocr_placing placing, double *best)
 {
     enum { ROUNDS = 2, EDGES = 4 };
@@ -228,7 +228,7 @@ static double explained_by_one_colour(const float *cells, const uint8_t paper[3]
 }
 
 /* The emoji are tried shifted and stretched, and so are the disc and the square: a pixel larger and smaller. */
-static double plainness(const struct ocr_frame *frame, const uint8_t paper[3],
+static double plainness(const struct cv_frame *frame, const uint8_t paper[3],
                         const struct ocr_placing *placing)
 {
     double most = 0;
@@ -311,7 +311,7 @@ bool ocr_emoji_is_sure(const struct ocr_emoji_match *match)
 }
 
 struct ocr_emoji_match ocr_emoji_match(const struct ocr_emoji_banks *banks,
-                                       const struct ocr_frame *frame, const uint8_t paper[3],
+                                       const struct cv_frame *frame, const uint8_t paper[3],
                                        const struct cv_box *box)
 {
     struct ocr_placing placing = {box->x, box->y, box->width, box->height};

@@ -17,7 +17,7 @@ struct ocr_emoji_match {
  * an edge that fades into the paper puts the box off. `box` is the tight box of what differs from the
  * paper, at least 8 pixels a side. */
 struct ocr_emoji_match ocr_emoji_match(const struct ocr_emoji_banks *banks,
-                                       const struct ocr_frame *frame, const uint8_t paper[3],
+                                       const struct cv_frame *frame, const uint8_t paper[3],
                                        const struct cv_box *box);
 
 /* Whether a picture is the emoji that it matches: it is like that one, much less like every other one, and

@@ -50,8 +50,7 @@ static int direction(const int away[3], int reach)
     return code;
 }
 
-static void look_at(const struct ocr_frame *frame, const struct ocr_ink *ink,
-                    struct cluster *cluster)
+static void look_at(const struct cv_frame *frame, const struct cv_ink *ink, struct cluster *cluster)
 {
     struct cv_box box = cv_box_clip(&cluster->box, frame->width, frame->height);
     int directions[27] = {0}, ink_pixels = 0, saturated = 0, most = 0;
@@ -254,15 +253,15 @@ static bool is_bulky(const struct cluster *cluster, int letter)
            box->width * 4 >= box->height * 3 && box->width <= 4 * box->height;
 }
 
-size_t ocr_emoji_candidates(const struct ocr_frame *frame, const struct ocr_ink *ink,
-                            const struct ocr_line *line, const struct cv_box *glyphs,
+size_t ocr_emoji_candidates(const struct cv_frame *frame, const struct cv_ink *ink,
+                            const struct cv_text_line *line, const struct cv_box *glyphs,
                             struct ocr_emoji_candidate *spots, size_t limit)
 {
     struct cluster clusters[CLUSTERS_MAX];
     size_t found = 0, many = 0;
     int letters_tall = 0;
 
-    if (ink->kind != OCR_INK_FLAT) {
+    if (ink->kind != CV_INK_FLAT) {
         return 0;
     }
     size_t count = make_clusters(glyphs, line->glyph_count, clusters);

@@ -12,6 +12,6 @@ struct ocr_emoji_candidate {
 
 /* Finds the colour emoji and coloured icons among the glyphs of a line, and glyphs that stand out by
  * their colours; at most `limit`, left to right; returns their number. None on a picture. */
-size_t ocr_emoji_candidates(const struct ocr_frame *frame, const struct ocr_ink *ink,
-                            const struct ocr_line *line, const struct cv_box *glyphs,
+size_t ocr_emoji_candidates(const struct cv_frame *frame, const struct cv_ink *ink,
+                            const struct cv_text_line *line, const struct cv_box *glyphs,
                             struct ocr_emoji_candidate *spots, size_t limit);

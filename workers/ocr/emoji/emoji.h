@@ -17,6 +17,6 @@ struct ocr_emoji {
 
 /* Reads the emoji of a line, those beside its ends included, which edges alone left out: faint ones
  * and large ones. Left to right, at most OCR_EMOJI_LINE_MAX; returns their number. */
-size_t ocr_emoji_read(const struct ocr_emoji_banks *banks, const struct ocr_frame *frame,
-                      const struct ocr_ink *ink, const struct ocr_line *line,
+size_t ocr_emoji_read(const struct ocr_emoji_banks *banks, const struct cv_frame *frame,
+                      const struct cv_ink *ink, const struct cv_text_line *line,
                       const struct cv_box *glyphs, struct ocr_emoji emoji[OCR_EMOJI_LINE_MAX]);

@@ -43,7 +43,7 @@ struct row {
     double at[POINTS][SIDE_MAX * 3];
 };
 
-static void take_row(const struct ocr_frame *frame, int y, const struct place *columns, int side,
+static void take_row(const struct cv_frame *frame, int y, const struct place *columns, int side,
                      struct row *row)
 {
     for (int c = 0; c < 3; c++) {
@@ -57,7 +57,7 @@ static void take_row(const struct ocr_frame *frame, int y, const struct place *c
 }
 
 /* Rows are visited downwards, and each is wanted for several samples. */
-static const struct row *find_row(const struct ocr_frame *frame, int y, const struct place *columns,
+static const struct row *find_row(const struct cv_frame *frame, int y, const struct place *columns,
                                   int side, struct row rows[2])
 {
     struct row *row = &rows[y % 2];
@@ -68,7 +68,7 @@ static const struct row *find_row(const struct ocr_frame *frame, int y, const st
     return row;
 }
 
-void ocr_mean_colours_take(const struct ocr_frame *frame, const struct ocr_placing *placing,
+void ocr_mean_colours_take(const struct cv_frame *frame, const struct ocr_placing *placing,
                            int side, float *ret_cells)
 {
     struct place columns[PLACES_MAX] = {{0}}, lines[PLACES_MAX] = {{0}};

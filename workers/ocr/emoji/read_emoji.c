@@ -22,8 +22,8 @@ struct compared {
 
 struct reading {
     const struct ocr_emoji_banks *banks;
-    const struct ocr_frame *frame;
-    const struct ocr_ink *ink;
+    const struct cv_frame *frame;
+    const struct cv_ink *ink;
     int tall;     /* of the line's letters */
     int bleeding; /* per cent of the strongest colour that count as paper */
     int faint;    /* levels from the paper that belong to the emoji being looked at */
@@ -36,7 +36,7 @@ struct reading {
 /* Levels by which a pixel differs from the paper. */
 static int away(const struct reading *reading, int x, int y)
 {
-    const struct ocr_frame *frame = reading->frame;
+    const struct cv_frame *frame = reading->frame;
     size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
     int most = 0;
 
@@ -116,7 +116,7 @@ static int grow_edge(const struct reading *reading, bool rows, int edge, int ste
 /* The tight box of what differs from the paper in and around a spot. */
 static struct cv_box tighten(struct reading *reading, const struct ocr_emoji_candidate *spot)
 {
-    const struct ocr_frame *frame = reading->frame;
+    const struct cv_frame *frame = reading->frame;
     int left = spot->box.x, right = cv_box_right(&spot->box) - 1;
     int top = spot->box.y, bottom = cv_box_bottom(&spot->box) - 1;
     reading->faint = faintest(reading, &spot->box);
@@ -265,7 +265,7 @@ static bool read_spot(struct reading *reading, const struct ocr_emoji_candidate 
     return best.parts > 0;
 }
 
-static void read_spots(struct reading *reading, const struct ocr_line *line,
+static void read_spots(struct reading *reading, const struct cv_text_line *line,
                        const struct cv_box *glyphs)
 {
     struct ocr_emoji_candidate spots[OCR_EMOJI_LINE_MAX];
@@ -284,7 +284,7 @@ static void read_spots(struct reading *reading, const struct ocr_line *line,
 }
 
 /* The next thing beside `edge` in the line's rows; false when there is only paper. */
-static bool next_beside(const struct reading *reading, const struct ocr_line *line, int edge,
+static bool next_beside(const struct reading *reading, const struct cv_text_line *line, int edge,
                         int step, struct ocr_emoji_candidate *ret_spot)
 {
     int gap = reading->tall * 3 / 2, from = line->box.y, to = cv_box_bottom(&line->box);
@@ -303,7 +303,7 @@ static bool next_beside(const struct reading *reading, const struct ocr_line *li
 }
 
 /* Emoji before and behind the line, as far as they follow each other. */
-static void read_beside(struct reading *reading, const struct ocr_line *line, int step)
+static void read_beside(struct reading *reading, const struct cv_text_line *line, int step)
 {
     int edge = step > 0 ? cv_box_right(&line->box) : line->box.x - 1;
     struct ocr_emoji_candidate spot;
@@ -350,8 +350,8 @@ static void drop_doubles(struct reading *reading)
     reading->count = kept;
 }
 
-size_t ocr_emoji_read(const struct ocr_emoji_banks *banks, const struct ocr_frame *frame,
-                      const struct ocr_ink *ink, const struct ocr_line *line,
+size_t ocr_emoji_read(const struct ocr_emoji_banks *banks, const struct cv_frame *frame,
+                      const struct cv_ink *ink, const struct cv_text_line *line,
                       const struct cv_box *glyphs, struct ocr_emoji emoji[OCR_EMOJI_LINE_MAX])
 {
     struct reading reading = {.banks = banks,
@@ -361,7 +361,7 @@ size_t ocr_emoji_read(const struct ocr_emoji_banks *banks, const struct ocr_fram
                               .faint = FAINT,
                               .emoji = emoji};
 
-    if (ink->kind != OCR_INK_FLAT) {
+    if (ink->kind != CV_INK_FLAT) {
         return 0;
     }
     read_spots(&reading, line, glyphs);

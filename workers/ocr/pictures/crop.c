@@ -35,7 +35,7 @@ static bool in_emoji(const struct cv_box *glyph, const struct ocr_emoji *emoji, 
 
 /* The height that one in `share` of the glyphs exceeds, emoji left out: 6 gives the height of
  * capitals, 2 the median. 0: there are no glyphs. */
-static int letters_height(const struct ocr_line *line, const struct cv_box *glyphs,
+static int letters_height(const struct cv_text_line *line, const struct cv_box *glyphs,
                           const struct ocr_emoji *emoji, size_t emoji_count, int share)
 {
     int heights[257] = {0}, letters = 0;
@@ -76,7 +76,7 @@ static struct cv_box widest_without(const struct cv_box *line, const struct ocr_
 /* Removes a picture from an end of the line: an avatar before a name or an icon behind it,
  * further from the letters than a blank is wide. When the picture goes under an edge, the text
  * is still there. Returns whether there was one. */
-static bool trim_end(const struct ocr_line *line, const struct cv_box *glyphs, bool right,
+static bool trim_end(const struct cv_text_line *line, const struct cv_box *glyphs, bool right,
                      struct ocr_crop *crop)
 {
     int middle = letters_height(line, glyphs, crop->emoji, crop->emoji_count, 2);
@@ -123,7 +123,7 @@ struct rest {
 };
 
 /* Measures the letters outside of the columns of `end`; false when they are too few. */
-static bool measure_rest(const struct ocr_line *line, const struct cv_box *glyphs,
+static bool measure_rest(const struct cv_text_line *line, const struct cv_box *glyphs,
                          const struct cv_box *end, struct rest *rest)
 {
     enum { LOOKED_AT = 64 };
@@ -149,17 +149,17 @@ static bool measure_rest(const struct ocr_line *line, const struct cv_box *glyph
     qsort(bottoms, (size_t)looked, sizeof(*bottoms), cv_compare_ints);
     rest->baseline = bottoms[looked / 2];
     rest->tall = rest->baseline - tops[looked / 6];
-    return rest->tall >= OCR_GLYPH_HEIGHT_MIN;
+    return rest->tall >= CV_GLYPH_HEIGHT_MIN;
 }
 
 /* Whether a box is of one colour but for its rim: a cursor as large as a letter's cell. */
-static bool is_block(const struct ocr_frame *frame, const struct cv_box *box)
+static bool is_block(const struct cv_frame *frame, const struct cv_box *box)
 {
     int least = UINT8_MAX, most = 0;
 
     for (int y = box->y + 2; y < cv_box_bottom(box) - 2; y++) {
         for (int x = box->x + 2; x < cv_box_right(box) - 2; x++) {
-            int level = frame->plane[OCR_LUMA][(size_t)y * (size_t)frame->width + (size_t)x];
+            int level = frame->plane[CV_LUMA][(size_t)y * (size_t)frame->width + (size_t)x];
             least = cv_min(least, level);
             most = cv_max(most, level);
         }
@@ -170,7 +170,7 @@ static bool is_block(const struct ocr_frame *frame, const struct cv_box *box)
 
 /* Whether what stands at an end of a line is an icon or a cursor: higher than capitals and lower than the
  * baseline, as no letter is, and apart from the text or nothing but a bar or a block; or a wide sign before it. */
-static bool is_no_letter(const struct ocr_frame *frame, const struct cv_box *end,
+static bool is_no_letter(const struct cv_frame *frame, const struct cv_box *end,
                          const struct rest *rest, bool right)
 {
     int least = cv_max(rest->tall / 20, 1);
@@ -188,7 +188,8 @@ static bool is_no_letter(const struct ocr_frame *frame, const struct cv_box *end
 }
 
 /* What stands at an end of a line, by its columns: a glyph with all that is above, below or in it. */
-static struct cv_box end_of(const struct ocr_line *line, const struct cv_box *glyphs, bool right)
+static struct cv_box end_of(const struct cv_text_line *line, const struct cv_box *glyphs,
+                            bool right)
 {
     size_t count = line->glyph_count;
     struct cv_box end = glyphs[right ? count - 1 : 0];
@@ -207,7 +208,7 @@ static struct cv_box end_of(const struct ocr_line *line, const struct cv_box *gl
 
 /* Removes an icon or a caret from an end of the line: it would be read as a letter, and the line
  * stays the same when its caret blinks. */
-static void trim_no_letter(const struct ocr_frame *frame, const struct ocr_line *line,
+static void trim_no_letter(const struct cv_frame *frame, const struct cv_text_line *line,
                            const struct cv_box *glyphs, bool right, struct ocr_crop *crop)
 {
     struct cv_box end = end_of(line, glyphs, right);
@@ -229,28 +230,29 @@ static void trim_no_letter(const struct ocr_frame *frame, const struct ocr_line 
 }
 
 /* Emoji are not faint. */
-static int look_at_faint(const struct ocr_frame *frame, const struct ocr_line *line,
+static int look_at_faint(const struct cv_frame *frame, const struct cv_text_line *line,
                          const struct cv_box *glyphs, struct ocr_crop *crop)
 {
-    ocr_ink_measure_faint(frame, &line->box, line->is_light, &crop->ink);
+    cv_ink_measure_faint(frame, &line->box, line->is_light, &crop->ink);
     crop->box = line->box;
     trim_no_letter(frame, line, glyphs, false, crop);
     trim_no_letter(frame, line, glyphs, true, crop);
     crop->tall = letters_height(line, glyphs, NULL, 0, 6);
-    crop->has_letters = crop->tall >= OCR_GLYPH_HEIGHT_MIN;
-    return crop->has_letters && ocr_ink_is_clear(&crop->ink) ? 0 : CV_OCR_NO_TEXT;
+    crop->has_letters = crop->tall >= CV_GLYPH_HEIGHT_MIN;
+    return crop->has_letters && cv_ink_is_clear(&crop->ink) ? 0 : CV_OCR_NO_TEXT;
 }
 
 /* Finds the emoji and what of the line is left for letters; CV_OCR_NO_TEXT when neither is there. */
-static int look_at(const struct ocr_emoji_banks *banks, const struct ocr_frame *frame,
-                   const struct ocr_line *line, const struct cv_box *glyphs, struct ocr_crop *crop)
+static int look_at(const struct ocr_emoji_banks *banks, const struct cv_frame *frame,
+                   const struct cv_text_line *line, const struct cv_box *glyphs,
+                   struct ocr_crop *crop)
 {
     bool is_read = false;
 
     if (line->is_faint) {
         return look_at_faint(frame, line, glyphs, crop);
     }
-    ocr_ink_measure(frame, &line->box, line->is_light, &crop->ink);
+    cv_ink_measure(frame, &line->box, line->is_light, &crop->ink);
     crop->emoji_count = ocr_emoji_read(banks, frame, &crop->ink, line, glyphs, crop->emoji);
     crop->box = line->box;
     for (size_t i = 0; i < crop->emoji_count; i++) {
@@ -259,9 +261,9 @@ static int look_at(const struct ocr_emoji_banks *banks, const struct ocr_frame *
     }
     crop->ink.left = line->box.x - crop->box.x;
     crop->tall = letters_height(line, glyphs, crop->emoji, crop->emoji_count, 6);
-    crop->has_letters = crop->tall >= OCR_GLYPH_HEIGHT_MIN;
+    crop->has_letters = crop->tall >= CV_GLYPH_HEIGHT_MIN;
     if (!crop->has_letters && is_read) {
-        crop->tall = cv_max(crop->box.height * 2 / 3, OCR_GLYPH_HEIGHT_MIN);
+        crop->tall = cv_max(crop->box.height * 2 / 3, CV_GLYPH_HEIGHT_MIN);
         return 0;
     }
     while (crop->has_letters &&
@@ -275,14 +277,14 @@ static int look_at(const struct ocr_emoji_banks *banks, const struct ocr_frame *
     if (crop->has_letters && (crop->emoji_count || is_trimmed)) {
         struct cv_box letters = is_trimmed ? crop->box : line->box;
         letters = widest_without(&letters, crop->emoji, crop->emoji_count);
-        ocr_ink_measure(frame, &letters, line->is_light, &crop->ink);
+        cv_ink_measure(frame, &letters, line->is_light, &crop->ink);
         crop->ink.left = letters.x - crop->box.x;
     }
-    return crop->has_letters && ocr_ink_is_clear(&crop->ink) ? 0 : CV_OCR_NO_TEXT;
+    return crop->has_letters && cv_ink_is_clear(&crop->ink) ? 0 : CV_OCR_NO_TEXT;
 }
 
 /* Keeps the colours of one emoji; `box` is its box in frame pixels. */
-static int cut_patch(const struct ocr_frame *frame, const struct cv_box *box,
+static int cut_patch(const struct cv_frame *frame, const struct cv_box *box,
                      struct ocr_patch *ret_patch, struct cv_error *error)
 {
     struct cv_box wanted = {box->x - PATCH_MARGIN, box->y - PATCH_MARGIN,
@@ -295,16 +297,16 @@ static int cut_patch(const struct ocr_frame *frame, const struct cv_box *box,
     for (int y = here.y; y < cv_box_bottom(&here); y++) {
         for (int x = here.x; x < cv_box_right(&here); x++) {
             size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
-            *to++ = frame->plane[OCR_RED][at];
-            *to++ = frame->plane[OCR_GREEN][at];
-            *to++ = frame->plane[OCR_BLUE][at];
+            *to++ = frame->plane[CV_RED][at];
+            *to++ = frame->plane[CV_GREEN][at];
+            *to++ = frame->plane[CV_BLUE][at];
         }
     }
     *ret_patch = (struct ocr_patch){here, rgb};
     return 0;
 }
 
-static int cut_patches(const struct ocr_frame *frame, struct ocr_crop *crop, struct cv_error *error)
+static int cut_patches(const struct cv_frame *frame, struct ocr_crop *crop, struct cv_error *error)
 {
     for (size_t i = 0; i < crop->emoji_count; i++) {
         const struct ocr_emoji *emoji = &crop->emoji[i];
@@ -318,8 +320,8 @@ static int cut_patches(const struct ocr_frame *frame, struct ocr_crop *crop, str
     return 0;
 }
 
-int ocr_crop_make(const struct ocr_emoji_banks *banks, const struct ocr_frame *frame,
-                  const struct ocr_line *line, const struct cv_box *glyphs,
+int ocr_crop_make(const struct ocr_emoji_banks *banks, const struct cv_frame *frame,
+                  const struct cv_text_line *line, const struct cv_box *glyphs,
                   struct ocr_crop *ret_crop, struct cv_error *error)
 {
     cv_auto(ocr_crop_deinit) struct ocr_crop crop = {.line = line->box};
@@ -334,7 +336,7 @@ int ocr_crop_make(const struct ocr_emoji_banks *banks, const struct ocr_frame *f
     }
     crop.grey = malloc((size_t)crop.width * (size_t)crop.height);
     CV_TRY_MEMORY(crop.grey, error, "a text line");
-    ocr_ink_apply(&crop.ink, frame, &crop.box, 0, crop.grey);
+    cv_ink_apply(&crop.ink, frame, &crop.box, 0, crop.grey);
     *ret_crop = crop;
     crop = (struct ocr_crop){.grey = NULL};
     return 0;

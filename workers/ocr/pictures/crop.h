@@ -11,7 +11,7 @@ struct ocr_patch {
 
 /* A line cut out of a frame: what is read, compared and kept. */
 struct ocr_crop {
-    struct ocr_ink ink;
+    struct cv_ink ink;
     int width, height;
     int tall;           /* height of capitals in crop pixels */
     uint8_t *grey;      /* width × height, 0 ink … 255 paper, emoji included; owned */
@@ -26,8 +26,8 @@ struct ocr_crop {
 /* Cuts `line` out, with the emoji in it and beside it, which `banks` outlives. CV_OCR_NO_TEXT when
  * what is there cannot be text: too faint, too blurred, or nothing but pictures. */
 enum { CV_OCR_NO_TEXT = 1 };
-CV_MUST_CHECK int ocr_crop_make(const struct ocr_emoji_banks *banks, const struct ocr_frame *frame,
-                                const struct ocr_line *line, const struct cv_box *glyphs,
+CV_MUST_CHECK int ocr_crop_make(const struct ocr_emoji_banks *banks, const struct cv_frame *frame,
+                                const struct cv_text_line *line, const struct cv_box *glyphs,
                                 struct ocr_crop *ret_crop, struct cv_error *error);
 void ocr_crop_deinit(struct ocr_crop *crop);
 CV_DEFINE_CLEANUP_ADDRESS(struct ocr_crop, ocr_crop_deinit)

@@ -25,7 +25,7 @@ enum {
     OCR_PACK_PICTURES_MAX = 400000,
     OCR_PACK_INDEX_MAX = 64 * 1024 * 1024,   /* of 200,000 rows with their pictures: 40 MB */
     OCR_PACK_PICTURE_MAX = 16 * 1024 * 1024, /* bytes of one PNG */
-    OCR_PACK_AREA_MAX = OCR_FRAME_AREA_MAX,  /* pixels of one line */
+    OCR_PACK_AREA_MAX = CV_FRAME_AREA_MAX,   /* pixels of one line */
     OCR_PACK_PATH_MAX = 3 * 64,              /* numbers of one path */
     OCR_NO_PICTURE = -1,
 };
@@ -37,7 +37,7 @@ enum {
     OCR_KEPT_COMPANY = 2,
     OCR_KEPT_FAINT = 4,
     OCR_KEPT_KIND = 4, /* bits below it */
-    OCR_KEPT_FLAGS_MAX = (OCR_INK_DARK << OCR_KEPT_KIND) + 15,
+    OCR_KEPT_FLAGS_MAX = (CV_INK_DARK << OCR_KEPT_KIND) + 15,
 };
 
 /* What a row says besides its text; frame pixels × reduction, milliseconds. */
@@ -47,7 +47,7 @@ struct ocr_kept_row {
     int end_x, end_y; /* where it was last seen whole */
     bool is_cut;      /* ends at an edge that may hide a part of it */
     bool is_faint, has_company;
-    enum ocr_ink_kind kind;
+    enum cv_ink_kind kind;
     double clarity;
     json_t *path; /* ocr_path_of, in frame pixels × reduction; borrowed; NULL: it did not move */
     const char *refusal; /* why it is no line of text; NULL: it is one, or the pack does not say */

@@ -3,7 +3,7 @@
 #include <leptonica/allheaders.h>
 #include <string.h>
 
-enum { HEADER = 12, SIDE_MAX = OCR_FRAME_SIDE_MAX, PLACE_MAX = OCR_FRAME_SIDE_MAX * 8 };
+enum { HEADER = 12, SIDE_MAX = CV_FRAME_SIDE_MAX, PLACE_MAX = CV_FRAME_SIDE_MAX * 8 };
 
 struct ocr_unpacking {
     const struct cv_byte_source *source;
@@ -267,7 +267,7 @@ int ocr_unpack_picture(struct ocr_unpacking *unpacking, struct ocr_crop *ret_cro
     if (!number_at(entry, 0, 1, OCR_PACK_PICTURE_MAX, &size) ||
         !number_at(entry, 1, 1, SIDE_MAX, &width) || !number_at(entry, 2, 1, SIDE_MAX, &height) ||
         width * height > OCR_PACK_AREA_MAX ||
-        !number_at(entry, 3, OCR_GLYPH_HEIGHT_MIN, SIDE_MAX, &tall) ||
+        !number_at(entry, 3, CV_GLYPH_HEIGHT_MIN, SIDE_MAX, &tall) ||
         !number_at(entry, 4, 0, 1, &letters)) {
         return damaged(error, "an entry of a picture");
     }
@@ -334,7 +334,7 @@ int ocr_unpack_row(const struct ocr_unpacking *unpacking, size_t index,
     row.is_cut = flags & OCR_KEPT_CUT;
     row.has_company = flags & OCR_KEPT_COMPANY;
     row.is_faint = flags & OCR_KEPT_FAINT;
-    row.kind = (enum ocr_ink_kind)(flags >> OCR_KEPT_KIND);
+    row.kind = (enum cv_ink_kind)(flags >> OCR_KEPT_KIND);
     row.refusal = json_string_value(json_array_get(entry, 12));
     *ret_row = row;
     return 0;

@@ -224,7 +224,7 @@ void ocr_features_of(const struct ocr_row *row, const struct ocr_standing *stand
     features[OCR_FEATURE_WORST] = row->worst_word;
     features[OCR_FEATURE_AGREEMENT] = row->agreement;
     features[OCR_FEATURE_CLARITY] = row->ink.clarity;
-    features[OCR_FEATURE_PICTURE] = row->ink.kind != OCR_INK_FLAT;
+    features[OCR_FEATURE_PICTURE] = row->ink.kind != CV_INK_FLAT;
     features[OCR_FEATURE_FAINT] = row->ink.is_faint;
     features[OCR_FEATURE_CUT] = standing->is_cut;
     features[OCR_FEATURE_COMPANY] = row->has_company;
@@ -288,7 +288,7 @@ const char *ocr_feature_name(enum ocr_feature feature)
     return names[feature];
 }
 
-bool ocr_is_worth_keeping(const struct ocr_ink *ink, int64_t lasted_ms)
+bool ocr_is_worth_keeping(const struct cv_ink *ink, int64_t lasted_ms)
 {
     return lasted_ms >= KEPT_MS || ink->clarity >= KEPT_CLARITY;
 }

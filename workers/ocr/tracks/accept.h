@@ -62,4 +62,4 @@ const char *ocr_refusal(const struct ocr_row *row, const struct ocr_standing *st
 const char *ocr_feature_name(enum ocr_feature feature);
 
 /* Whether a refused stretch is kept, so that models that know its language can read it later. */
-bool ocr_is_worth_keeping(const struct ocr_ink *ink, int64_t lasted_ms);
+bool ocr_is_worth_keeping(const struct cv_ink *ink, int64_t lasted_ms);

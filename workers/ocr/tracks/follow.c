@@ -12,7 +12,7 @@ enum {
     ALONE_MIN = 14,  /* of one alone, some 24 letters: shorter texts stand in several places */
 };
 
-bool ocr_touches_edge(const struct ocr_pane *pane, const struct cv_box *box, int width, int height)
+bool ocr_touches_edge(const struct cv_pane *pane, const struct cv_box *box, int width, int height)
 {
     /* A line that ends at the picture's side is read as far as it goes; one that lies beyond is not whole. */
     if (box->y <= 1 || cv_box_bottom(box) >= height - 1 || box->x < 0 ||
@@ -20,7 +20,7 @@ bool ocr_touches_edge(const struct ocr_pane *pane, const struct cv_box *box, int
         return true;
     }
     int middle = box->x + box->width / 2;
-    if (!ocr_pane_known(pane) || middle < pane->left || middle >= pane->right) {
+    if (!cv_pane_known(pane) || middle < pane->left || middle >= pane->right) {
         return false;
     }
     bool over_top = pane->top_cuts && box->y <= pane->top + 1 && cv_box_bottom(box) > pane->top + 1;
@@ -51,10 +51,10 @@ static void take_match(struct ocr_session *session, struct ocr_track *track, int
     int stayed = abs(x - track->box.x) + abs(y - track->box.y);
     int moved =
         abs(x - track->box.x - session->shift.dx) + abs(y - track->box.y - session->shift.dy);
-    int pane = ocr_panes_at(&session->panes, session->index);
+    int pane = cv_panes_at(&session->panes, session->index);
 
     if (pane >= 0 && stayed != moved && cv_min(stayed, moved) <= 2 * OCR_MATCH_REACH) {
-        ocr_places_note(&track->places, pane, moved < stayed);
+        cv_places_note(&track->places, pane, moved < stayed);
     }
     track->box.x = x;
     track->box.y = y;
@@ -75,10 +75,10 @@ static int try_place(struct ocr_session *session, struct ocr_track *track, struc
         ocr_note_sighting(session, track);
         return 0;
     }
-    struct ocr_pane *pane = ocr_session_pane(session);
+    struct cv_pane *pane = ocr_session_pane(session);
     if (pane) {
-        pane->top_cuts += match.first && ocr_pane_near(pane->top, track->box.y + match.first);
-        pane->bottom_cuts += !match.first && ocr_pane_near(pane->bottom, track->box.y + match.last);
+        pane->top_cuts += match.first && cv_pane_near(pane->top, track->box.y + match.first);
+        pane->bottom_cuts += !match.first && cv_pane_near(pane->bottom, track->box.y + match.last);
     }
     track->matched = true;
     track->seen = (struct cv_box){track->box.x, track->box.y + match.first, track->box.width,
@@ -129,7 +129,7 @@ static int follow_apart(struct ocr_session *session, struct ocr_track *track,
         return 0;
     }
     /* A piece alone proves little: it counts only where the line would have moved under an edge. */
-    const struct ocr_pane *pane = ocr_session_pane(session);
+    const struct cv_pane *pane = ocr_session_pane(session);
     bool under = moved.y <= (pane ? pane->top : 0) + 1 ||
                  moved.y + track->box.height >= (pane ? pane->bottom : session->frame->height) - 1;
     return under ? try_place(session, track, moved, true, error) : 0;

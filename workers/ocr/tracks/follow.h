@@ -16,4 +16,4 @@ void ocr_note_sighting(struct ocr_session *session, struct ocr_track *track);
 
 /* Whether a box ends where the pane that it lies in (or the frame) ends, so that the line may go on
  * behind. */
-bool ocr_touches_edge(const struct ocr_pane *pane, const struct cv_box *box, int width, int height);
+bool ocr_touches_edge(const struct cv_pane *pane, const struct cv_box *box, int width, int height);

@@ -173,7 +173,7 @@ static void bridge_on(struct bridge *all, size_t index)
 /* Whether a sighting shows less than half of a line's strength, where plain paper tells: it still fades in. */
 static bool fades(const struct ocr_row *sighting, const struct ocr_row *row)
 {
-    return sighting->ink.kind == OCR_INK_FLAT && row->ink.kind == OCR_INK_FLAT &&
+    return sighting->ink.kind == CV_INK_FLAT && row->ink.kind == CV_INK_FLAT &&
            sighting->ink.light == row->ink.light && sighting->ink.low * 2 < row->ink.low;
 }
 

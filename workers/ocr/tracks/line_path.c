@@ -17,8 +17,8 @@ static bool moves(const struct walk *walk, size_t frame, int x, int y)
     struct cv_box box = {x, y, walk->stretch->width, walk->stretch->height};
 
     return frame < walk->course->count && walk->course->timings[frame].shift_known &&
-           ocr_panes_move(walk->course->panes, ocr_panes_at(walk->course->panes, frame),
-                          &walk->stretch->places, &box);
+           cv_panes_move(walk->course->panes, cv_panes_at(walk->course->panes, frame),
+                         &walk->stretch->places, &box);
 }
 
 /* The shortest time between two source frames that moved. */

@@ -144,7 +144,7 @@ static void look_for_part(const struct pair *pair, int tall, struct ocr_match *m
                   has_ink(pair, match->first, match->last) && same_cells(&piece, tall);
 }
 
-int ocr_match(const struct ocr_crop *crop, const struct ocr_frame *frame, struct cv_point at,
+int ocr_match(const struct ocr_crop *crop, const struct cv_frame *frame, struct cv_point at,
               struct ocr_match *ret_match, struct cv_error *error)
 {
     struct cv_box around = {at.x - OCR_MATCH_REACH, at.y - OCR_MATCH_REACH, crop->width + SIDE,
@@ -158,7 +158,7 @@ int ocr_match(const struct ocr_crop *crop, const struct ocr_frame *frame, struct
     }
     cv_auto_free uint8_t *grey = malloc((size_t)around.width * (size_t)around.height);
     CV_TRY_MEMORY(grey, error, "comparing a text line");
-    ocr_ink_apply(&crop->ink, frame, &around, OCR_MATCH_REACH, grey);
+    cv_ink_apply(&crop->ink, frame, &around, OCR_MATCH_REACH, grey);
     struct pair pair = {crop->grey, grey, crop->width, around.width, crop->width, crop->height};
     const uint8_t *middle = grey + OCR_MATCH_REACH * around.width + OCR_MATCH_REACH, *best = middle;
     pair.b = middle;
@@ -278,7 +278,7 @@ static int64_t changes(const uint8_t *grey, int stride, int width, int height)
     return sum;
 }
 
-int ocr_match_likeness(const struct ocr_crop *crop, const struct ocr_frame *frame,
+int ocr_match_likeness(const struct ocr_crop *crop, const struct cv_frame *frame,
                        struct cv_point at, enum ocr_likeness *ret_likeness, struct cv_error *error)
 {
     struct cv_box around = {at.x - OCR_MATCH_REACH, at.y - OCR_MATCH_REACH, crop->width + SIDE,
@@ -291,7 +291,7 @@ int ocr_match_likeness(const struct ocr_crop *crop, const struct ocr_frame *fram
     }
     cv_auto_free uint8_t *grey = malloc((size_t)around.width * (size_t)around.height);
     CV_TRY_MEMORY(grey, error, "comparing a text line");
-    ocr_ink_apply(&crop->ink, frame, &around, OCR_MATCH_REACH, grey);
+    cv_ink_apply(&crop->ink, frame, &around, OCR_MATCH_REACH, grey);
     struct pair pair = {crop->grey, grey, crop->width, around.width, crop->width, crop->height};
     const uint8_t *best = grey;
     double most = -1;

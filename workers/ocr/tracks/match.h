@@ -20,7 +20,7 @@ struct ocr_match {
 };
 
 /* Looks for `crop` in `frame` with its left top corner at `at` ± OCR_MATCH_REACH. */
-CV_MUST_CHECK int ocr_match(const struct ocr_crop *crop, const struct ocr_frame *frame,
+CV_MUST_CHECK int ocr_match(const struct ocr_crop *crop, const struct cv_frame *frame,
                             struct cv_point at, struct ocr_match *ret_match,
                             struct cv_error *error);
 
@@ -38,6 +38,6 @@ enum ocr_likeness {
 
 /* Compares the line with what `frame` shows at `at` ± OCR_MATCH_REACH by correlation, part by part: unlike
  * ocr_match, deaf to blur and noise that are the same all over the line, and to a missing dot. */
-CV_MUST_CHECK int ocr_match_likeness(const struct ocr_crop *crop, const struct ocr_frame *frame,
+CV_MUST_CHECK int ocr_match_likeness(const struct ocr_crop *crop, const struct cv_frame *frame,
                                      struct cv_point at, enum ocr_likeness *ret_likeness,
                                      struct cv_error *error);

@@ -9,7 +9,7 @@
 
 /* A found line and what is known of the place where it stands. */
 struct arrival {
-    const struct ocr_line *line;
+    const struct cv_text_line *line;
     const struct cv_box *glyphs;
     double covered;            /* share of its box that known lines explain */
     struct ocr_track *under;   /* the matched line that explains most of it */
@@ -99,15 +99,15 @@ static void continue_line(struct ocr_session *session, struct ocr_track *known,
 static void learn_edge(struct ocr_session *session, const struct ocr_track *piece,
                        const struct cv_box *whole)
 {
-    struct ocr_pane *pane = ocr_session_pane(session);
+    struct cv_pane *pane = ocr_session_pane(session);
     int top = piece->seen.y - session->shift.dy, bottom = top + piece->seen.height;
 
     if (!pane) {
         return;
     }
-    pane->top_cuts += whole->y < piece->seen.y - OCR_MATCH_REACH && ocr_pane_near(pane->top, top);
+    pane->top_cuts += whole->y < piece->seen.y - OCR_MATCH_REACH && cv_pane_near(pane->top, top);
     pane->bottom_cuts += cv_box_bottom(whole) > cv_box_bottom(&piece->seen) + OCR_MATCH_REACH &&
-                         ocr_pane_near(pane->bottom, bottom);
+                         cv_pane_near(pane->bottom, bottom);
 }
 
 /* Ends a known line where a longer or taller one was found: it was only a piece of that line, or
@@ -286,7 +286,7 @@ static bool has_moved_away(const struct ocr_session *session, const struct ocr_t
 static int find_forerunner(const struct ocr_session *session, const struct ocr_track *fresh,
                            struct forerunner *ret_forerunner, struct cv_error *error)
 {
-    const struct ocr_frame *before = &session->before;
+    const struct cv_frame *before = &session->before;
     enum ocr_likeness likeness = OCR_LIKENESS_NONE;
     struct cv_box place = fresh->box;
 

@@ -74,17 +74,17 @@ static struct cv_box box_at(const struct ocr_row *row, const struct ocr_sighting
 /* A sighting of a row, and the pane whose edges it lies within; NULL where it does not move. */
 struct bounded {
     struct cv_box box;
-    const struct ocr_pane *pane;
+    const struct cv_pane *pane;
 };
 
 static struct bounded bounds_of(const struct ocr_session *session, const struct ocr_row *row,
                                 const struct ocr_sighting *sighting)
 {
     struct bounded bounded = {box_at(row, sighting), NULL};
-    int pane = ocr_panes_near(&session->panes, (size_t)sighting->frame);
+    int pane = cv_panes_near(&session->panes, (size_t)sighting->frame);
 
-    if (ocr_panes_move(&session->panes, pane, &row->stretch.places, &bounded.box)) {
-        bounded.pane = ocr_panes_get(&session->panes, pane);
+    if (cv_panes_move(&session->panes, pane, &row->stretch.places, &bounded.box)) {
+        bounded.pane = cv_panes_get(&session->panes, pane);
     }
     return bounded;
 }
@@ -104,8 +104,8 @@ static bool at_sure_edge(const struct bounded *first, const struct bounded *last
 {
     bool top = at_top(first) && at_top(last), bottom = at_bottom(first) && at_bottom(last);
 
-    return (top && cv_min(first->pane->top_cuts, last->pane->top_cuts) >= OCR_PANE_SURE) ||
-           (bottom && cv_min(first->pane->bottom_cuts, last->pane->bottom_cuts) >= OCR_PANE_SURE);
+    return (top && cv_min(first->pane->top_cuts, last->pane->top_cuts) >= CV_PANE_SURE) ||
+           (bottom && cv_min(first->pane->bottom_cuts, last->pane->bottom_cuts) >= CV_PANE_SURE);
 }
 
 enum cut {
@@ -246,7 +246,7 @@ int ocr_session_finish(struct ocr_session *session, double min_confidence, bool 
     for (size_t i = 0; i < session->tracks.count; i++) {
         CV_TRY(ocr_end_stretch(session, session->tracks.items[i], error));
     }
-    CV_TRY(ocr_panes_finish(&session->panes, error));
+    CV_TRY(cv_panes_finish(&session->panes, error));
     CV_TRY(ocr_join_hidden_rows(session, error));
     CV_TRY(ocr_join_interrupted_rows(session, min_confidence, error));
     cv_auto_free struct timed_row *timed = calloc(session->row_count + 1, sizeof(*timed));

@@ -80,7 +80,7 @@ bool ocr_is_variant(const struct ocr_track *known, const struct ocr_track *fresh
 {
     const char *a = known->reading.text, *b = fresh->reading.text;
     size_t longest = strlen(a) > strlen(b) ? strlen(a) : strlen(b);
-    bool picture = fresh->crop.ink.kind != OCR_INK_FLAT || known->crop.ink.kind != OCR_INK_FLAT;
+    bool picture = fresh->crop.ink.kind != CV_INK_FLAT || known->crop.ink.kind != CV_INK_FLAT;
     double unsure = known->reading.worst_word < fresh->reading.worst_word
                         ? known->reading.worst_word
                         : fresh->reading.worst_word;
@@ -122,12 +122,12 @@ static enum share share_of(const struct ocr_row *known, const struct ocr_row *fr
 static bool is_hidden(const struct ocr_session *session, const struct ocr_row *row,
                       const struct ocr_sighting *sighting, int width)
 {
-    int pane = ocr_panes_near(&session->panes, (size_t)sighting->frame);
+    int pane = cv_panes_near(&session->panes, (size_t)sighting->frame);
     int reach = width - row->stretch.width + CLOSE * row->tall;
     struct cv_box around = {sighting->x - reach, sighting->y, row->stretch.width + 2 * reach,
                             row->stretch.height};
 
-    return ocr_pane_covers(ocr_panes_get(&session->panes, pane), &around);
+    return cv_pane_covers(cv_panes_get(&session->panes, pane), &around);
 }
 
 /* Whether the picture's side cuts the line there: `width` is that of the line as a whole. */
@@ -328,7 +328,7 @@ static int unite_grown(const struct ocr_session *session, struct ocr_row **by_en
         while (last < count && by_end[last]->stretch.last.frame == frame - 1) {
             last++;
         }
-        if (ocr_panes_at(&session->panes, (size_t)frame) < 0) {
+        if (cv_panes_at(&session->panes, (size_t)frame) < 0) {
             ocr_join_grown_rows(session, by_end + end, last - end, by_start + start, next - start);
         }
         start = next;

@@ -39,9 +39,9 @@ void ocr_session_free(struct ocr_session *session)
         json_decref(session->rows[i].words);
     }
     free(session->rows);
-    ocr_panes_deinit(&session->panes);
+    cv_panes_deinit(&session->panes);
     ocr_tracks_deinit(&session->tracks);
-    ocr_frame_deinit(&session->before);
+    cv_frame_deinit(&session->before);
     free(session);
 }
 
@@ -49,9 +49,9 @@ void ocr_session_free(struct ocr_session *session)
  * begins. */
 static int learn_shift(struct ocr_session *session, struct cv_error *error)
 {
-    const struct ocr_frame *frame = session->frame;
+    const struct cv_frame *frame = session->frame;
     const struct ocr_timing *timing = &session->timings[session->index];
-    const struct ocr_frame *before = &session->before;
+    const struct cv_frame *before = &session->before;
     bool comparable =
         before->plane[0] && before->width == frame->width && before->height == frame->height;
 
@@ -70,10 +70,10 @@ static int learn_shift(struct ocr_session *session, struct cv_error *error)
     }
     if (!session->shift.known) {
         session->shift.dx = session->shift.dy = 0;
-        return ocr_panes_scene(&session->panes, error);
+        return cv_panes_scene(&session->panes, error);
     }
-    return ocr_panes_step(&session->panes, before, frame,
-                          (struct cv_point){session->shift.dx, session->shift.dy}, error);
+    return cv_panes_step(&session->panes, before, frame,
+                         (struct cv_point){session->shift.dx, session->shift.dy}, error);
 }
 
 bool ocr_is_found(const struct ocr_session *session, const struct cv_box *box)
@@ -120,19 +120,19 @@ static int settle(struct ocr_session *session, struct cv_error *error)
     return 0;
 }
 
-int ocr_session_frame(struct ocr_session *session, struct ocr_frame *frame, struct cv_error *error)
+int ocr_session_frame(struct ocr_session *session, struct cv_frame *frame, struct cv_error *error)
 {
-    cv_auto(ocr_lines_deinit) struct ocr_lines lines = {0};
-    cv_auto(ocr_frame_deinit) struct ocr_frame here = *frame;
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = {0};
+    cv_auto(cv_frame_deinit) struct cv_frame here = *frame;
 
-    *frame = (struct ocr_frame){0};
+    *frame = (struct cv_frame){0};
     if (session->index >= session->timing_count) {
         return cv_fail(error, CV_ERROR_INTERNAL, "more frames than times");
     }
     session->screen.width = cv_max(session->screen.width, here.width);
     session->screen.height = cv_max(session->screen.height, here.height);
     session->reduction = cv_max(session->reduction, here.reduction);
-    CV_TRY(ocr_lines_find(&here, &lines, error));
+    CV_TRY(cv_text_lines_find(&here, &lines, error));
     session->frame = &here;
     session->lines = &lines;
     CV_TRY(learn_shift(session, error));
@@ -140,9 +140,9 @@ int ocr_session_frame(struct ocr_session *session, struct ocr_frame *frame, stru
     CV_TRY(ocr_take_new_lines(session, error));
     CV_TRY(settle(session, error));
     ocr_note_company(&session->tracks);
-    ocr_frame_deinit(&session->before);
+    cv_frame_deinit(&session->before);
     session->before = here;
-    here = (struct ocr_frame){0};
+    here = (struct cv_frame){0};
     session->frame = NULL;
     session->lines = NULL;
     session->index++;

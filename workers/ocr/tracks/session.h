@@ -20,7 +20,7 @@ struct ocr_pack;
 void ocr_session_keep(struct ocr_session *session, struct ocr_pack *pack);
 
 /* The next frame, in order of time. Takes it over. */
-CV_MUST_CHECK int ocr_session_frame(struct ocr_session *session, struct ocr_frame *frame,
+CV_MUST_CHECK int ocr_session_frame(struct ocr_session *session, struct cv_frame *frame,
                                     struct cv_error *error);
 
 /* Ends all lines, and gives the pack its rows; *ret_result is {"detections": [row…], "frames", "lines_seen", "lines_read",

@@ -19,17 +19,17 @@ struct ocr_session {
     struct ocr_pack *pack; /* NULL: nothing is kept */
     const struct ocr_timing *timings;
     size_t timing_count;
-    size_t index;                  /* of the frame being worked on */
-    const struct ocr_frame *frame; /* that frame and its lines; borrowed while it is worked on */
-    const struct ocr_lines *lines;
+    size_t index;                 /* of the frame being worked on */
+    const struct cv_frame *frame; /* that frame and its lines; borrowed while it is worked on */
+    const struct cv_text_lines *lines;
 
-    struct ocr_frame before; /* the previous frame; no planes before the second */
+    struct cv_frame before; /* the previous frame; no planes before the second */
     struct ocr_shift shift;
     /* How the lines moved that did not move with the content; the shift of the most text first. */
     struct ocr_jump jumps[OCR_JUMPS_MAX];
     int jump_count;
 
-    struct ocr_panes panes;
+    struct cv_panes panes;
 
     struct ocr_tracks tracks;
     struct ocr_row *rows;
@@ -42,10 +42,10 @@ struct ocr_session {
 };
 
 /* The pane that moved last, to write into; NULL: none did in this scene. */
-static inline struct ocr_pane *ocr_session_pane(struct ocr_session *session)
+static inline struct cv_pane *ocr_session_pane(struct ocr_session *session)
 {
-    const struct ocr_panes *panes = &session->panes;
-    return ocr_panes_get(panes, panes->current) ? &panes->items[panes->current] : NULL;
+    const struct cv_panes *panes = &session->panes;
+    return cv_panes_get(panes, panes->current) ? &panes->items[panes->current] : NULL;
 }
 
 /* Whether the frame has a line of just this place and size. */

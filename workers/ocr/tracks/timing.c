@@ -15,24 +15,24 @@ static struct cv_box box_at(const struct way *way, int x, int y)
 }
 
 /* The pane, if the line at x, y moves with it. */
-static const struct ocr_pane *moving(const struct way *way, int pane, int x, int y)
+static const struct cv_pane *moving(const struct way *way, int pane, int x, int y)
 {
     struct cv_box box = box_at(way, x, y);
 
-    return ocr_panes_move(way->course->panes, pane, &way->stretch->places, &box)
-               ? ocr_panes_get(way->course->panes, pane)
+    return cv_panes_move(way->course->panes, pane, &way->stretch->places, &box)
+               ? cv_panes_get(way->course->panes, pane)
                : NULL;
 }
 
 /* The pane that moves the line in the step to `frame`, before which it was at x, y; NULL: none. */
-static const struct ocr_pane *moves_it(const struct way *way, size_t frame, int x, int y)
+static const struct cv_pane *moves_it(const struct way *way, size_t frame, int x, int y)
 {
     return frame < way->course->count && way->course->timings[frame].shift_known
-               ? moving(way, ocr_panes_at(way->course->panes, frame), x, y)
+               ? moving(way, cv_panes_at(way->course->panes, frame), x, y)
                : NULL;
 }
 
-static bool inside(const struct way *way, const struct ocr_pane *pane, int x, int y)
+static bool inside(const struct way *way, const struct cv_pane *pane, int x, int y)
 {
     const struct ocr_stretch *stretch = way->stretch;
     const struct cv_box *screen = &way->course->screen;
@@ -42,16 +42,16 @@ static bool inside(const struct way *way, const struct ocr_pane *pane, int x, in
            x >= screen->x - EDGE_SLACK && x + stretch->width <= cv_box_right(screen) + EDGE_SLACK;
 }
 
-static bool covers(const struct way *way, const struct ocr_pane *pane, int x, int y)
+static bool covers(const struct way *way, const struct cv_pane *pane, int x, int y)
 {
     struct cv_box box = box_at(way, x, y);
 
-    return ocr_pane_covers(pane, &box);
+    return cv_pane_covers(pane, &box);
 }
 
 /* The same on the way between two sightings, where nobody saw whether something lay over it. Where the
  * line itself was `seen`, nothing did, whatever is thought of that place. */
-static bool shown(const struct way *way, const struct ocr_pane *pane, int x, int y,
+static bool shown(const struct way *way, const struct cv_pane *pane, int x, int y,
                   const struct ocr_sighting *seen)
 {
     return inside(way, pane, x, y) &&
@@ -65,7 +65,7 @@ static int64_t start_of(const struct way *way)
     const struct ocr_timing *timing = &way->course->timings[first->frame];
     int x = first->x - timing->dx, y = first->y - timing->dy;
     int64_t start = timing->t_start;
-    const struct ocr_pane *pane = moves_it(way, (size_t)first->frame, first->x, first->y);
+    const struct cv_pane *pane = moves_it(way, (size_t)first->frame, first->x, first->y);
 
     if (!pane || !inside(way, pane, first->x, first->y)) {
         return start;
@@ -90,7 +90,7 @@ static int64_t end_of(const struct way *way)
     const struct ocr_sighting *last = &way->stretch->last;
     size_t next = (size_t)last->frame + 1;
     int64_t end = way->course->timings[last->frame].t_end;
-    const struct ocr_pane *pane = moves_it(way, next, last->x, last->y);
+    const struct cv_pane *pane = moves_it(way, next, last->x, last->y);
 
     if (!pane) {
         return end;
@@ -120,7 +120,7 @@ static bool find_entry(const struct way *way, int64_t *ret_start)
         if (!timing->shift_known) {
             return false;
         }
-        const struct ocr_pane *pane = moves_it(way, (size_t)frame, x, y);
+        const struct cv_pane *pane = moves_it(way, (size_t)frame, x, y);
         if (!pane) {
             continue;
         }
@@ -154,7 +154,7 @@ static bool find_exit(const struct way *way, int64_t *ret_end)
         if (!timing->shift_known) {
             return false;
         }
-        const struct ocr_pane *pane = moves_it(way, (size_t)frame, x, y);
+        const struct cv_pane *pane = moves_it(way, (size_t)frame, x, y);
         if (!pane) {
             continue;
         }
@@ -177,9 +177,9 @@ static bool find_exit(const struct way *way, int64_t *ret_end)
 }
 
 /* The pane whose edges a sighting lies within. */
-static const struct ocr_pane *pane_of(const struct way *way, const struct ocr_sighting *sighting)
+static const struct cv_pane *pane_of(const struct way *way, const struct ocr_sighting *sighting)
 {
-    return moving(way, ocr_panes_near(way->course->panes, (size_t)sighting->frame), sighting->x,
+    return moving(way, cv_panes_near(way->course->panes, (size_t)sighting->frame), sighting->x,
                   sighting->y);
 }
 
@@ -188,7 +188,7 @@ static bool time_whole(const struct way *way, int64_t *ret_start, int64_t *ret_e
 {
     const struct ocr_sighting *first = &way->stretch->first, *last = &way->stretch->last;
 
-    const struct ocr_pane *pane = pane_of(way, first);
+    const struct cv_pane *pane = pane_of(way, first);
     bool begins = inside(way, pane, first->x, first->y) &&
                   !(way->stretch->pieced && covers(way, pane, first->x, first->y));
 

@@ -26,7 +26,7 @@ struct ocr_timing {
 struct ocr_course {
     const struct ocr_timing *timings;
     size_t count;
-    const struct ocr_panes *panes; /* settled */
+    const struct cv_panes *panes; /* settled */
     struct cv_box screen;
     int reduction; /* frame pixels × reduction = pixels of the stored picture */
 };
@@ -45,7 +45,7 @@ struct ocr_sighting {
 struct ocr_stretch {
     struct ocr_sighting first, last;
     int width, height; /* of the ink */
-    struct ocr_places places;
+    struct cv_places places;
     bool
         pieced; /* what was seen at first may have been a part of it: something lay over the rest */
 };

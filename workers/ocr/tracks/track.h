@@ -32,7 +32,7 @@ struct ocr_track {
     struct cv_box was;  /* `box` of the frame before; of width 0 where it was not present */
     bool open;          /* a stretch of whole sightings runs */
     struct ocr_stretch stretch;
-    struct ocr_places places;
+    struct cv_places places;
     int64_t last_frame; /* for eviction */
 };
 
@@ -67,7 +67,7 @@ struct ocr_row {
     json_t *words;           /* ocr_word_boxes of the text; owned */
     bool is_gone;            /* part of another row */
     int tall;
-    struct ocr_ink ink;
+    struct cv_ink ink;
     enum ocr_weight weight;
     bool has_company;
     struct ocr_stretch stretch;
