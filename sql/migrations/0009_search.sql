@@ -1095,7 +1095,7 @@ COMMENT ON FUNCTION cortana.search_every_key IS
     'shortest list, and looks up each line of it in all other lists. Of several conditions it asks the second one only '
     'where the first one matches, and so on, and skips to the line where a condition matches next.';
 
-CREATE FUNCTION cortana.search_every_near_word(p_words tsquery, p_excluded tsquery) RETURNS text
+CREATE FUNCTION cortana.search_every_word(p_words tsquery, p_excluded tsquery) RETURNS text
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
@@ -1105,9 +1105,9 @@ BEGIN
         FROM unnest(search_rarest_first(string_to_array(p_words::text, ' & '))) WITH ORDINALITY AS t (alternatives, n));
 END
 $$;
-COMMENT ON FUNCTION cortana.search_every_near_word IS
-    'Returns the conditions of the index that a line has one of the alternatives for each typed word. p_words is what '
-    'search_expand() returns; no word of the library contains a blank.';
+COMMENT ON FUNCTION cortana.search_every_word IS
+    'Returns the conditions of the index that a line has each word of a query without OR, or one of the alternatives '
+    'that search_expand() returns for each typed word. No word contains a blank.';
 
 CREATE FUNCTION cortana.search_newest(p_base search_condition[], p_lookup text, p_filter text, p_limit int,
                               p_span bigint)
@@ -1125,7 +1125,7 @@ DECLARE
     -- Lines that the lookup finds and the filter rejects must be read, too. This limit bounds the time. What is left
     -- of it passes to the next step; if it is used up within a step, the first lines in the table are taken. Lines
     -- of few videos may be anywhere in the table, so they are looked up in one step.
-    read_most constant int := p_limit * CASE WHEN p_span IS NULL THEN 50 ELSE 30 END;
+    read_most constant int := p_limit * CASE WHEN p_span IS NULL THEN 50 ELSE 20 END;
     read_left int := read_most;
     small_span constant bigint := 1024;
     -- Reading so many lines costs a fiftieth of reading all of 5,000,000, and what they do not contain is so rare that
@@ -1262,8 +1262,8 @@ BEGIN
     END IF;
     RETURN (
         SELECT concat_ws(' AND ',
-            CASE WHEN p_terms.lookup IS NOT NULL
-                 THEN search_document_condition(p_terms.lookup, p_terms.excluded) END,
+            CASE WHEN p_terms.lookup::text ~ '[|!(]' THEN search_document_condition(p_terms.lookup, p_terms.excluded)
+                 WHEN p_terms.lookup IS NOT NULL THEN search_every_word(p_terms.lookup, p_terms.excluded) END,
             CASE WHEN p_terms.neighbours IS NOT NULL THEN format('keys @> %L', p_terms.neighbours) END,
             (SELECT string_agg(format('keys @> %L', ARRAY[
                         search_key('^' || left(b, CASE WHEN length(b) < 4 THEN 2 ELSE 4 END))])
@@ -1428,7 +1428,7 @@ BEGIN
         END IF;
         IF near_words IS NOT NULL THEN
             guessed := guessed || search_newest(
-                base, search_every_near_word(near_words, terms.excluded), NULL, enough, wide_span);
+                base, search_every_word(near_words, terms.excluded), NULL, enough, wide_span);
         END IF;
     END IF;
     RETURN QUERY SELECT unnest(found || guessed);
