@@ -93,12 +93,7 @@ bool assets_answer(struct exchange *exchange, const char *method)
     }
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
         (void)snprintf(answer->methods, sizeof(answer->methods), "GET, HEAD");
-        answer_refuse(answer,
-                      &(struct problem){.status = 405,
-                                        .kind = "method",
-                                        .title = "There is no such operation",
-                                        .detail = "this is a file of the page: it can be read"},
-                      exchange->id);
+        exchange_refuse(exchange, REFUSE_METHOD, "this is a file of the page: it can be read");
         return true;
     }
     bool is_packed = takes_gzip(exchange) && asset->packed_length < asset->plain_length;

@@ -89,41 +89,26 @@ static const char *find_target(const json_t *values, const json_t *body)
     return NULL;
 }
 
-static bool set_text(json_t *row, const char *name, const char *text)
+char *audit_row(const struct exchange *exchange)
 {
-    return json_object_set_new(row, name, text ? json_string(text) : json_null()) == 0;
-}
-
-char *audit_row(const struct exchange *exchange, const struct answer *answer)
-{
-    char path[PATH_MAX_BYTES];
-    size_t length = strcspn(exchange->target, "?");
+    const struct answer *answer = &exchange->answer;
     const struct principal *principal = &exchange->principal;
-    const char *text = answer->body ? answer->body : "";
-    cv_auto(json_decref) json_t *body =
-        json_loadb(text, answer->body ? answer->length : 0, 0, NULL);
+    cv_auto(json_decref) json_t *body = answer_json(answer);
     cv_auto(json_decref) json_t *claims =
         json_loads(principal->claims ? principal->claims : "{}", 0, NULL);
-    cv_auto(json_decref) json_t *list = json_array();
-    json_t *row = json_object();
-    if (!list || json_array_append_new(list, row) != 0) {
-        return NULL;
-    }
-    (void)snprintf(path, sizeof(path), "%.*s", (int)length, exchange->target);
-    bool good =
-        set_text(row, "request_id", exchange->id) &&
-        set_text(row, "caller", principal->name[0] ? principal->name : "nobody") &&
-        set_text(row, "role", role_name(principal->role)) &&
-        set_text(row, "address", exchange->address[0] ? exchange->address : NULL) &&
-        set_text(row, "operation", exchange->operation->name) &&
-        set_text(row, "method", exchange->operation->method) && set_text(row, "path", path) &&
-        set_text(row, "target", find_target(exchange->values, body)) &&
-        set_text(row, "reason",
-                 answer->is_problem ? json_string_value(json_object_get(body, "detail")) : NULL) &&
-        json_object_set_new(row, "parameters", make_parameters(exchange->values)) == 0 &&
-        json_object_set_new(row, "claims", claims ? json_incref(claims) : json_object()) == 0 &&
-        json_object_set_new(row, "status", json_integer((json_int_t)answer->status)) == 0;
-    return good ? json_dumps(list, JSON_COMPACT) : NULL;
+    char path[PATH_MAX_BYTES];
+    int length = (int)strcspn(exchange->target, "?");
+    (void)snprintf(path, sizeof(path), "%.*s", length, exchange->target);
+    cv_auto(json_decref) json_t *list = json_pack(
+        "[{s:s, s:s, s:s, s:s?, s:s, s:s, s:s, s:s?, s:s?, s:o, s:O, s:i}]", "request_id",
+        exchange->id, "caller", principal->name[0] ? principal->name : "nobody", "role",
+        role_name(principal->role), "address", exchange->address[0] ? exchange->address : NULL,
+        "operation", exchange->operation->name, "method", exchange->operation->method, "path", path,
+        "target", find_target(exchange->values, body), "reason",
+        answer->is_problem ? json_string_value(json_object_get(body, "detail")) : NULL,
+        "parameters", make_parameters(exchange->values), "claims", claims, "status",
+        (int)answer->status);
+    return list ? json_dumps(list, JSON_COMPACT) : NULL;
 }
 
 /* ---- the thread ---------------------------------------------------------------------------------- */
@@ -215,7 +200,7 @@ void audit_note(struct audit *audit, const struct exchange *exchange)
     bool is_known = exchange->principal.role != CALLER_NOBODY;
     struct rate_state state =
         limits_take(audit->params.limits, RATE_NOTE, is_known ? exchange->principal.name : network);
-    char *row = state.is_over ? NULL : audit_row(exchange, &exchange->answer);
+    char *row = state.is_over ? NULL : audit_row(exchange);
     (void)pthread_mutex_lock(&audit->mutex);
     if (row && audit->count < ROWS_MAX) {
         audit->rows[(audit->first + audit->count++) % ROWS_MAX] = cv_take(row);

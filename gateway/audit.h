@@ -15,9 +15,9 @@ struct audit_params {
     struct cv_metrics *metrics; /* may be NULL */
 };
 
-/* The row for an exchange with this answer, a JSON list with one element; NULL: no memory. The
+/* The row for an exchange and its answer, a JSON list with one element; NULL: no memory. The
  * caller frees it. */
-char *audit_row(const struct exchange *exchange, const struct answer *answer);
+char *audit_row(const struct exchange *exchange);
 
 CV_MUST_CHECK int audit_start(const struct audit_params *params, struct audit **ret_audit,
                               struct cv_error *error);

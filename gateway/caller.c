@@ -81,7 +81,7 @@ static const char *note_key(struct exchange *exchange, const char *key)
     struct principal *principal = &exchange->principal;
     *principal = (struct principal){.database_role = "anon", .claims = strdup("{}")};
     if (!principal->claims || EVP_Digest(key, strlen(key), digest, NULL, EVP_sha256(), NULL) != 1) {
-        exchange_refuse(exchange, 503, "busy", "Try again", "out of memory");
+        exchange_refuse(exchange, REFUSE_BUSY, "out of memory");
         return NULL;
     }
     cv_hex(digest, KEY_DIGEST_SIZE / 2, principal->key_digest);
@@ -96,10 +96,10 @@ static const char *verify(struct exchange *exchange, struct key_source *keys, co
         return NULL;
     }
     if (fault == TOKEN_ROLE) {
-        exchange_refuse(exchange, 403, "forbidden", "You may not do this",
+        exchange_refuse(exchange, REFUSE_FORBIDDEN,
                         "the token's role is not one that may use this API");
     } else {
-        exchange_refuse(exchange, 401, "unauthorized", "Sign in",
+        exchange_refuse(exchange, REFUSE_UNAUTHORIZED,
                         fault == TOKEN_EXPIRED
                             ? "the token has expired, or does not say when it does"
                             : "the token is not valid");
@@ -112,7 +112,7 @@ static const char *identify_nobody(struct exchange *exchange)
     exchange->principal =
         (struct principal){.database_role = "anon", .claims = strdup("{}"), .name = "nobody"};
     if (!exchange->principal.claims) {
-        exchange_refuse(exchange, 503, "busy", "Try again", "out of memory");
+        exchange_refuse(exchange, REFUSE_BUSY, "out of memory");
     }
     return NULL;
 }
@@ -134,14 +134,14 @@ static const char *caller_identify(struct exchange *exchange, struct key_source 
     }
     if ((authorization && cookie) || count > 1) {
         exchange_refuse(
-            exchange, 400, "bad-request", "The request cannot be understood",
+            exchange, REFUSE_BAD_REQUEST,
             "it brings more than one credential: send the header Authorization or the cookie");
         return "several";
     }
     if (cookie) {
         if (exchange->is_write && !is_own_page(exchange)) {
             exchange_refuse(
-                exchange, 403, "forbidden", "You may not do this",
+                exchange, REFUSE_FORBIDDEN,
                 "with the cookie, a change needs the headers Origin (this site) and X-Cortana: 1");
             return "origin";
         }
@@ -154,8 +154,7 @@ static const char *caller_identify(struct exchange *exchange, struct key_source 
                take_token(token, authorization + 7, strlen(authorization + 7))) {
         return is_key(token) ? note_key(exchange, token) : verify(exchange, keys, token);
     }
-    exchange_refuse(exchange, 401, "unauthorized", "Sign in",
-                    "the credential is not a bearer token");
+    exchange_refuse(exchange, REFUSE_UNAUTHORIZED, "the credential is not a bearer token");
     return token_fault_name(TOKEN_MALFORMED);
 }
 
@@ -168,7 +167,7 @@ static void set_cookie(struct exchange *exchange, bool is_plain, const char *tok
                   "%s=%s; Path=/; Max-Age=%lld; HttpOnly; SameSite=Strict%s",
                   is_plain ? COOKIE_NAME_PLAIN : COOKIE_NAME, token, (long long)seconds,
                   is_plain ? "" : "; Secure") != 0) {
-        exchange_refuse(exchange, 503, "busy", "Try again", "out of memory");
+        exchange_refuse(exchange, REFUSE_BUSY, "out of memory");
     }
 }
 
@@ -178,7 +177,7 @@ static const char *caller_identify_newcomer(struct exchange *exchange)
 {
     const char *origin = exchange_header(exchange, "Origin");
     if (origin && !is_own_origin(exchange, origin)) {
-        exchange_refuse(exchange, 403, "forbidden", "You may not do this",
+        exchange_refuse(exchange, REFUSE_FORBIDDEN,
                         "a page of another site cannot sign somebody in or out here");
         return "origin";
     }
@@ -195,13 +194,13 @@ static const char *caller_sign_in(struct exchange *exchange, struct key_source *
     struct cv_error error;
     if (cv_format(&token, &error, "%s", given ? given : "") != 0 ||
         json_object_del(exchange->values, "token") != 0) {
-        exchange_refuse(exchange, 503, "busy", "Try again", "out of memory");
+        exchange_refuse(exchange, REFUSE_BUSY, "out of memory");
         return NULL;
     }
     principal_deinit(&exchange->principal);
     const char *fault = verify(exchange, keys, token);
     if (!fault && strcmp(exchange->principal.database_role, "anon") == 0) {
-        exchange_refuse(exchange, 403, "forbidden", "You may not do this",
+        exchange_refuse(exchange, REFUSE_FORBIDDEN,
                         "the token's role is not one that may use this API");
         return token_fault_name(TOKEN_ROLE);
     }
@@ -273,7 +272,7 @@ static void find_address(const struct admission *admission, struct exchange *exc
 static void refuse_as_too_often(const struct admission *admission, struct exchange *exchange)
 {
     exchange->answer.retry_after_s = exchange->rate.retry_s;
-    exchange_refuse(exchange, 429, "too-many", "Too much at once",
+    exchange_refuse(exchange, REFUSE_TOO_MANY,
                     "you ask too often: wait for as long as the header Retry-After says");
     cv_metric_add(admission->metrics, &rate_limited,
                   CV_LABELS(rate_class_name(exchange->rate.class)), 1);
@@ -334,10 +333,10 @@ static void check_rights(struct exchange *exchange)
     };
     enum caller_role least = exchange->operation->least_role;
     if (least > CALLER_NOBODY && exchange->principal.role == CALLER_NOBODY) {
-        exchange_refuse(exchange, 401, "unauthorized", "Sign in",
+        exchange_refuse(exchange, REFUSE_UNAUTHORIZED,
                         "this needs a token: send Authorization: Bearer …");
     } else if (exchange->principal.role < least) {
-        exchange_refuse(exchange, 403, "forbidden", "You may not do this", needed[least]);
+        exchange_refuse(exchange, REFUSE_FORBIDDEN, needed[least]);
     }
 }
 
@@ -370,9 +369,9 @@ bool admission_take_key(const struct admission *admission, struct exchange *exch
         object ? key_source_accept(admission->keys, object, &known) : TOKEN_UNKNOWN_KEY;
     exchange->principal.key_digest[0] = '\0';
     if (fault == TOKEN_UNKNOWN_KEY) {
-        exchange_refuse(exchange, 401, "unauthorized", "Sign in", "the API key is not valid");
+        exchange_refuse(exchange, REFUSE_UNAUTHORIZED, "the API key is not valid");
     } else if (fault != TOKEN_GOOD) {
-        exchange_refuse(exchange, 403, "forbidden", "You may not do this",
+        exchange_refuse(exchange, REFUSE_FORBIDDEN,
                         "the key's role is not one that may use this API");
     }
     if (fault != TOKEN_GOOD) {

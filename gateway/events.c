@@ -2,7 +2,6 @@
 
 #include "common/db/db.h"
 
-#include <inttypes.h>
 #include <poll.h>
 #include <string.h>
 
@@ -208,8 +207,7 @@ bool events_has_room(struct events *events, const char *caller)
 
 struct MHD_Response *events_respond(struct events *events, const struct exchange *exchange)
 {
-    cv_auto(json_decref) json_t *body =
-        json_loads(exchange->answer.body ? exchange->answer.body : "", 0, NULL);
+    cv_auto(json_decref) json_t *body = answer_json(&exchange->answer);
     struct stream *stream = body ? make_stream(json_object_get(body, "topics")) : NULL;
     if (!stream) {
         return NULL;
@@ -347,17 +345,12 @@ static json_t *topics_of(const struct stream *stream, json_t *lists)
 static int look(struct events *events, const struct position *position, int64_t since_s,
                 const char *topics, json_t **ret_look, struct cv_error *error)
 {
-    char xid[24];
-    char id[24];
-    char since[24];
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    (void)snprintf(xid, sizeof(xid), "%" PRId64, position->xid);
-    (void)snprintf(id, sizeof(id), "%" PRId64, position->id);
-    (void)snprintf(since, sizeof(since), "%" PRId64, since_s);
     CV_TRY(cv_db_run(events->db, &rows, error,
                      "SELECT api.event_tail($1::bigint, $2::bigint, $3::bigint, $4::jsonb)"
                      " AS look",
-                     xid, id, since, topics));
+                     cv_db_number(position->xid).text, cv_db_number(position->id).text,
+                     cv_db_number(since_s).text, topics));
     *ret_look = json_loads(cv_db_text(rows, 0, "look"), 0, NULL);
     return *ret_look ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for events");
 }

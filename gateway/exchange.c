@@ -6,6 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
+const char *exchange_header(const struct exchange *exchange, const char *name)
+{
+    return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
+}
+
 /* ---- answers --------------------------------------------------------------------------------- */
 
 void answer_deinit(struct answer *answer)
@@ -19,121 +24,89 @@ void answer_deinit(struct answer *answer)
     *answer = (struct answer){0};
 }
 
-void answer_refuse(struct answer *answer, const struct problem *problem, const char *request_id)
+void answer_set_header(struct answer *answer, const char *name, const char *value)
 {
-    char type[96];
-    (void)snprintf(type, sizeof(type), "/problems/%s", problem->kind);
+    if (!answer->headers) {
+        answer->headers = json_object();
+    }
+    (void)json_object_set_new(answer->headers, name, json_string(value));
+}
+
+void answer_set_body(struct answer *answer, char *body)
+{
+    free(answer->body);
+    answer->body = body;
+    answer->length = body ? strlen(body) : 0;
+}
+
+json_t *answer_json(const struct answer *answer)
+{
+    return json_loadb(answer->body ? answer->body : "", answer->body ? answer->length : 0, 0, NULL);
+}
+
+/* ---- refusals ---------------------------------------------------------------------------------- */
+
+static const struct {
+    unsigned status;
+    const char *kind; /* the end of the type's URI */
+    const char *title;
+    int retry_after_s; /* unless the answer has its own time */
+} refusals[] = {
+    [REFUSE_BAD_REQUEST] = {400, "bad-request", "The request cannot be understood", 0},
+    [REFUSE_UNAUTHORIZED] = {401, "unauthorized", "Sign in", 0},
+    [REFUSE_FORBIDDEN] = {403, "forbidden", "You may not do this", 0},
+    [REFUSE_NOT_FOUND] = {404, "not-found", "Not found", 0},
+    [REFUSE_METHOD] = {405, "method", "There is no such operation", 0},
+    [REFUSE_CONFLICT] = {409, "conflict", "Something else stands in the way", 0},
+    [REFUSE_UNDER_WAY] = {409, "under-way", "The same is under way", 1},
+    [REFUSE_WRONG_STATE] = {409, "wrong-state", "Its state forbids this", 0},
+    [REFUSE_OFFSET] = {409, "offset", "The upload goes on elsewhere", 0},
+    [REFUSE_NO_TUS] = {409, "no-tus", "Uploads go another way here", 0},
+    [REFUSE_LENGTH] = {411, "length", "The length is missing", 0},
+    [REFUSE_CHANGED] = {412, "changed", "It has changed since", 0},
+    [REFUSE_TOO_LARGE] = {413, "too-large", "Too much at once", 0},
+    [REFUSE_MEDIA_TYPE] = {415, "media-type", "The body has another form", 0},
+    [REFUSE_RANGE] = {416, "range", "There are no such bytes", 0},
+    [REFUSE_IDEMPOTENCY_KEY] = {422, "idempotency-key", "The key belongs to another request", 0},
+    [REFUSE_LOCKED] = {423, "locked", "Somebody else writes", 1},
+    [REFUSE_TOO_MANY] = {429, "too-many", "Too much at once", 1},
+    [REFUSE_INTERNAL] = {500, "internal", "A defect of this service", 0},
+    [REFUSE_BUSY] = {503, "busy", "Try again", 1},
+    [REFUSE_DATABASE_AWAY] = {503, "unavailable", "The database is away", 1},
+    [REFUSE_STORE_AWAY] = {503, "unavailable", "The store is away", 1},
+    [REFUSE_NO_ROOM] = {503, "unavailable", "There is no room for the file", 1},
+    [REFUSE_TIMEOUT] = {504, "timeout", "It took too long", 0},
+};
+
+void exchange_refuse_faults(struct exchange *exchange, enum refusal refusal, const char *detail,
+                            json_t *faults)
+{
+    struct answer *answer = &exchange->answer;
     char methods[sizeof(answer->methods)];
-    int retry_after_s = answer->retry_after_s;
+    int retry_after_s =
+        answer->retry_after_s ? answer->retry_after_s : refusals[refusal].retry_after_s;
     (void)memcpy(methods, answer->methods, sizeof(methods));
     answer_deinit(answer);
-    answer->status = problem->status;
+    answer->status = refusals[refusal].status;
     answer->is_problem = true;
     answer->retry_after_s = retry_after_s;
     (void)memcpy(answer->methods, methods, sizeof(methods));
     cv_auto(json_decref) json_t *body =
-        json_pack("{s:s, s:s, s:i, s:s, s:s}", "type", type, "title", problem->title, "status",
-                  (int)problem->status, "detail", problem->detail, "instance", request_id);
-    if (body && problem->faults) {
-        (void)json_object_set(body, "errors", (json_t *)problem->faults);
-    }
-    answer->body = body ? json_dumps(body, JSON_COMPACT) : NULL;
-    answer->length = answer->body ? strlen(answer->body) : 0;
+        json_pack("{s:o, s:s, s:i, s:s, s:s, s:O*}", "type",
+                  json_sprintf("/problems/%s", refusals[refusal].kind), "title",
+                  refusals[refusal].title, "status", (int)answer->status, "detail", detail,
+                  "instance", exchange->id, "errors", faults);
+    answer_set_body(answer, body ? json_dumps(body, JSON_COMPACT) : NULL);
 }
 
-void answer_not_found(struct answer *answer, const char *request_id)
+void exchange_refuse(struct exchange *exchange, enum refusal refusal, const char *detail)
 {
-    answer_refuse(answer,
-                  &(struct problem){.status = 404,
-                                    .kind = "not-found",
-                                    .title = "Not found",
-                                    .detail = "there is nothing here that you may see"},
-                  request_id);
+    exchange_refuse_faults(exchange, refusal, detail, NULL);
 }
 
-/* The first entry whose text is a prefix of the SQLSTATE applies. */
-static const struct {
-    const char *beginning;
-    bool shows_message; /* the message was written for the caller */
-    struct problem problem;
-} by_sqlstate[] = {
-    {"22023",
-     true,
-     {400, "bad-request", "The request cannot be understood", "a value is out of its range", NULL}},
-    {"22",
-     false,
-     {400, "bad-request", "The request cannot be understood", "a value has the wrong form", NULL}},
-    {"23514",
-     false,
-     {400, "bad-request", "The request cannot be understood", "a value is out of its range", NULL}},
-    {"23502",
-     false,
-     {400, "bad-request", "The request cannot be understood", "a member that is needed is missing",
-      NULL}},
-    {"23503",
-     false,
-     {409, "conflict", "Something else stands in the way", "what it refers to does not exist",
-      NULL}},
-    {"23505",
-     false,
-     {409, "conflict", "Something else stands in the way", "the same exists already", NULL}},
-    {"55P03",
-     false,
-     {409, "under-way", "The same is under way",
-      "a request with this Idempotency-Key, or for the same thing, is under way", NULL}},
-    {"55000", true, {409, "wrong-state", "Its state forbids this", "its state forbids this", NULL}},
-    {"25006", false, {500, "internal", "A defect of this service", "a read tried to write", NULL}},
-    {"42501",
-     false,
-     {403, "forbidden", "You may not do this", "your role does not allow this operation", NULL}},
-    {"54000", true, {413, "too-large", "Too much at once", "ask for less", NULL}},
-    {"53400", true, {429, "too-many", "Too much at once", "wait for what is under way", NULL}},
-    {"57014",
-     false,
-     {504, "timeout", "It took too long", "narrow the request down, or try again", NULL}},
-    {"40", false, {503, "busy", "Try again", "others changed the same at the same moment", NULL}},
-    {"08", false, {503, "unavailable", "The database is away", "try again in a moment", NULL}},
-    {"57", false, {503, "unavailable", "The database is away", "try again in a moment", NULL}},
-    {"53", false, {503, "unavailable", "The database is away", "try again in a moment", NULL}},
-    {"",
-     false,
-     {500, "internal", "A defect of this service", "the log says more under this request's id",
-      NULL}},
-};
-
-void answer_refuse_sqlstate(struct answer *answer, const char *sqlstate, const char *message,
-                            const char *request_id)
+void exchange_refuse_missing(struct exchange *exchange)
 {
-    if (strcmp(sqlstate, "P0002") == 0) {
-        answer_not_found(answer, request_id);
-        return;
-    }
-    const char *known = sqlstate[0] ? sqlstate : "08006";
-    size_t i = 0;
-    while (strncmp(known, by_sqlstate[i].beginning, strlen(by_sqlstate[i].beginning)) != 0) {
-        i++; /* the last entry, "", fits every SQLSTATE */
-    }
-    struct problem problem = by_sqlstate[i].problem;
-    problem.detail = by_sqlstate[i].shows_message ? message : problem.detail;
-    bool may_try_again = problem.status == 503 || problem.status == 429;
-    answer->retry_after_s = may_try_again || strcmp(known, "55P03") == 0 ? 1 : 0;
-    answer_refuse(answer, &problem, request_id);
-}
-
-/* ---- exchanges ------------------------------------------------------------------------------- */
-
-const char *exchange_header(const struct exchange *exchange, const char *name)
-{
-    return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
-}
-
-void exchange_refuse(struct exchange *exchange, unsigned status, const char *kind,
-                     const char *title, const char *detail)
-{
-    answer_refuse(
-        &exchange->answer,
-        &(struct problem){.status = status, .kind = kind, .title = title, .detail = detail},
-        exchange->id);
+    exchange_refuse(exchange, REFUSE_NOT_FOUND, "there is nothing here that you may see");
 }
 
 void exchange_refuse_store(struct exchange *exchange, const struct cv_error *error)
@@ -141,8 +114,60 @@ void exchange_refuse_store(struct exchange *exchange, const struct cv_error *err
     if (error) {
         cv_log_error(error, exchange->operation->name);
     }
-    exchange->answer.retry_after_s = 1;
-    exchange_refuse(exchange, 503, "unavailable", "The store is away", "try again in a moment");
+    if (!exchange->answer.relay) { /* an answer on its way cannot be replaced */
+        exchange_refuse(exchange, REFUSE_STORE_AWAY, "try again in a moment");
+    }
+}
+
+void exchange_work(struct cv_store *store, struct exchange *exchange)
+{
+    struct cv_error error;
+    int result = store ? exchange->work(store, exchange, &error) : 1;
+    if (result != 0) {
+        exchange_refuse_store(exchange, result < 0 ? &error : NULL);
+    }
+}
+
+/* The first entry whose text is a prefix of the SQLSTATE applies. */
+static const struct {
+    const char *beginning;
+    enum refusal refusal;
+    const char *detail; /* NULL: the server's message, which was written for the caller */
+} by_sqlstate[] = {
+    {"22023", REFUSE_BAD_REQUEST, NULL},
+    {"22", REFUSE_BAD_REQUEST, "a value has the wrong form"},
+    {"23514", REFUSE_BAD_REQUEST, "a value is out of its range"},
+    {"23502", REFUSE_BAD_REQUEST, "a member that is needed is missing"},
+    {"23503", REFUSE_CONFLICT, "what it refers to does not exist"},
+    {"23505", REFUSE_CONFLICT, "the same exists already"},
+    {"55P03", REFUSE_UNDER_WAY,
+     "a request with this Idempotency-Key, or for the same thing, is under way"},
+    {"55000", REFUSE_WRONG_STATE, NULL},
+    {"25006", REFUSE_INTERNAL, "a read tried to write"},
+    {"42501", REFUSE_FORBIDDEN, "your role does not allow this operation"},
+    {"54000", REFUSE_TOO_LARGE, NULL},
+    {"53400", REFUSE_TOO_MANY, NULL},
+    {"57014", REFUSE_TIMEOUT, "narrow the request down, or try again"},
+    {"40", REFUSE_BUSY, "others changed the same at the same moment"},
+    {"08", REFUSE_DATABASE_AWAY, "try again in a moment"},
+    {"57", REFUSE_DATABASE_AWAY, "try again in a moment"},
+    {"53", REFUSE_DATABASE_AWAY, "try again in a moment"},
+    {"", REFUSE_INTERNAL, "the log says more under this request's id"},
+};
+
+void exchange_refuse_sqlstate(struct exchange *exchange, const char *sqlstate, const char *message)
+{
+    if (strcmp(sqlstate, "P0002") == 0) {
+        exchange_refuse_missing(exchange);
+        return;
+    }
+    const char *known = sqlstate[0] ? sqlstate : "08006";
+    size_t i = 0;
+    while (strncmp(known, by_sqlstate[i].beginning, strlen(by_sqlstate[i].beginning)) != 0) {
+        i++; /* the last entry, "", fits every SQLSTATE */
+    }
+    exchange_refuse(exchange, by_sqlstate[i].refusal,
+                    by_sqlstate[i].detail ? by_sqlstate[i].detail : message);
 }
 
 /* ---- the queue ----------------------------------------------------------------------------------- */

@@ -11,8 +11,6 @@
 #include <microhttpd.h>
 #include <pthread.h>
 
-/* The answer to a request, and refusals according to RFC 9457. */
-
 struct relay;
 
 enum { REQUEST_ID_SIZE = 65, ETAG_SIZE = 96, CONTENT_TYPE_SIZE = 96 };
@@ -37,28 +35,14 @@ struct answer {
 };
 void answer_deinit(struct answer *answer);
 
-/* Why a request is refused. `title` is the same for all refusals of a kind; `detail` is a line that
- * a person can act on. */
-struct problem {
-    unsigned status;
-    const char *kind; /* "not-found": the end of the type's URI */
-    const char *title;
-    const char *detail;
-    const json_t *faults; /* list of {"pointer", "detail"}; NULL: none */
-};
+/* Adds a header; without memory it is missing. */
+void answer_set_header(struct answer *answer, const char *name, const char *value);
 
-/* Replaces the answer by a refusal. Never fails: without memory the body is empty. */
-void answer_refuse(struct answer *answer, const struct problem *problem, const char *request_id);
+/* Replaces the body by a text, which the answer takes over; NULL: none. */
+void answer_set_body(struct answer *answer, char *body);
 
-/* Refuses because a statement failed with a SQLSTATE ("": it did not reach the server). The
- * server's message is shown if a function of schema api raised it for the caller; the values in its
- * DETAIL are never shown. */
-void answer_refuse_sqlstate(struct answer *answer, const char *sqlstate, const char *message,
-                            const char *request_id);
-
-/* Refuses an object that does not exist or that the caller may not see: both answers are identical
- * except for the request's id. */
-void answer_not_found(struct answer *answer, const char *request_id);
+/* The body as JSON, which the caller owns; NULL if it is none. */
+json_t *answer_json(const struct answer *answer);
 
 struct cv_store;
 struct media_settings;
@@ -69,8 +53,9 @@ struct exchange {
     const struct media_settings *media;
     struct MHD_Connection *connection;
     struct exchange *next; /* the next one in a pool's queue */
-    /* What a thread of the store pool must do; `store` is NULL if it cannot be opened. */
-    void (*work)(struct cv_store *store, struct exchange *exchange);
+    /* What a thread of the store pool must do. It answers; a failure, and a store that cannot be
+     * opened, are answered with 503. */
+    int (*work)(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
     char *target; /* target of the request line, as received */
     char id[REQUEST_ID_SIZE];
     const struct operation *operation; /* NULL: there is none, and the request is refused */
@@ -100,12 +85,56 @@ struct exchange {
 /* A header of the request, borrowed from the library; NULL: none. */
 const char *exchange_header(const struct exchange *exchange, const char *name);
 
-/* Answers with a refusal (answer_refuse). */
-void exchange_refuse(struct exchange *exchange, unsigned status, const char *kind,
-                     const char *title, const char *detail);
+/* Refusals according to RFC 9457. Each kind has its status, type and title (exchange.c). */
+enum refusal {
+    REFUSE_BAD_REQUEST,
+    REFUSE_UNAUTHORIZED,
+    REFUSE_FORBIDDEN,
+    REFUSE_NOT_FOUND,
+    REFUSE_METHOD,
+    REFUSE_CONFLICT,
+    REFUSE_UNDER_WAY,
+    REFUSE_WRONG_STATE,
+    REFUSE_OFFSET,
+    REFUSE_NO_TUS,
+    REFUSE_LENGTH,
+    REFUSE_CHANGED,
+    REFUSE_TOO_LARGE,
+    REFUSE_MEDIA_TYPE,
+    REFUSE_RANGE,
+    REFUSE_IDEMPOTENCY_KEY,
+    REFUSE_LOCKED,
+    REFUSE_TOO_MANY,
+    REFUSE_INTERNAL,
+    REFUSE_BUSY,
+    REFUSE_DATABASE_AWAY,
+    REFUSE_STORE_AWAY,
+    REFUSE_NO_ROOM,
+    REFUSE_TIMEOUT,
+};
 
-/* Answers 503 because of the store. `error` NULL: it was logged before, or there is no store. */
+/* Replaces the answer by a refusal. `detail` is a line that a person can act on. Never fails:
+ * without memory the body is empty. */
+void exchange_refuse(struct exchange *exchange, enum refusal refusal, const char *detail);
+
+/* The same with a list of {"pointer", "detail"}; NULL: none. */
+void exchange_refuse_faults(struct exchange *exchange, enum refusal refusal, const char *detail,
+                            json_t *faults);
+
+/* Refuses an object that does not exist or that the caller may not see: both answers are identical
+ * except for the request's id. */
+void exchange_refuse_missing(struct exchange *exchange);
+
+/* Answers 503 because of the store. `error` NULL: it was logged before. */
 void exchange_refuse_store(struct exchange *exchange, const struct cv_error *error);
+
+/* Calls exchange->work with the store; NULL: it cannot be opened. */
+void exchange_work(struct cv_store *store, struct exchange *exchange);
+
+/* Refuses because a statement failed with a SQLSTATE ("": it did not reach the server). The
+ * server's message is shown if a function of schema api raised it for the caller; the values in its
+ * DETAIL are never shown. */
+void exchange_refuse_sqlstate(struct exchange *exchange, const char *sqlstate, const char *message);
 
 /* A queue of exchanges and the threads that take them from it, first in, first out. */
 

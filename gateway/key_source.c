@@ -12,12 +12,8 @@ enum {
 static const char allow_setting[] = "CORTANA_JWKS_ALLOW";
 
 struct key_source {
-    struct token_params tokens;
-    char *url, *ca_file;
+    struct key_source_params params;
     struct cv_http_networks allowed;
-    struct cv_cancel *cancel;
-    char *first_set; /* set of the file */
-    char *secret, *issuer, *audience, *default_role;
     pthread_t thread;
     bool has_thread;
 
@@ -53,20 +49,20 @@ static int read_set(const struct key_source *source, struct cv_http_client *clie
     static const char *const headers[] = {"Accept: application/jwk-set+json, application/json",
                                           NULL};
     cv_auto(cv_http_answer_deinit) struct cv_http_answer answer = {0};
-    const struct cv_http_request request = {.url = source->url,
+    const struct cv_http_request request = {.url = source->params.url,
                                             .headers = headers,
                                             .answer_max = SET_MAX_BYTES,
                                             .timeout_ms = READ_MS,
-                                            .ca_file = source->ca_file,
+                                            .ca_file = source->params.ca_file,
                                             .allowed = &source->allowed,
                                             .allow_setting = allow_setting,
-                                            .cancel = source->cancel};
+                                            .cancel = source->params.cancel};
     CV_TRY(cv_http_get(client, &request, &answer, error));
     if (answer.status != 200 || answer.is_cut || !answer.body.data) {
         return cv_fail(error, CV_ERROR_CONNECTION, "it was answered %ld%s", answer.status,
                        answer.is_cut ? ", and is longer than 256 KiB" : "");
     }
-    *ret_set = join_sets(source->first_set, answer.body.data);
+    *ret_set = join_sets(source->params.tokens.key_set, answer.body.data);
     return *ret_set ? 0 : cv_fail(error, CV_ERROR_CONFIGURATION, "it has no list \"keys\"");
 }
 
@@ -74,7 +70,7 @@ static void renew(struct key_source *source, struct cv_http_client *client, bool
 {
     cv_auto_free char *set = NULL;
     struct token_keys *keys = NULL;
-    struct token_params params = source->tokens;
+    struct token_params params = source->params.tokens;
     struct cv_error error;
     int result = read_set(source, client, &set, &error);
     params.key_set = set;
@@ -130,46 +126,22 @@ static void *run_thread(void *opaque)
 
 /* ---- beginning and end -------------------------------------------------------------------------- */
 
-static bool copy(char **copied, const char *text)
-{
-    *copied = text ? strdup(text) : NULL;
-    return !text || *copied;
-}
-
-static bool keep_params(struct key_source *source, const struct key_source_params *params)
-{
-    const struct token_params *tokens = &params->tokens;
-    source->tokens = *tokens;
-    source->cancel = params->cancel;
-    bool good = copy(&source->url, params->url) && copy(&source->ca_file, params->ca_file) &&
-                copy(&source->first_set, tokens->key_set) &&
-                copy(&source->secret, tokens->secret) && copy(&source->issuer, tokens->issuer) &&
-                copy(&source->audience, tokens->audience) &&
-                copy(&source->default_role, tokens->default_role);
-    source->tokens.secret = source->secret;
-    source->tokens.key_set = source->first_set;
-    source->tokens.issuer = source->issuer;
-    source->tokens.audience = source->audience;
-    source->tokens.default_role = source->default_role;
-    source->tokens.may_be_empty = params->url != NULL;
-    return good;
-}
-
 /* Requires TLS: keys that are sent over a network unencrypted could be replaced. */
-static int check_url(struct key_source *source, const char *allowed, struct cv_error *error)
+static int check_url(struct key_source *source, struct cv_error *error)
 {
     static const char *const own[] = {"http://127.0.0.1:", "http://localhost:", "http://[::1]:"};
     bool is_own = false;
     for (size_t i = 0; i < CV_COUNT(own); i++) {
-        is_own = is_own || strncmp(source->url, own[i], strlen(own[i])) == 0;
+        is_own = is_own || strncmp(source->params.url, own[i], strlen(own[i])) == 0;
     }
-    if (!cv_http_port(source->url) || (!is_own && strncmp(source->url, "https://", 8) != 0)) {
+    if (!cv_http_port(source->params.url) ||
+        (!is_own && strncmp(source->params.url, "https://", 8) != 0)) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
                        "CORTANA_JWKS_URL is %s, but must begin with https://, or be on this "
                        "machine: http://127.0.0.1:PORT/…",
-                       source->url);
+                       source->params.url);
     }
-    if (!cv_http_networks_parse(allowed, &source->allowed) ||
+    if (!cv_http_networks_parse(source->params.allowed, &source->allowed) ||
         (is_own && !cv_http_networks_add_host(&source->allowed, "localhost"))) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
                        "%s must be networks like 10.0.0.0/8,fd00::/8", allow_setting);
@@ -187,11 +159,12 @@ int key_source_open(const struct key_source_params *params, struct key_source **
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for keys");
     }
     cv_auto(key_source_close) struct key_source *source = made;
-    CV_TRY_MEMORY(keep_params(source, params), error, "keys");
-    CV_TRY(source->url ? check_url(source, params->allowed, error) : 0);
-    CV_TRY(token_keys_new(&source->tokens, &source->keys, error));
-    CV_TRY(source->url ? cv_thread_start(&source->thread, run_thread, source, error) : 0);
-    source->has_thread = source->url != NULL;
+    source->params = *params;
+    source->params.tokens.may_be_empty = params->url != NULL;
+    CV_TRY(params->url ? check_url(source, error) : 0);
+    CV_TRY(token_keys_new(&source->params.tokens, &source->keys, error));
+    CV_TRY(params->url ? cv_thread_start(&source->thread, run_thread, source, error) : 0);
+    source->has_thread = params->url != NULL;
     *ret_source = cv_take(source);
     return 0;
 }
@@ -211,11 +184,6 @@ void key_source_close(struct key_source *source)
     token_keys_free(source->keys);
     cv_thread_locks_deinit(&source->mutex, &source->changed);
     (void)pthread_rwlock_destroy(&source->lock);
-    char *const texts[] = {source->url,    source->ca_file,  source->first_set,   source->secret,
-                           source->issuer, source->audience, source->default_role};
-    for (size_t i = 0; i < CV_COUNT(texts); i++) {
-        free(texts[i]);
-    }
     free(source);
 }
 

@@ -10,6 +10,7 @@
 
 struct key_source;
 
+/* The texts are borrowed until key_source_close. */
 struct key_source_params {
     struct token_params tokens; /* key_set: the file's; the URL's keys are added to it */
     const char *url;            /* NULL: none. https, or http to this machine */

@@ -58,6 +58,7 @@ struct options {
 
 struct gateway {
     struct cv_daemon daemon;
+    char *secret, *key_set;  /* the files with keys for tokens */
     struct cv_cancel *abort; /* raised at the end of the grace period: cancels statements */
     struct admission admission;
     struct cv_db *db; /* used by the main thread to check the schema */
@@ -84,6 +85,8 @@ static void gateway_deinit(struct gateway *gateway)
     events_stop(gateway->events);
     cv_db_close(gateway->db);
     key_source_close(gateway->admission.keys);
+    free(gateway->secret);
+    free(gateway->key_set);
     limits_free(gateway->admission.limits);
     cv_cancel_free(gateway->abort);
     cv_daemon_deinit(&gateway->daemon);
@@ -113,19 +116,17 @@ static int load_keys(struct gateway *gateway, const struct options *options, str
     const char *secret_file = cv_env("CORTANA_JWT_SECRET_FILE", NULL);
     const char *key_set_file = cv_env("CORTANA_JWKS_FILE", NULL);
     const char *role = cv_env("CORTANA_DEFAULT_ROLE", "editor");
-    cv_auto_free char *secret_text = NULL;
-    cv_auto_free char *key_set = NULL;
-    CV_TRY(secret_file && !secret ? read_file(secret_file, &secret_text, error) : 0);
-    CV_TRY(key_set_file ? read_file(key_set_file, &key_set, error) : 0);
+    CV_TRY(secret_file && !secret ? read_file(secret_file, &gateway->secret, error) : 0);
+    CV_TRY(key_set_file ? read_file(key_set_file, &gateway->key_set, error) : 0);
     if (strcmp(role, "viewer") != 0 && strcmp(role, "editor") != 0) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
                        "CORTANA_DEFAULT_ROLE is %s, but must be viewer or editor", role);
     }
-    if (secret_text) {
-        secret_text[strcspn(secret_text, "\r\n")] = '\0';
+    if (gateway->secret) {
+        gateway->secret[strcspn(gateway->secret, "\r\n")] = '\0';
     }
-    const struct token_params params = {.secret = secret ? secret : secret_text,
-                                        .key_set = key_set,
+    const struct token_params params = {.secret = secret ? secret : gateway->secret,
+                                        .key_set = gateway->key_set,
                                         .issuer = cv_env("CORTANA_JWT_ISSUER", NULL),
                                         .audience = cv_env("CORTANA_JWT_AUDIENCE", "authenticated"),
                                         .default_role = role,
@@ -195,14 +196,6 @@ static int start_server(struct gateway *gateway, const struct options *options,
                         struct cv_error *error)
 {
     struct rlimit files;
-    const struct server_params params = {
-        .address = options->api,
-        .connections = (int)options->max_clients,
-        .per_address = (int)options->per_address,
-        .admission = &gateway->admission,
-        .media = &gateway->media,
-        .metrics = cv_probe_metrics(gateway->daemon.probe),
-    };
     if (!is_loopback(options->api) && !options->is_behind_proxy && !options->is_insecure_http) {
         return cv_fail(
             error, CV_ERROR_CONFIGURATION,
@@ -211,7 +204,7 @@ static int start_server(struct gateway *gateway, const struct options *options,
     }
     gateway->admission.is_plain_cookie_allowed =
         is_loopback(options->api) && !options->is_behind_proxy;
-    gateway->admission.metrics = params.metrics;
+    gateway->admission.metrics = cv_probe_metrics(gateway->daemon.probe);
     rlim_t needed = (rlim_t)(options->max_clients + options->connections + DESCRIPTORS_BESIDE);
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < needed) {
         files.rlim_cur = needed < files.rlim_max ? needed : files.rlim_max;
@@ -222,23 +215,27 @@ static int start_server(struct gateway *gateway, const struct options *options,
         }
     }
     CV_TRY(start_page(gateway, error));
-    CV_TRY(server_start(&params, &gateway->server, error));
     const struct pool_params pool = {(int)options->connections, options->hides_payloads,
                                      gateway->abort, server_take_key, server_take_answer};
     const struct store_pool_params store_pool = {gateway->abort, server_take_work};
     const struct events_params events = {gateway->abort, (int)options->streams};
-    const struct audit_params audit = {gateway->abort, gateway->admission.limits, params.metrics};
+    const struct audit_params audit = {gateway->abort, gateway->admission.limits,
+                                       gateway->admission.metrics};
     CV_TRY(store_pool_start(&store_pool, &gateway->store_pool, error));
     CV_TRY(pool_start(&pool, &gateway->pool, error));
     CV_TRY(events_start(&events, &gateway->events, error));
     CV_TRY(audit_start(&audit, &gateway->audit, error));
-    server_use_store_pool(gateway->server, gateway->store_pool);
-    server_use_audit(gateway->server, gateway->audit);
-    server_use_events(gateway->server, gateway->events);
-    server_use_pool(gateway->server, gateway->pool);
-    cv_log(CV_LOG_INFO, "%s %s: the API at port %d", program, CV_VERSION,
-           server_port(gateway->server));
-    return 0;
+    const struct server_params params = {.address = options->api,
+                                         .connections = (int)options->max_clients,
+                                         .per_address = (int)options->per_address,
+                                         .admission = &gateway->admission,
+                                         .media = &gateway->media,
+                                         .metrics = gateway->admission.metrics,
+                                         .pool = gateway->pool,
+                                         .store_pool = gateway->store_pool,
+                                         .events = gateway->events,
+                                         .audit = gateway->audit};
+    return server_start(&params, &gateway->server, error);
 }
 
 /* ---- the loop ---------------------------------------------------------------------------------- */

@@ -277,25 +277,12 @@ static enum media_range read_range(const char *text, int64_t size, int64_t *ret_
 
 /* ---- an object ----------------------------------------------------------------------------------- */
 
-static bool set_header(struct answer *answer, const char *name, const char *value)
-{
-    if (!answer->headers) {
-        answer->headers = json_object();
-    }
-    return json_object_set_new(answer->headers, name, json_string(value)) == 0;
-}
-
 static void format_date(int64_t wall_ms, char text[40])
 {
-    static const char *const days[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
-    static const char *const months[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
-                                         "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
     time_t seconds = (time_t)(wall_ms / 1000);
     struct tm utc = {.tm_mday = 1};
     (void)gmtime_r(&seconds, &utc);
-    (void)snprintf(text, 40, "%s, %02d %s %04d %02d:%02d:%02d GMT", days[utc.tm_wday % 7],
-                   utc.tm_mday, months[utc.tm_mon % 12], utc.tm_year + 1900, utc.tm_hour,
-                   utc.tm_min, utc.tm_sec);
+    (void)strftime(text, 40, "%a, %d %b %Y %H:%M:%S GMT", &utc); /* in the locale "C" */
 }
 
 /* Whether the object is still the one of which the client has a part (RFC 9110, 13.1.5). */
@@ -320,15 +307,14 @@ static void choose_range(struct exchange *exchange, const char *date, int64_t si
         answer->status = 206;
         (void)snprintf(text, sizeof(text), "bytes %lld-%lld/%lld", (long long)first,
                        (long long)last, (long long)size);
-        (void)set_header(answer, "Content-Range", text);
+        answer_set_header(answer, "Content-Range", text);
     }
     answer->offset = first;
     answer->length = (size_t)(last - first + 1);
     if (kind == RANGE_UNSATISFIABLE) {
-        exchange_refuse(exchange, 416, "range", "There are no such bytes",
-                        "the range lies behind the end of the object");
+        exchange_refuse(exchange, REFUSE_RANGE, "the range lies behind the end of the object");
         (void)snprintf(text, sizeof(text), "bytes */%lld", (long long)size);
-        (void)set_header(answer, "Content-Range", text);
+        answer_set_header(answer, "Content-Range", text);
     }
 }
 
@@ -355,9 +341,9 @@ static int redirect(struct cv_store *store, struct exchange *exchange, const cha
     exchange->answer.etag[0] = '\0';
     /* The URL is valid for twice as long as caches may keep the redirect. */
     exchange->answer.cache_control = "private, max-age=1800";
-    return set_header(&exchange->answer, "Location", url)
-               ? 0
-               : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a redirect");
+    answer_set_header(&exchange->answer, "Location", url);
+    CV_TRY_MEMORY(json_object_get(exchange->answer.headers, "Location"), error, "a redirect");
+    return 0;
 }
 
 /* Answers with the bytes, read into memory. */
@@ -381,6 +367,13 @@ static int read_text(struct cv_store *store, struct exchange *exchange, const ch
     return 0;
 }
 
+static int keep_open(struct answer *answer, int fd, const char *key, struct cv_error *error)
+{
+    answer->fd = dup(fd);
+    answer->has_fd = answer->fd >= 0;
+    return answer->has_fd ? 0 : cv_fail_errno(error, errno, "cannot keep %s open", key);
+}
+
 static int serve(struct cv_store *store, struct exchange *exchange, const char *key,
                  struct cv_error *error)
 {
@@ -399,42 +392,25 @@ static int serve(struct cv_store *store, struct exchange *exchange, const char *
                    info->etag);
     (void)snprintf(answer->object_type, sizeof(answer->object_type), "%s", info->content_type);
     answer->cache_control = refers_to_others(key) ? "private, no-cache" : "private, max-age=86400";
-    (void)set_header(answer, "Accept-Ranges", "bytes");
-    (void)set_header(answer, "Last-Modified", date);
+    answer_set_header(answer, "Accept-Ranges", "bytes");
+    answer_set_header(answer, "Last-Modified", date);
     if (fd < 0 && !is_passed) {
         return read_text(store, exchange, key, date, error);
     }
     choose_range(exchange, date, info->size);
-    if (!answer->is_problem && is_passed) {
-        return relay_begin(exchange, key, answer->offset, (int64_t)answer->length, error);
-    }
-    if (!answer->is_problem) {
-        answer->fd = dup(fd);
-        answer->has_fd = answer->fd >= 0;
-        return answer->has_fd ? 0 : cv_fail_errno(error, errno, "cannot keep %s open", key);
-    }
-    return 0;
+    return answer->is_problem ? 0
+           : is_passed ? relay_begin(exchange, key, answer->offset, (int64_t)answer->length, error)
+                       : keep_open(answer, fd, key, error);
 }
 
-static void settle(struct exchange *exchange, int result, const struct cv_error *error)
+/* Answers 404 for an object that is not there; a key that no object can have counts as missing. */
+static int settle(struct exchange *exchange, int result, const struct cv_error *error)
 {
-    /* A key that no object can have counts as missing. */
-    bool is_missing = result > 0 || (result < 0 && error->type == CV_ERROR_INVALID_KEY);
-    if (is_missing) {
-        answer_not_found(&exchange->answer, exchange->id);
-    } else if (result < 0) {
-        exchange_refuse_store(exchange, error);
+    if (result > 0 || (result < 0 && error->type == CV_ERROR_INVALID_KEY)) {
+        exchange_refuse_missing(exchange);
+        return 0;
     }
-}
-
-static void serve_key(struct cv_store *store, struct exchange *exchange, const char *key)
-{
-    struct cv_error error;
-    if (store) {
-        settle(exchange, serve(store, exchange, key, &error), &error);
-    } else {
-        exchange_refuse_store(exchange, NULL);
-    }
+    return result;
 }
 
 /* ---- pictures ------------------------------------------------------------------------------------ */
@@ -476,10 +452,8 @@ static int serve_piece(struct cv_store *store, struct exchange *exchange, const 
     if (fd < 0) {
         CV_TRY(read_piece(reader, offset, (size_t)bytes, answer, error));
     } else {
-        answer->fd = dup(fd);
-        answer->has_fd = answer->fd >= 0;
         answer->offset = offset;
-        CV_TRY(answer->has_fd ? 0 : cv_fail_errno(error, errno, "cannot keep %s open", piece->key));
+        CV_TRY(keep_open(answer, fd, piece->key, error));
     }
     (void)snprintf(answer->etag, sizeof(answer->etag), "\"%.60s-%lld\"", info->etag,
                    (long long)offset);
@@ -489,25 +463,20 @@ static int serve_piece(struct cv_store *store, struct exchange *exchange, const 
     return 0;
 }
 
-void media_answer_object(struct cv_store *store, struct exchange *exchange)
+int media_answer_object(struct cv_store *store, struct exchange *exchange, struct cv_error *error)
 {
-    struct answer *answer = &exchange->answer;
-    struct cv_error error;
-    cv_auto(json_decref) json_t *body =
-        json_loadb(answer->body ? answer->body : "", answer->length, 0, NULL);
-    const char *key = json_string_value(json_object_get(body, "object"));
+    cv_auto(json_decref) json_t *body = answer_json(&exchange->answer);
     const json_t *bytes = json_object_get(body, "bytes");
-    free(cv_take(answer->body));
-    answer->length = 0;
-    if (!store || !key) {
-        exchange_refuse_store(exchange, NULL);
-    } else if (bytes) {
-        const struct piece piece = {key, json_integer_value(json_object_get(body, "offset")),
-                                    json_integer_value(bytes)};
-        settle(exchange, serve_piece(store, exchange, &piece, &error), &error);
-    } else {
-        serve_key(store, exchange, key);
+    const struct piece piece = {json_string_value(json_object_get(body, "object")),
+                                json_integer_value(json_object_get(body, "offset")),
+                                json_integer_value(bytes)};
+    answer_set_body(&exchange->answer, NULL);
+    if (!piece.key) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "an answer without an object");
     }
+    int result = bytes ? serve_piece(store, exchange, &piece, error)
+                       : serve(store, exchange, piece.key, error);
+    return settle(exchange, result, error);
 }
 
 /* ---- /media/{grant}/{key} ------------------------------------------------------------------------ */
@@ -535,12 +504,12 @@ static void take_name(char *key, struct answer *answer)
     if (query && strncmp(query, beginning, strlen(beginning)) == 0 && *name && *name != '.' &&
         strlen(name) <= NAME_MAX_BYTES && strspn(name, letters) == strlen(name)) {
         (void)snprintf(header, sizeof(header), "attachment; filename=\"%s\"", name);
-        (void)set_header(answer, "Content-Disposition", header);
+        answer_set_header(answer, "Content-Disposition", header);
         *query = '\0';
     }
 }
 
-void media_answer_target(struct cv_store *store, struct exchange *exchange)
+int media_answer_target(struct cv_store *store, struct exchange *exchange, struct cv_error *error)
 {
     const char *text = exchange->target + strlen(base);
     size_t length = strcspn(text, "/");
@@ -550,28 +519,22 @@ void media_answer_target(struct cv_store *store, struct exchange *exchange)
     if (!is_plain_key(key) ||
         !grant_read(exchange->media->grants, text, length, cv_wall_ms() / 1000, &grant) ||
         !grant_covers(&grant, key)) {
-        answer_not_found(&exchange->answer, exchange->id);
-        return;
+        exchange_refuse_missing(exchange);
+        return 0;
     }
-    serve_key(store, exchange, key);
+    return settle(exchange, serve(store, exchange, key, error), error);
 }
 
 /* ---- removal ------------------------------------------------------------------------------------- */
 
-void media_remove(struct cv_store *store, struct exchange *exchange)
+int media_remove(struct cv_store *store, struct exchange *exchange, struct cv_error *error)
 {
-    struct answer *answer = &exchange->answer;
-    struct cv_error error;
-    cv_auto(json_decref) json_t *body =
-        json_loadb(answer->body ? answer->body : "", answer->length, 0, NULL);
+    cv_auto(json_decref) json_t *body = answer_json(&exchange->answer);
     const char *key = json_string_value(json_object_get(body, "remove"));
-    int result = store && key ? cv_store_delete(store, key, &error) : 0;
-    if (!store || !key || result != 0) {
-        exchange_refuse_store(exchange, result ? &error : NULL);
-        return;
-    }
-    free(cv_take(answer->body));
-    answer->length = 0;
+    CV_TRY(key ? cv_store_delete(store, key, error)
+               : cv_fail(error, CV_ERROR_INTERNAL, "an answer without an object to remove"));
+    answer_set_body(&exchange->answer, NULL);
+    return 0;
 }
 
 /* ---- grants in answers --------------------------------------------------------------------------- */
@@ -594,58 +557,44 @@ static unsigned read_scopes(const json_t *names)
     return scopes;
 }
 
-static int write_base(const struct exchange *exchange, const json_t *wanted, json_t *object,
-                      struct cv_error *error)
+/* Replaces the members "grant" and "path" of an object. */
+static int fill(const struct exchange *exchange, json_t *object, struct cv_error *error)
 {
     char text[GRANT_SIZE];
-    char url[GRANT_BASE_SIZE];
     char expires[CV_TIMESTAMP_SIZE];
+    const json_t *wanted = json_object_get(object, "grant");
+    const char *id = json_string_value(json_object_get(wanted, "id"));
+    const char *path = json_string_value(json_object_get(object, "path"));
     struct grant grant = {.scopes = read_scopes(json_object_get(wanted, "scopes")),
                           .until_s = grant_end(cv_wall_ms() / 1000)};
-    const char *id = json_string_value(json_object_get(wanted, "id"));
+    if (!json_is_object(wanted)) {
+        return 0;
+    }
     (void)snprintf(grant.id, sizeof(grant.id), "%s", id ? id : "");
     CV_TRY(grant_write(exchange->media->grants, &grant, text, error));
-    (void)snprintf(url, sizeof(url), "%s%s/", base, text);
-    const char *path = json_string_value(json_object_get(object, "path"));
     bool good =
         json_object_set_new(object, "expires",
                             json_string(cv_format_timestamp(grant.until_s * 1000, expires))) == 0 &&
         json_object_set_new(object, path ? "url" : "base_url",
-                            json_sprintf("%s%s", url, path ? path : "")) == 0;
+                            json_sprintf("%s%s/%s", base, text, path ? path : "")) == 0;
+    (void)json_object_del(object, "grant");
+    (void)json_object_del(object, "path");
     return good ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a grant");
 }
 
-static int fill(const struct exchange *exchange, json_t *object, struct cv_error *error)
+int media_fill_grants(struct exchange *exchange, struct cv_error *error)
 {
-    json_t *wanted = json_object_get(object, "grant");
-    if (!json_is_object(wanted)) {
-        return 0;
-    }
-    int result = write_base(exchange, wanted, object, error);
-    (void)json_object_del(object, "grant");
-    (void)json_object_del(object, "path");
-    return result;
-}
-
-void media_fill_grants(struct exchange *exchange)
-{
-    struct answer *answer = &exchange->answer;
-    struct cv_error error;
-    cv_auto(json_decref) json_t *body =
-        json_loadb(answer->body ? answer->body : "", answer->length, 0, NULL);
-    int result = body ? fill(exchange, body, &error) : 0;
+    cv_auto(json_decref) json_t *body = answer_json(&exchange->answer);
     size_t index;
     json_t *item;
+    CV_TRY_MEMORY(body, error, "a grant");
+    CV_TRY(fill(exchange, body, error));
     json_array_foreach(json_object_get(body, "items"), index, item)
     {
-        result = result ? result : fill(exchange, item, &error);
+        CV_TRY(fill(exchange, item, error));
     }
-    char *text = body && result == 0 ? json_dumps(body, JSON_COMPACT) : NULL;
-    if (!text) {
-        exchange_refuse_store(exchange, result ? &error : NULL);
-        return;
-    }
-    free(answer->body);
-    answer->body = text;
-    answer->length = strlen(text);
+    char *text = json_dumps(body, JSON_COMPACT);
+    CV_TRY_MEMORY(text, error, "a grant");
+    answer_set_body(&exchange->answer, text);
+    return 0;
 }

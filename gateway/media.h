@@ -26,10 +26,9 @@ enum grant_scope {
 };
 
 enum {
-    GRANT_SIZE = 53,           /* size of the text, NUL included */
-    GRANT_SECONDS = 6 * 3600,  /* least time that a grant is valid; at most an hour longer */
-    GRANT_SECRET_MIN = 32,     /* least bytes of a secret */
-    GRANT_BASE_SIZE = 64 + 16, /* "/media/{grant}/" */
+    GRANT_SIZE = 53,          /* size of the text, NUL included */
+    GRANT_SECONDS = 6 * 3600, /* least time that a grant is valid; at most an hour longer */
+    GRANT_SECRET_MIN = 32,    /* least bytes of a secret */
 };
 
 struct grant {
@@ -63,21 +62,21 @@ extern const struct operation media_operation;
 bool media_is_target(const char *target);
 
 /* Answers a request for /media/…: 200, 206, 304, 307, 404 or 416. Every error in a grant or path
- * gives the same 404. For exchange->work; `store` NULL: 503. */
-void media_answer_target(struct cv_store *store, struct exchange *exchange);
+ * gives the same 404. For exchange->work. */
+int media_answer_target(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
 
 /* Replaces a JSON answer by the object named in its member "object". If the members `bytes` and
  * `offset` are present, only that part of the object is sent, as image/png. 404 if the object is
  * not in the store any more. For exchange->work. */
-void media_answer_object(struct cv_store *store, struct exchange *exchange);
+int media_answer_object(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
 
 /* Deletes the object named in the member "remove" of a JSON answer, and empties the answer. For
  * exchange->work. */
-void media_remove(struct cv_store *store, struct exchange *exchange);
+int media_remove(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
 
 /* Replaces the members "grant" in a JSON answer and its items, {"scopes": [...], "id": …}, by
  * "expires" and "base_url", or by "url" if there is also a member "path". */
-void media_fill_grants(struct exchange *exchange);
+int media_fill_grants(struct exchange *exchange, struct cv_error *error);
 
 /* The bytes requested by a Range header. */
 enum media_range { RANGE_WHOLE, RANGE_PART, RANGE_UNSATISFIABLE };

@@ -34,32 +34,25 @@ struct pool {
     " set_config('request.id', $3, true), set_config('statement_timeout', $4, true),"             \
     " set_config('request.hide_payloads', $6, true), set_config('role', $5, true)"
 
-static int redact(char **body, struct cv_error *error)
+/* Makes the first row the answer. */
+static int take_answer(struct exchange *exchange, const struct cv_db_result *rows,
+                       struct cv_error *error)
 {
-    char *redacted = NULL;
-    CV_TRY(cv_redacted_text(*body, &redacted, error));
-    free(*body);
-    *body = redacted;
-    return 0;
-}
-
-static int take_answer(const struct exchange *exchange, const struct cv_db_result *rows,
-                       struct answer *answer, struct cv_error *error)
-{
+    struct answer *answer = &exchange->answer;
     const char *body = cv_db_text(rows, 0, "body");
     const char *etag = cv_db_text(rows, 0, "etag");
     const char *headers = cv_db_text(rows, 0, "headers");
+    char *text = NULL;
+    if (body && exchange->operation->is_redacted) {
+        CV_TRY(cv_redacted_text(body, &text, error));
+    } else if (body) {
+        text = strdup(body);
+    }
+    answer_set_body(answer, text);
     answer->status = (unsigned)cv_db_int(rows, 0, "status", 500);
-    answer->body = body ? strdup(body) : NULL;
     answer->headers = headers ? json_loads(headers, JSON_REJECT_DUPLICATES, NULL) : NULL;
-    if ((body && !answer->body) || (headers && !answer->headers)) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for an answer");
-    }
-    if (etag) {
-        (void)snprintf(answer->etag, sizeof(answer->etag), "%s", etag);
-    }
-    CV_TRY(exchange->operation->is_redacted && body ? redact(&answer->body, error) : 0);
-    answer->length = answer->body ? strlen(answer->body) : 0;
+    CV_TRY_MEMORY((!body || text) && (!headers || answer->headers), error, "an answer");
+    (void)snprintf(answer->etag, sizeof(answer->etag), "%s", etag ? etag : "");
     return 0;
 }
 
@@ -99,8 +92,7 @@ static int make_file(void)
 static void refuse_room(struct exchange *exchange, const struct cv_error *error)
 {
     cv_log_error(error, "the file of an export (TMPDIR says where it is written)");
-    exchange->answer.retry_after_s = 1;
-    exchange_refuse(exchange, 503, "unavailable", "There is no room for the file",
+    exchange_refuse(exchange, REFUSE_NO_ROOM,
                     "try again when other exports are over, or export less");
 }
 
@@ -108,8 +100,9 @@ static void refuse_room(struct exchange *exchange, const struct cv_error *error)
  * So memory is limited, a failure can still be reported, and a slow reader does not block a
  * database connection. */
 static int take_export(struct cv_db *db, struct exchange *exchange, const char *values,
-                       struct answer *answer, struct cv_error *error)
+                       struct cv_error *error)
 {
+    struct answer *answer = &exchange->answer;
     cv_auto_fd int fd = make_file();
     struct spool spool = {.fd = fd};
     struct cv_export_params params = {
@@ -152,17 +145,9 @@ static int look_up_key(const struct pool *pool, struct cv_db *db, struct exchang
     return 0;
 }
 
-static void refuse_other(struct exchange *exchange)
-{
-    exchange_refuse(exchange, 422, "idempotency-key", "The key belongs to another request",
-                    "this Idempotency-Key came with another request before: a new "
-                    "request has a new key");
-}
-
 /* Whether the same Idempotency-Key was used before. 0: no; ANSWERED: yes, with this answer;
  * REFUSED. */
-static int begin_once(struct cv_db *db, struct exchange *exchange, struct answer *answer,
-                      struct cv_error *error)
+static int begin_once(struct cv_db *db, struct exchange *exchange, struct cv_error *error)
 {
     cv_auto_free char *request = NULL;
     cv_auto_free char *values = json_dumps(exchange->values, JSON_COMPACT | JSON_SORT_KEYS);
@@ -178,28 +163,29 @@ static int begin_once(struct cv_db *db, struct exchange *exchange, struct answer
     }
     exchange->is_noted = true;
     if (strcmp(outcome, "again") == 0) {
-        result = take_answer(exchange, rows, answer, error);
+        result = take_answer(exchange, rows, error);
         return result ? result : ANSWERED;
     }
-    refuse_other(exchange);
+    exchange_refuse(exchange, REFUSE_IDEMPOTENCY_KEY,
+                    "this Idempotency-Key came with another request before: a new "
+                    "request has a new key");
     return REFUSED;
 }
 
 /* Records a change: the answer for its Idempotency-Key, and the row in the audit log. */
-static int end_write(struct cv_db *db, struct exchange *exchange, const struct answer *answer,
-                     struct cv_error *error)
+static int end_write(struct cv_db *db, const struct exchange *exchange, struct cv_error *error)
 {
-    char status[16];
-    cv_auto_free char *row = audit_row(exchange, answer);
+    const struct answer *answer = &exchange->answer;
+    cv_auto_free char *row = audit_row(exchange);
     cv_auto_free char *headers = answer->headers ? json_dumps(answer->headers, JSON_COMPACT) : NULL;
-    (void)snprintf(status, sizeof(status), "%u", answer->status);
     CV_TRY_MEMORY(row, error, "the audit log");
     CV_TRY(cv_db_run(db, NULL, error, "SELECT set_config('role', 'none', true)"));
     CV_TRY(cv_db_run(db, NULL, error, "SELECT api.record($1::jsonb)", row));
     if (exchange->once_key) {
-        CV_TRY(
-            cv_db_run(db, NULL, error, "SELECT api.end_once($1, $2, $3::int, $4::jsonb, $5::jsonb)",
-                      exchange->principal.name, exchange->once_key, status, headers, answer->body));
+        CV_TRY(cv_db_run(db, NULL, error,
+                         "SELECT api.end_once($1, $2, $3::int, $4::jsonb, $5::jsonb)",
+                         exchange->principal.name, exchange->once_key,
+                         cv_db_number(answer->status).text, headers, answer->body));
     }
     return 0;
 }
@@ -216,7 +202,7 @@ static int check_version(struct cv_db *db, struct exchange *exchange, const char
     if (result || (etag && response_is_named(exchange->if_match, etag))) {
         return result;
     }
-    exchange_refuse(exchange, 412, "changed", "It has changed since",
+    exchange_refuse(exchange, REFUSE_CHANGED,
                     "read it again, and send the change with the ETag that it has "
                     "now in If-Match, if the change is still wanted");
     return REFUSED;
@@ -232,17 +218,17 @@ static int check_version(struct cv_db *db, struct exchange *exchange, const char
 /* Runs a read with a token in as few round trips as possible: each costs more than the gateway's
  * own work for the request. */
 static int run_read(const struct pool *pool, struct cv_db *db, struct exchange *exchange,
-                    const char *values, struct answer *answer, struct cv_error *error)
+                    const char *values, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cv_db_query_after(db, SETTINGS_OF(pool, exchange),
                              CV_DB_STATEMENT(exchange->operation->sql, values), &rows, error));
-    return take_answer(exchange, rows, answer, error);
+    return take_answer(exchange, rows, error);
 }
 
-/* Runs the transaction. 0: `answer` is the exchange's answer; REFUSED: it has one. */
+/* Runs the transaction. 0, or REFUSED: the exchange has its answer. */
 static int run_transaction(const struct pool *pool, struct cv_db *db, struct exchange *exchange,
-                           const char *values, struct answer *answer, struct cv_error *error)
+                           const char *values, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cv_db_begin(db, error));
@@ -252,7 +238,7 @@ static int run_transaction(const struct pool *pool, struct cv_db *db, struct exc
     if (exchange->principal.key_digest[0]) {
         CV_TRY(look_up_key(pool, db, exchange, error));
     }
-    int begun = exchange->once_key ? begin_once(db, exchange, answer, error) : 0;
+    int begun = exchange->once_key ? begin_once(db, exchange, error) : 0;
     if (begun == ANSWERED) {
         return cv_db_commit(db, error);
     }
@@ -262,12 +248,12 @@ static int run_transaction(const struct pool *pool, struct cv_db *db, struct exc
         CV_TRY(check_version(db, exchange, values, error));
     }
     CV_TRY(cv_db_run(db, &rows, error, exchange->operation->sql, values));
-    CV_TRY(take_answer(exchange, rows, answer, error));
+    CV_TRY(take_answer(exchange, rows, error));
     if (exchange->operation->step == STEP_EXPORT) {
-        CV_TRY(take_export(db, exchange, values, answer, error));
+        CV_TRY(take_export(db, exchange, values, error));
     }
     if (exchange->is_write) {
-        CV_TRY(end_write(db, exchange, answer, error));
+        CV_TRY(end_write(db, exchange, error));
     }
     CV_TRY(cv_db_commit(db, error));
     exchange->is_noted = exchange->is_noted || exchange->is_write;
@@ -281,7 +267,7 @@ static bool is_conflict(const char *sqlstate)
 
 static void refuse_unavailable(struct exchange *exchange)
 {
-    answer_refuse_sqlstate(&exchange->answer, "08006", "", exchange->id);
+    exchange_refuse(exchange, REFUSE_DATABASE_AWAY, "try again in a moment");
 }
 
 /* Looks up the key of a request that is refused in any case: only a caller with a valid key is told
@@ -299,7 +285,7 @@ static void confirm_key(const struct pool *pool, struct cv_db *db, struct exchan
         return;
     }
     if (result != REFUSED) {
-        answer_refuse_sqlstate(&exchange->answer, cv_db_sqlstate(db), error.message, exchange->id);
+        exchange_refuse_sqlstate(exchange, cv_db_sqlstate(db), error.message);
     }
     cv_db_rollback(db);
     answer_deinit(&refusal);
@@ -322,27 +308,23 @@ static void run(const struct pool *pool, struct cv_db *db, struct exchange *exch
         return;
     }
     for (int i = 0;; i++) {
-        struct answer answer = {0};
-        int result = is_plain_read ? run_read(pool, db, exchange, values, &answer, &error)
-                                   : run_transaction(pool, db, exchange, values, &answer, &error);
-        if (result == 0) {
-            exchange->answer = answer;
-            return;
-        }
-        if (result == REFUSED) {
-            answer_deinit(&answer);
-            cv_db_rollback(db);
-            return;
-        }
         char sqlstate[8];
+        int result = is_plain_read ? run_read(pool, db, exchange, values, &error)
+                                   : run_transaction(pool, db, exchange, values, &error);
+        if (result == 0) {
+            return;
+        }
         (void)snprintf(sqlstate, sizeof(sqlstate), "%s", cv_db_sqlstate(db));
-        answer_deinit(&answer);
         cv_db_rollback(db);
+        if (result == REFUSED) {
+            return;
+        }
         bool may_repeat = !exchange->is_write || exchange->if_match;
         if (!is_conflict(sqlstate) || !may_repeat || i == REPEATS_AFTER_CONFLICT) {
-            answer_refuse_sqlstate(&exchange->answer, sqlstate, error.message, exchange->id);
+            exchange_refuse_sqlstate(exchange, sqlstate, error.message);
             break;
         }
+        answer_deinit(&exchange->answer);
     }
     if (exchange->answer.status >= 500) {
         char what[128];
@@ -377,15 +359,11 @@ static void *run_thread(void *opaque)
 
 int pool_start(const struct pool_params *params, struct pool **ret_pool, struct cv_error *error)
 {
-    struct pool *pool = calloc(1, sizeof(*pool));
+    cv_auto_free struct pool *pool = calloc(1, sizeof(*pool));
     CV_TRY_MEMORY(pool, error, "database threads");
     pool->params = *params;
-    int result = exchange_queue_start(&pool->queue, params->connections, run_thread, pool, error);
-    if (result) {
-        free(pool);
-        return result;
-    }
-    *ret_pool = pool;
+    CV_TRY(exchange_queue_start(&pool->queue, params->connections, run_thread, pool, error));
+    *ret_pool = cv_take(pool);
     return 0;
 }
 
@@ -439,7 +417,7 @@ static void *run_store_thread(void *opaque)
     cv_auto(cv_store_close) struct cv_store *store = NULL;
     for (struct exchange *exchange; (exchange = exchange_queue_wait(&pool->queue));) {
         open_store(pool, &store);
-        exchange->work(store, exchange);
+        exchange_work(store, exchange);
         pool->params.on_done(exchange);
     }
     return NULL;
@@ -492,7 +470,7 @@ bool store_pool_do(struct store_pool *pool, struct exchange *exchange)
     open_store(pool, &pool->here);
     bool is_done = pool->here && cv_store_is_directory(pool->here);
     if (is_done) {
-        exchange->work(pool->here, exchange);
+        exchange_work(pool->here, exchange);
     }
     (void)pthread_mutex_unlock(&pool->mutex);
     return is_done;

@@ -25,16 +25,12 @@ struct relay {
 int relay_begin(struct exchange *exchange, const char *key, int64_t offset, int64_t length,
                 struct cv_error *error)
 {
-    struct relay *relay = calloc(1, sizeof(*relay));
-    char *own_key = strdup(key);
-    if (!relay || !own_key) {
-        free(relay);
-        free(own_key);
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for an object");
-    }
+    cv_auto_free struct relay *relay = calloc(1, sizeof(*relay));
+    char *own_key = relay ? strdup(key) : NULL;
+    CV_TRY_MEMORY(own_key, error, "an object");
     *relay =
         (struct relay){.exchange = exchange, .key = own_key, .at = offset, .end = offset + length};
-    exchange->answer.relay = relay;
+    exchange->answer.relay = cv_take(relay);
     return 0;
 }
 
@@ -48,25 +44,22 @@ void relay_free(struct relay *relay)
 }
 
 /* Reads a piece; runs in a store thread. */
-static void read_piece(struct cv_store *store, struct exchange *exchange)
+static int read_piece(struct cv_store *store, struct exchange *exchange, struct cv_error *error)
 {
     struct relay *relay = exchange->answer.relay;
-    struct cv_error error;
     size_t wanted = relay->end - relay->at < PIECE_BYTES ? (size_t)(relay->end - relay->at)
                                                          : (size_t)PIECE_BYTES;
-    relay->piece = store ? malloc(wanted) : NULL;
+    relay->piece = malloc(wanted);
     relay->given = 0;
     relay->filled = 0;
-    int result = relay->piece ? cv_store_get_range(store, relay->key, relay->at, relay->piece,
-                                                   wanted, &relay->filled, &error)
-                              : 1;
-    if (result < 0) {
-        cv_log_error(&error, "an object that passes through");
-    }
+    CV_TRY_MEMORY(relay->piece, error, "an object");
+    int result = cv_store_get_range(store, relay->key, relay->at, relay->piece, wanted,
+                                    &relay->filled, error);
     relay->at += (int64_t)relay->filled;
     /* If fewer bytes came, the object was replaced: the connection is closed before the announced
      * length. */
     relay->has_failed = result != 0 || relay->filled < wanted;
+    return result;
 }
 
 /* Passes bytes to the library; runs in a server thread. */
@@ -90,6 +83,7 @@ static ssize_t give(void *opaque, uint64_t position, char *data, size_t size)
     if (relay->at == relay->end) {
         return MHD_CONTENT_READER_END_OF_STREAM;
     }
+    relay->has_failed = true; /* until the piece has been read */
     relay->exchange->work = read_piece;
     return relay->hand_over(relay->exchange) ? 0 : MHD_CONTENT_READER_END_WITH_ERROR;
 }

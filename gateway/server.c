@@ -40,11 +40,6 @@ struct client {
 struct server {
     struct server_params params;
     struct MHD_Daemon *daemon;
-    int port;
-    struct pool *_Atomic pool;
-    struct store_pool *_Atomic store_pool;
-    struct events *_Atomic events;
-    struct audit *_Atomic audit;
     atomic_int under_way;
 
     pthread_mutex_t mutex; /* protects the lists and the deadlines */
@@ -140,19 +135,17 @@ static void count(const struct exchange *exchange, const char *method)
 /* Records in the audit log what was refused, and what the gateway has done without the database. */
 static void note(const struct exchange *exchange)
 {
-    struct audit *audit = exchange->server->audit;
     unsigned status = exchange->answer.status;
-    if (audit && exchange->operation && exchange->operation != &media_operation &&
-        !exchange->is_noted &&
+    if (exchange->operation && exchange->operation != &media_operation && !exchange->is_noted &&
         (exchange->is_write || status == 401 || status == 403 || status == 429)) {
-        audit_note(audit, exchange);
+        audit_note(exchange->server->params.audit, exchange);
     }
 }
 
 static void refuse_stream(struct exchange *exchange)
 {
     exchange->answer.retry_after_s = STREAM_RETRY_S;
-    exchange_refuse(exchange, 429, "too-many", "Too much at once",
+    exchange_refuse(exchange, REFUSE_TOO_MANY,
                     "you have as many streams open as one caller may: close one, or ask one of "
                     "them for the topics of several (50 at most)");
 }
@@ -171,7 +164,7 @@ static void forget_request(struct exchange *exchange)
 static bool hand_to_relay(struct exchange *exchange)
 {
     MHD_suspend_connection(exchange->connection);
-    if (store_pool_take(exchange->server->store_pool, exchange)) {
+    if (store_pool_take(exchange->server->params.store_pool, exchange)) {
         return true;
     }
     MHD_resume_connection(exchange->connection);
@@ -186,13 +179,13 @@ static enum MHD_Result queue_answer(struct exchange *exchange, const char *metho
         response_forget_body(answer);
     }
     if (response_is_stream(exchange) &&
-        !events_has_room(exchange->server->events, exchange->principal.name)) {
+        !events_has_room(exchange->server->params.events, exchange->principal.name)) {
         refuse_stream(exchange);
     }
     count(exchange, method);
     note(exchange);
     struct MHD_Response *response = response_is_stream(exchange)
-                                        ? events_respond(exchange->server->events, exchange)
+                                        ? events_respond(exchange->server->params.events, exchange)
                                     : answer->relay ? relay_respond(exchange, hand_to_relay)
                                                     : response_make(answer);
     if (!response) {
@@ -295,7 +288,7 @@ static bool is_part(const struct exchange *exchange)
 
 static void refuse_long_body(struct exchange *exchange)
 {
-    exchange_refuse(exchange, 413, "too-large", "Too much at once", "a body has at most 1 MiB");
+    exchange_refuse(exchange, REFUSE_TOO_LARGE, "a body has at most 1 MiB");
 }
 
 /* Postpones a refusal until the API key has been looked up: only a caller with a valid key is told
@@ -321,17 +314,16 @@ static void check_body_header(struct exchange *exchange)
         /* The library continues with the next chunk even if the connection is suspended. */
         exchange->is_body_too_long = true;
         exchange_refuse(
-            exchange, 411, "length", "The length is missing",
+            exchange, REFUSE_LENGTH,
             "say by Content-Length how many bytes come: a body in chunks is not taken here");
     } else if (exchange->operation->takes_bytes && !is_part(exchange)) {
         exchange->is_body_too_long = bytes > 0;
-        exchange_refuse(exchange, 415, "media-type", "The body has another form",
-                        "send application/offset+octet-stream");
+        exchange_refuse(exchange, REFUSE_MEDIA_TYPE, "send application/offset+octet-stream");
     } else if (exchange->operation->is_creation && exchange->media->is_bucket &&
                upload_is_tus_creation(exchange)) {
         exchange->is_body_too_long = bytes > 0;
         exchange_refuse(
-            exchange, 409, "no-tus", "Uploads go another way here",
+            exchange, REFUSE_NO_TUS,
             "videos are kept in a bucket, which does not speak tus: send {\"name\", \"size\"} as "
             "JSON to POST /uploads, and PUT the parts to the URLs that "
             "POST /uploads/{id}/parts answers with");
@@ -339,8 +331,7 @@ static void check_body_header(struct exchange *exchange)
                (exchange->operation->has_body && !is_json(exchange) &&
                 !(exchange->operation->is_creation && upload_translate_creation(exchange)))) {
         exchange->is_body_too_long = bytes > 0;
-        exchange_refuse(exchange, 415, "media-type", "The body has another form",
-                        "send application/json without an encoding");
+        exchange_refuse(exchange, REFUSE_MEDIA_TYPE, "send application/json without an encoding");
     }
     put_off(exchange);
     set_deadline(exchange, transfer_deadline((size_t)bytes));
@@ -354,18 +345,16 @@ static void find_operation(struct exchange *exchange, const char *method)
         exchange->operation = &media_operation;
         if (exchange->is_write) {
             (void)snprintf(exchange->answer.methods, METHODS_SIZE, "GET, HEAD");
-            exchange_refuse(exchange, 405, "method", "There is no such operation",
-                            "objects are read with GET and HEAD alone");
+            exchange_refuse(exchange, REFUSE_METHOD, "objects are read with GET and HEAD alone");
         }
         return;
     }
     int result = route_find(method, exchange->target, length, &exchange->operation, methods);
     if (result == ROUTE_NO_SUCH_PATH) {
-        answer_not_found(&exchange->answer, exchange->id);
+        exchange_refuse_missing(exchange);
     } else if (result == ROUTE_NO_SUCH_METHOD) {
         (void)memcpy(exchange->answer.methods, methods, sizeof(methods));
-        exchange_refuse(exchange, 405, "method", "There is no such operation",
-                        "the header Allow lists the methods of this path");
+        exchange_refuse(exchange, REFUSE_METHOD, "the header Allow lists the methods of this path");
     }
 }
 
@@ -374,9 +363,8 @@ static void check_condition(struct exchange *exchange)
 {
     exchange->if_match = exchange->is_write ? exchange_header(exchange, "If-Match") : NULL;
     if (exchange->if_match && !exchange->operation->version_sql) {
-        exchange_refuse(exchange, 400, "bad-request", "The request cannot be understood",
+        exchange_refuse(exchange, REFUSE_BAD_REQUEST,
                         "this operation takes no If-Match: send it without");
-        put_off(exchange);
     }
 }
 
@@ -391,9 +379,8 @@ static void check_once_key(struct exchange *exchange, const char *method)
         length = *at < ' ' || *at > '~' ? 0 : length;
     }
     if (length == 0 || length > ONCE_KEY_MAX_BYTES) {
-        exchange_refuse(exchange, 400, "bad-request", "The request cannot be understood",
+        exchange_refuse(exchange, REFUSE_BAD_REQUEST,
                         "an Idempotency-Key has 1 to 255 printable characters of ASCII");
-        put_off(exchange);
     }
     exchange->once_key = key;
 }
@@ -411,7 +398,7 @@ static void begin(struct exchange *exchange, const char *method)
     if (is_ambiguous(exchange)) {
         exchange->is_body_too_long = true;
         exchange_refuse(
-            exchange, 400, "bad-request", "The request cannot be understood",
+            exchange, REFUSE_BAD_REQUEST,
             "a header that may be there once is there twice, or the length of the body is given "
             "twice");
         return;
@@ -426,12 +413,14 @@ static void begin(struct exchange *exchange, const char *method)
     if (!exchange->answer.status) {
         admission_check(server->params.admission, exchange);
     }
-    if (!exchange->answer.status) {
-        check_once_key(exchange, method);
+    if (exchange->answer.status) {
+        return;
     }
+    check_once_key(exchange, method);
     if (!exchange->answer.status) {
         check_condition(exchange);
     }
+    put_off(exchange);
     if (!exchange->answer.status) {
         check_body_header(exchange);
     }
@@ -479,7 +468,7 @@ static void take_header(struct exchange *exchange, const char *header, const cha
     const char *given = exchange_header(exchange, header);
     json_t *text = given ? json_string(given) : NULL;
     if (text && json_object_set_new(exchange->values, name, text) != 0) {
-        exchange_refuse(exchange, 503, "busy", "Try again", "out of memory");
+        exchange_refuse(exchange, REFUSE_BUSY, "out of memory");
     }
 }
 
@@ -515,37 +504,43 @@ static bool answer_here(struct exchange *exchange)
 
 static void refuse_busy(struct exchange *exchange)
 {
-    exchange->answer.retry_after_s = 1;
-    exchange_refuse(exchange, 503, "busy", "Try again",
-                    "too much is under way, or the gateway is starting");
+    exchange_refuse(exchange, REFUSE_BUSY, "too much is under way, or the gateway is starting");
 }
 
-/* Suspends a request until a store thread has done its work. Returns whether it is suspended. */
+/* Has a database thread run a request that is suspended; refuses it if there are too many. */
+static void ask_database(struct exchange *exchange)
+{
+    if (!pool_take(exchange->server->params.pool, exchange)) {
+        refuse_busy(exchange);
+        MHD_resume_connection(exchange->connection);
+    }
+}
+
+/* The same for a store thread. */
+static void ask_store(struct exchange *exchange)
+{
+    if (!store_pool_take(exchange->server->params.store_pool, exchange)) {
+        refuse_busy(exchange);
+        MHD_resume_connection(exchange->connection);
+    }
+}
+
+/* Suspends a request until a store thread has done its work. Returns true: it is suspended. */
 static bool hand_to_store(struct exchange *exchange)
 {
-    struct store_pool *pool = exchange->server->store_pool;
     set_deadline(exchange, INT64_MAX);
     MHD_suspend_connection(exchange->connection);
-    if (pool && store_pool_take(pool, exchange)) {
-        return true;
-    }
-    refuse_busy(exchange);
-    MHD_resume_connection(exchange->connection);
-    return true; /* the library calls again */
+    ask_store(exchange);
+    return true;
 }
 
-/* Suspends a request until a database thread has run it. Returns whether it is suspended. */
+/* Suspends a request until a database thread has run it. Returns true: it is suspended. */
 static bool hand_to_pool(struct exchange *exchange)
 {
-    struct pool *pool = exchange->server->pool;
     exchange->is_put_off = false;
     set_deadline(exchange, INT64_MAX);
     MHD_suspend_connection(exchange->connection);
-    if (pool && pool_take(pool, exchange)) {
-        return true;
-    }
-    refuse_busy(exchange);
-    MHD_resume_connection(exchange->connection);
+    ask_database(exchange);
     return true;
 }
 
@@ -560,9 +555,9 @@ static bool dispatch(struct exchange *exchange)
     const struct request_values values = {exchange->target, length, query, exchange->body.data,
                                           exchange->body.length};
     if (exchange->operation == &media_operation) {
-        struct store_pool *pool = exchange->server->store_pool;
         exchange->work = media_answer_target;
-        return !(pool && store_pool_do(pool, exchange)) && hand_to_store(exchange);
+        return !store_pool_do(exchange->server->params.store_pool, exchange) &&
+               hand_to_store(exchange);
     }
     if (exchange->is_body_too_long) {
         refuse_long_body(exchange);
@@ -573,18 +568,14 @@ static bool dispatch(struct exchange *exchange)
                                        : route_check(exchange->operation, &values,
                                                      &exchange->values, &faults, &error);
     if (result == PARAMETERS_REFUSED) {
-        answer_refuse(&exchange->answer,
-                      &(struct problem){400, "bad-request", "The request cannot be understood",
-                                        "see errors for what is wrong with which parameter",
-                                        faults},
-                      exchange->id);
+        exchange_refuse_faults(exchange, REFUSE_BAD_REQUEST,
+                               "see errors for what is wrong with which parameter", faults);
         json_decref(faults);
         put_off(exchange);
         return exchange->is_put_off && hand_to_pool(exchange);
     }
     if (result != 0) {
-        exchange->answer.retry_after_s = 1;
-        exchange_refuse(exchange, 503, "busy", "Try again", "out of memory");
+        exchange_refuse(exchange, REFUSE_BUSY, "out of memory");
         return false;
     }
     return !answer_here(exchange) && hand_to_pool(exchange);
@@ -663,8 +654,7 @@ static enum MHD_Result on_request(void *opaque, struct MHD_Connection *connectio
 static bool is_under_way(const struct answer *answer)
 {
     static const char *const ends[] = {"done", "failed", "canceled"};
-    cv_auto(json_decref) json_t *body =
-        json_loadb(answer->body ? answer->body : "", answer->length, 0, NULL);
+    cv_auto(json_decref) json_t *body = answer_json(answer);
     const char *state = json_string_value(json_object_get(body, "state"));
     for (size_t i = 0; state && i < CV_COUNT(ends); i++) {
         state = strcmp(state, ends[i]) == 0 ? NULL : state;
@@ -700,10 +690,7 @@ void server_ask_again(struct server *server)
     (void)pthread_mutex_unlock(&server->mutex);
     while (exchange) {
         struct exchange *next = exchange->next;
-        if (!pool_take(server->pool, exchange)) {
-            refuse_busy(exchange);
-            server_send(exchange);
-        }
+        ask_database(exchange);
         exchange = next;
     }
 }
@@ -724,16 +711,13 @@ void server_take_work(struct exchange *exchange)
 {
     if ((!exchange->is_last_part && !exchange->is_joined) ||
         exchange->operation == &finish_upload) {
-        server_send(exchange);
+        MHD_resume_connection(exchange->connection);
         return;
     }
     answer_deinit(&exchange->answer);
     exchange->operation = &finish_upload;
     exchange->once_key = NULL; /* its answer is recorded already */
-    if (!pool_take(exchange->server->pool, exchange)) {
-        refuse_busy(exchange);
-        server_send(exchange);
-    }
+    ask_database(exchange);
 }
 
 bool server_take_key(struct exchange *exchange, const char *claims)
@@ -743,31 +727,27 @@ bool server_take_key(struct exchange *exchange, const char *claims)
 
 void server_take_answer(struct exchange *exchange)
 {
+    static int (*const works[])(struct cv_store *, struct exchange *, struct cv_error *) = {
+        [STEP_REMOVE] = media_remove,           [STEP_OBJECT] = media_answer_object,
+        [STEP_UPLOAD_SHOW] = upload_show,       [STEP_UPLOAD_APPEND] = upload_open,
+        [STEP_UPLOAD_SIGN] = upload_sign_parts, [STEP_UPLOAD_JOIN] = upload_join,
+        [STEP_UPLOAD_FORGET] = upload_forget,
+    };
     bool is_success = exchange->answer.status >= 200 && exchange->answer.status < 300;
     enum step step = is_success ? exchange->operation->step : STEP_NONE;
+    struct cv_error error;
     if (is_success && park(exchange)) {
         return;
     }
     if (step == STEP_GRANTS) {
-        media_fill_grants(exchange);
-    } else if (step != STEP_NONE && step != STEP_EXPORT) {
-        exchange->work = step == STEP_REMOVE          ? media_remove
-                         : step == STEP_OBJECT        ? media_answer_object
-                         : step == STEP_UPLOAD_SHOW   ? upload_show
-                         : step == STEP_UPLOAD_APPEND ? upload_open
-                         : step == STEP_UPLOAD_SIGN   ? upload_sign_parts
-                         : step == STEP_UPLOAD_JOIN   ? upload_join
-                                                      : upload_forget;
-        if (store_pool_take(exchange->server->store_pool, exchange)) {
-            return;
+        if (media_fill_grants(exchange, &error) != 0) {
+            exchange_refuse_store(exchange, &error);
         }
-        refuse_busy(exchange);
+    } else if (works[step]) {
+        exchange->work = works[step];
+        ask_store(exchange);
+        return;
     }
-    server_send(exchange);
-}
-
-void server_send(struct exchange *exchange)
-{
     MHD_resume_connection(exchange->connection);
 }
 
@@ -833,10 +813,11 @@ int server_start(const struct server_params *params, struct server **ret_server,
                  struct cv_error *error)
 {
     cv_auto_fd int fd = -1;
+    int port = 0;
     cv_auto_free struct server *server = calloc(1, sizeof(*server));
     CV_TRY_MEMORY(server, error, "the server");
     server->params = *params;
-    CV_TRY(cv_probe_bind(params->address, &fd, &server->port, error));
+    CV_TRY(cv_probe_bind(params->address, &fd, &port, error));
     int failure = pthread_mutex_init(&server->mutex, NULL);
     if (failure) {
         return cv_fail_errno(error, failure, "cannot make a lock");
@@ -857,33 +838,9 @@ int server_start(const struct server_params *params, struct server **ret_server,
                        "the HTTP server does not start: too few descriptors or threads?");
     }
     (void)cv_take_fd(&fd); /* the daemon owns it now */
+    cv_log(CV_LOG_INFO, "api-gateway %s: the API at port %d", CV_VERSION, port);
     *ret_server = cv_take(server);
     return 0;
-}
-
-void server_use_events(struct server *server, struct events *events)
-{
-    server->events = events;
-}
-
-void server_use_audit(struct server *server, struct audit *audit)
-{
-    server->audit = audit;
-}
-
-void server_use_pool(struct server *server, struct pool *pool)
-{
-    server->pool = pool;
-}
-
-void server_use_store_pool(struct server *server, struct store_pool *pool)
-{
-    server->store_pool = pool;
-}
-
-int server_port(const struct server *server)
-{
-    return server->port;
 }
 
 void server_quiesce(struct server *server)

@@ -21,18 +21,15 @@ struct server_params {
     const struct admission *admission;  /* borrowed */
     const struct media_settings *media; /* borrowed */
     struct cv_metrics *metrics;         /* borrowed; may be NULL */
+    struct pool *pool;                  /* these are stopped before the server */
+    struct store_pool *store_pool;
+    struct events *events;
+    struct audit *audit;
 };
 
 /* Starts the server. CV_ERROR_CONFIGURATION if the address is invalid or cannot be bound. */
 CV_MUST_CHECK int server_start(const struct server_params *params, struct server **ret_server,
                                struct cv_error *error);
-
-/* Sets the pool for exchanges that need the database; until then they are answered 503. Called
- * once. */
-void server_use_pool(struct server *server, struct pool *pool);
-
-/* Sets the pool for exchanges that need the store; likewise. */
-void server_use_store_pool(struct server *server, struct store_pool *pool);
 
 /* As admission_take_key. For pool_params.on_key. */
 CV_MUST_CHECK bool server_take_key(struct exchange *exchange, const char *claims);
@@ -40,26 +37,15 @@ CV_MUST_CHECK bool server_take_key(struct exchange *exchange, const char *claims
 /* Handles the database's answer: does the operation's step, and sends. For pool_params.on_answer. */
 void server_take_answer(struct exchange *exchange);
 
-/* Sets the audit log for refused requests. Called once, before server_use_pool. */
-void server_use_audit(struct server *server, struct audit *audit);
-
-/* Sets the events service for streams. Called once, before server_use_pool. */
-void server_use_events(struct server *server, struct events *events);
-
 /* Handles the end of the store's work: sends, or asks the database for the next step. For
  * store_pool_params.on_done. */
 void server_take_work(struct exchange *exchange);
-
-/* Sends the answer of an exchange. Any thread may call it. */
-void server_send(struct exchange *exchange);
 
 /* Closes connections that are too slow; must be called every second. */
 void server_close_late(struct server *server);
 
 /* Repeats the queries of callers that wait for a change; must be called twice a second. */
 void server_ask_again(struct server *server);
-
-int server_port(const struct server *server);
 
 /* Stops accepting connections. */
 void server_quiesce(struct server *server);

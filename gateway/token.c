@@ -27,10 +27,7 @@ struct key {
 struct token_keys {
     struct key keys[KEYS_MAX];
     size_t count;
-    char *issuer;
-    char *audience;
-    char *default_role;
-    bool is_without_service;
+    struct token_params params;
 };
 
 const char *token_fault_name(enum token_fault fault)
@@ -64,9 +61,6 @@ void token_keys_free(struct token_keys *keys)
         release_jwk(keys->keys[i].jwk);
         free(keys->keys[i].id);
     }
-    free(keys->issuer);
-    free(keys->audience);
-    free(keys->default_role);
     free(keys);
 }
 
@@ -188,13 +182,7 @@ int token_keys_new(const struct token_params *params, struct token_keys **ret_ke
 {
     cv_auto(token_keys_free) struct token_keys *keys = calloc(1, sizeof(*keys));
     CV_TRY_MEMORY(keys, error, "keys");
-    keys->issuer = params->issuer ? strdup(params->issuer) : NULL;
-    keys->audience = strdup(params->audience);
-    keys->default_role = strdup(params->default_role);
-    keys->is_without_service = params->is_without_service;
-    if (!keys->audience || !keys->default_role || (params->issuer && !keys->issuer)) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for keys");
-    }
+    keys->params = *params;
     CV_TRY(params->secret ? add_secret(keys, params->secret, error) : 0);
     CV_TRY(params->key_set ? add_key_set(keys, params->key_set, error) : 0);
     if (keys->count == 0 && !params->may_be_empty) {
@@ -352,7 +340,7 @@ static bool choose_role(const struct token_keys *keys, const json_t *claims,
 {
     const char *role = member(claims, "role");
     const json_t *own = json_object_get(json_object_get(claims, "app_metadata"), "cortana_role");
-    const char *within = own ? json_string_value(own) : keys->default_role;
+    const char *within = own ? json_string_value(own) : keys->params.default_role;
     if (strcmp(role, "anon") == 0) {
         principal->database_role = "anon";
     } else if (strcmp(role, "service_role") == 0) {
@@ -367,7 +355,7 @@ static bool choose_role(const struct token_keys *keys, const json_t *claims,
         }
     }
     return principal->database_role &&
-           !(keys->is_without_service && principal->role >= CALLER_OPERATOR);
+           !(keys->params.is_without_service && principal->role >= CALLER_OPERATOR);
 }
 
 enum token_fault principal_make(const struct token_keys *keys, const json_t *claims,
@@ -409,10 +397,11 @@ static enum token_fault check_claims(const struct token_keys *keys, const json_t
     if (fault != TOKEN_GOOD) {
         return fault;
     }
-    if (keys->issuer && strcmp(member(claims, "iss"), keys->issuer) != 0) {
+    if (keys->params.issuer && strcmp(member(claims, "iss"), keys->params.issuer) != 0) {
         return TOKEN_ISSUER;
     }
-    return is_for(json_object_get(claims, "aud"), keys->audience) ? TOKEN_GOOD : TOKEN_AUDIENCE;
+    return is_for(json_object_get(claims, "aud"), keys->params.audience) ? TOKEN_GOOD
+                                                                         : TOKEN_AUDIENCE;
 }
 
 void principal_deinit(struct principal *principal)

@@ -37,6 +37,7 @@ const char *token_fault_name(enum token_fault fault);
 
 struct token_keys;
 
+/* The keys borrow issuer, audience and default_role; the other texts are only read. */
 struct token_params {
     const char *secret; /* for HS256, at least 32 bytes; NULL: none */
     const char

@@ -24,17 +24,17 @@ static void upload_deinit(struct upload *upload)
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct upload, upload_deinit)
 
-static bool upload_read(const struct exchange *exchange, struct upload *ret_upload)
+static int upload_read(const struct exchange *exchange, struct upload *ret_upload,
+                       struct cv_error *error)
 {
-    const struct answer *answer = &exchange->answer;
-    json_t *body = json_loadb(answer->body ? answer->body : "", answer->length, 0, NULL);
+    json_t *body = answer_json(&exchange->answer);
     const char *state = json_string_value(json_object_get(body, "state"));
     *ret_upload = (struct upload){.body = body,
                                   .id = json_string_value(json_object_get(body, "id")),
                                   .key = json_string_value(json_object_get(body, "key")),
                                   .size = json_integer_value(json_object_get(body, "size")),
                                   .is_complete = state && strcmp(state, "complete") == 0};
-    return ret_upload->id != NULL;
+    return ret_upload->id ? 0 : cv_fail(error, CV_ERROR_INTERNAL, "an answer without an upload");
 }
 
 /* The directory of a store, borrowed; NULL if it is a bucket. */
@@ -52,23 +52,18 @@ static int upload_spool_key(const char *id, char **ret_key, struct cv_error *err
 
 static void upload_answer_empty(struct answer *answer)
 {
-    free(cv_take(answer->body));
-    answer->length = 0;
+    answer_set_body(answer, NULL);
     answer->status = 204;
 }
 
-/* Replaces the answer by 204 with the headers of tus. */
 static void upload_set_tus_headers(struct answer *answer, int64_t offset, int64_t size)
 {
-    char number[2][24];
-    (void)snprintf(number[0], sizeof(number[0]), "%lld", (long long)offset);
-    (void)snprintf(number[1], sizeof(number[1]), "%lld", (long long)size);
-    if (!answer->headers) {
-        answer->headers = json_object();
-    }
-    (void)json_object_set_new(answer->headers, "Tus-Resumable", json_string("1.0.0"));
-    (void)json_object_set_new(answer->headers, "Upload-Offset", json_string(number[0]));
-    (void)json_object_set_new(answer->headers, "Upload-Length", json_string(number[1]));
+    char number[24];
+    answer_set_header(answer, "Tus-Resumable", "1.0.0");
+    (void)snprintf(number, sizeof(number), "%lld", (long long)offset);
+    answer_set_header(answer, "Upload-Offset", number);
+    (void)snprintf(number, sizeof(number), "%lld", (long long)size);
+    answer_set_header(answer, "Upload-Length", number);
 }
 
 /* Sets the answer's body to a JSON value. */
@@ -76,9 +71,7 @@ static int upload_set_body(struct answer *answer, const json_t *body, struct cv_
 {
     char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     CV_TRY_MEMORY(text, error, "an upload");
-    free(answer->body);
-    answer->body = text;
-    answer->length = strlen(text);
+    answer_set_body(answer, text);
     return 0;
 }
 
@@ -100,54 +93,37 @@ static int read_offset(struct cv_store *store, const struct upload *upload, int6
 static int upload_show_parts(struct cv_store *store, const struct upload *upload,
                              int64_t *ret_offset, struct cv_error *error);
 
-static int show(struct cv_store *store, struct exchange *exchange, const struct upload *upload,
-                struct cv_error *error)
+int upload_show(struct cv_store *store, struct exchange *exchange, struct cv_error *error)
 {
-    int64_t offset = upload->size;
+    cv_auto(upload_deinit) struct upload upload = {0};
+    CV_TRY(upload_read(exchange, &upload, error));
+    int64_t offset = upload.size;
     bool is_bucket = !upload_directory(store);
-    CV_TRY(is_bucket             ? upload_show_parts(store, upload, &offset, error)
-           : upload->is_complete ? 0
-                                 : read_offset(store, upload, &offset, error));
-    upload_set_tus_headers(&exchange->answer, offset, upload->size);
+    CV_TRY(is_bucket            ? upload_show_parts(store, &upload, &offset, error)
+           : upload.is_complete ? 0
+                                : read_offset(store, &upload, &offset, error));
+    upload_set_tus_headers(&exchange->answer, offset, upload.size);
     if (exchange->is_last_part) {
         upload_answer_empty(&exchange->answer);
         return 0;
     }
-    (void)json_object_del(upload->body, "key");
+    (void)json_object_del(upload.body, "key");
     bool good =
-        json_object_set_new(upload->body, "mode", json_string(is_bucket ? "parts" : "tus")) == 0 &&
-        json_object_set_new(upload->body, "offset", json_integer(offset)) == 0;
-    return upload_set_body(&exchange->answer, good ? upload->body : NULL, error);
+        json_object_set_new(upload.body, "mode", json_string(is_bucket ? "parts" : "tus")) == 0 &&
+        json_object_set_new(upload.body, "offset", json_integer(offset)) == 0;
+    return upload_set_body(&exchange->answer, good ? upload.body : NULL, error);
 }
 
-void upload_show(struct cv_store *store, struct exchange *exchange)
-{
-    cv_auto(upload_deinit) struct upload upload = {0};
-    struct cv_error error;
-    if (!store || !upload_read(exchange, &upload)) {
-        exchange_refuse_store(exchange, NULL);
-    } else if (show(store, exchange, &upload, &error) != 0) {
-        exchange_refuse_store(exchange, &error);
-    }
-}
-
-void upload_forget(struct cv_store *store, struct exchange *exchange)
+int upload_forget(struct cv_store *store, struct exchange *exchange, struct cv_error *error)
 {
     cv_auto(upload_deinit) struct upload upload = {0};
     cv_auto_free char *spool = NULL;
-    struct cv_error error;
-    if (!store || !upload_read(exchange, &upload)) {
-        exchange_refuse_store(exchange, NULL);
-        return;
-    }
-    int result = upload_spool_key(upload.id, &spool, &error);
-    result = result ? result : cv_store_delete(store, spool, &error);
-    result = result || !upload.key ? result : cv_store_parts_drop(store, upload.key, &error);
-    if (result != 0) {
-        exchange_refuse_store(exchange, &error);
-    } else {
-        upload_answer_empty(&exchange->answer);
-    }
+    CV_TRY(upload_read(exchange, &upload, error));
+    CV_TRY(upload_spool_key(upload.id, &spool, error));
+    CV_TRY(cv_store_delete(store, spool, error));
+    CV_TRY(upload.key ? cv_store_parts_drop(store, upload.key, error) : 0);
+    upload_answer_empty(&exchange->answer);
+    return 0;
 }
 
 /* ---- in parts ------------------------------------------------------------------------------------ */
@@ -229,51 +205,38 @@ static int sign_part(struct cv_store *store, const struct cv_signed_url *allowed
     return 0;
 }
 
-static int sign_parts(struct cv_store *store, struct exchange *exchange,
-                      const struct upload *upload, struct cv_error *error)
+int upload_sign_parts(struct cv_store *store, struct exchange *exchange, struct cv_error *error)
 {
+    cv_auto(upload_deinit) struct upload upload = {0};
     cv_auto(cv_store_parts_deinit) struct cv_store_parts parts = {0};
     cv_auto(json_decref) json_t *body = json_pack("{s:[]}", "items");
     size_t i;
     json_t *number;
-    int result = find_parts(store, upload, &parts, error);
-    if (result == CV_STORE_EXISTS) {
-        exchange_refuse(exchange, 409, "wrong-state", "Its state forbids this",
-                        "all bytes are there: complete this upload");
+    CV_TRY(upload_read(exchange, &upload, error));
+    int result = upload_directory(store) ? 0 : find_parts(store, &upload, &parts, error);
+    if (upload_directory(store) || result == CV_STORE_EXISTS) {
+        exchange_refuse(exchange, REFUSE_WRONG_STATE,
+                        result ? "all bytes are there: complete this upload"
+                               : "this upload is sent by PATCH to its location, not in parts");
         return 0;
     }
+    CV_TRY(result);
     json_array_foreach(json_object_get(exchange->values, "numbers"), i, number)
     {
-        struct cv_store_part part = {.number = (int)json_integer_value(number),
-                                     .size =
-                                         size_of_part(upload->size, json_integer_value(number))};
-        if (result == 0 && part.size == 0) {
+        int64_t size = size_of_part(upload.size, json_integer_value(number));
+        struct cv_store_part part = {.number = (int)json_integer_value(number), .size = size};
+        if (part.size == 0) {
             exchange_refuse(
-                exchange, 400, "bad-request", "The request cannot be understood",
+                exchange, REFUSE_BAD_REQUEST,
                 "numbers holds one that this upload has no part for: they begin with 1, "
                 "and every part has part_size bytes");
             return 0;
         }
-        const struct cv_signed_url allowed = {upload->key, "PUT", URL_SECONDS, parts.upload_id,
+        const struct cv_signed_url allowed = {upload.key, "PUT", URL_SECONDS, parts.upload_id,
                                               &part};
-        result =
-            result ? result : sign_part(store, &allowed, json_object_get(body, "items"), error);
+        CV_TRY(sign_part(store, &allowed, json_object_get(body, "items"), error));
     }
-    return result ? result : upload_set_body(&exchange->answer, body, error);
-}
-
-void upload_sign_parts(struct cv_store *store, struct exchange *exchange)
-{
-    cv_auto(upload_deinit) struct upload upload = {0};
-    struct cv_error error;
-    if (!store || !upload_read(exchange, &upload)) {
-        exchange_refuse_store(exchange, NULL);
-    } else if (upload_directory(store)) {
-        exchange_refuse(exchange, 409, "wrong-state", "Its state forbids this",
-                        "this upload is sent by PATCH to its location, not in parts");
-    } else if (sign_parts(store, exchange, &upload, &error) != 0) {
-        exchange_refuse_store(exchange, &error);
-    }
+    return upload_set_body(&exchange->answer, body, error);
 }
 
 /* ---- the end ------------------------------------------------------------------------------------- */
@@ -303,30 +266,26 @@ static int see_whole(struct cv_store *store, const struct upload *upload, struct
     return result == 0 && info.size != upload->size ? (int)CV_STORE_NOT_FOUND : result;
 }
 
-void upload_join(struct cv_store *store, struct exchange *exchange)
+int upload_join(struct cv_store *store, struct exchange *exchange, struct cv_error *error)
 {
     cv_auto(upload_deinit) struct upload upload = {0};
-    struct cv_error error;
-    if (!store || !upload_read(exchange, &upload)) {
-        exchange_refuse_store(exchange, NULL);
-        return;
-    }
+    CV_TRY(upload_read(exchange, &upload, error));
     int result = upload.is_complete        ? 0
-                 : upload_directory(store) ? see_whole(store, &upload, &error)
-                                           : join(store, &upload, &error);
+                 : upload_directory(store) ? see_whole(store, &upload, error)
+                                           : join(store, &upload, error);
     exchange->is_joined = result == 0;
     if (result > 0) {
-        exchange_refuse(exchange, 409, "wrong-state", "Its state forbids this",
+        exchange_refuse(exchange, REFUSE_WRONG_STATE,
                         "bytes are missing: GET this upload says which are there");
-    } else if (result < 0) {
-        exchange_refuse_store(exchange, &error);
+        return 0;
     }
+    return result;
 }
 
 /* ---- tus ----------------------------------------------------------------------------------------- */
 
 enum {
-    STATUS_LOCKED = 423,
+    IS_LOCKED = 100,           /* another request writes; not one of the outcomes of the store */
     METADATA_VALUE_MAX = 2048, /* bytes of Base64, more than any member of the body may have */
 };
 
@@ -353,7 +312,7 @@ CV_DEFINE_CLEANUP(struct upload_part *, upload_part_free)
 
 /* ---- the beginning of a request ------------------------------------------------------------------ */
 
-/* Opens the spool as its only writer; makes it, durably, if it is missing. 0, or STATUS_LOCKED. */
+/* Opens the spool as its only writer; makes it, durably, if it is missing. 0, or IS_LOCKED. */
 static int open_spool(struct cv_store *store, const char *key, int *ret_fd, struct cv_error *error)
 {
     cv_auto_free char *path = NULL;
@@ -372,7 +331,7 @@ static int open_spool(struct cv_store *store, const char *key, int *ret_fd, stru
         return cv_fail_errno(error, errno, "cannot open %s", key);
     }
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        return errno == EWOULDBLOCK ? STATUS_LOCKED
+        return errno == EWOULDBLOCK ? IS_LOCKED
                                     : cv_fail_errno(error, errno, "cannot lock %s", key);
     }
     *ret_fd = cv_take_fd(&fd);
@@ -413,47 +372,43 @@ static int64_t content_length(const struct exchange *exchange)
 
 static void refuse_offset(struct exchange *exchange, int64_t offset, int64_t size)
 {
-    exchange_refuse(exchange, 409, "offset", "The upload goes on elsewhere",
+    exchange_refuse(exchange, REFUSE_OFFSET,
                     "ask by HEAD for Upload-Offset, and send what is behind it, up to its length");
     upload_set_tus_headers(&exchange->answer, offset, size);
 }
 
-void upload_open(struct cv_store *store, struct exchange *exchange)
+int upload_open(struct cv_store *store, struct exchange *exchange, struct cv_error *error)
 {
     cv_auto(upload_part_free) struct upload_part *part = calloc(1, sizeof(*part));
-    struct cv_error error;
     int64_t offset = -1;
     const char *text = exchange_header(exchange, "Upload-Offset");
-    if (part) {
-        part->fd = -1;
-    }
-    if (!store || !part || !upload_read(exchange, &part->upload)) {
-        exchange_refuse_store(exchange, NULL);
-        return;
-    }
+    CV_TRY_MEMORY(part, error, "an upload");
+    part->fd = -1;
+    CV_TRY(upload_read(exchange, &part->upload, error));
     if (!text || !cv_parse_int(text, 0, INT64_MAX / 2, &offset)) {
-        exchange_refuse(exchange, 400, "bad-request", "The request cannot be understood",
+        exchange_refuse(exchange, REFUSE_BAD_REQUEST,
                         "the header Upload-Offset is to say where the bytes go");
-        return;
+        return 0;
     }
     if (!upload_directory(store)) {
-        exchange_refuse(exchange, 409, "wrong-state", "Its state forbids this",
+        exchange_refuse(exchange, REFUSE_WRONG_STATE,
                         "this upload goes to a bucket: POST …/parts has the URLs for its parts");
-        return;
+        return 0;
     }
-    int result = open_part(store, part, &error);
-    if (result == STATUS_LOCKED) {
-        exchange->answer.retry_after_s = 1;
-        exchange_refuse(exchange, STATUS_LOCKED, "locked", "Somebody else writes",
+    int result = open_part(store, part, error);
+    if (result == IS_LOCKED) {
+        exchange_refuse(exchange, REFUSE_LOCKED,
                         "another request sends bytes of this upload at this moment");
-    } else if (result != 0) {
-        exchange_refuse_store(exchange, &error);
-    } else if (part->at != offset || offset + content_length(exchange) > part->upload.size) {
+        return 0;
+    }
+    CV_TRY(result);
+    if (part->at != offset || offset + content_length(exchange) > part->upload.size) {
         refuse_offset(exchange, part->at, part->upload.size);
     } else {
         answer_deinit(&exchange->answer); /* there is no answer before the body is complete */
         exchange->part = cv_take(part);
     }
+    return 0;
 }
 
 /* ---- its body ------------------------------------------------------------------------------------ */
@@ -477,15 +432,13 @@ static int write_piece(struct upload_part *part, const struct cv_buffer *piece,
     return 0;
 }
 
-void upload_write(struct cv_store *store, struct exchange *exchange)
+int upload_write(struct cv_store *store, struct exchange *exchange, struct cv_error *error)
 {
     struct upload_part *part = exchange->part;
-    struct cv_error error;
     (void)store;
-    if (part->fd >= 0 && write_piece(part, &exchange->body, &error) != 0) {
-        exchange_refuse_store(exchange, &error);
-    }
+    int result = part->fd >= 0 ? write_piece(part, &exchange->body, error) : 0;
     cv_buffer_clear(&exchange->body);
+    return result;
 }
 
 /* Makes the bytes durable, and moves the object to its place if it is complete; holds the lock
@@ -506,20 +459,16 @@ static int finish(struct cv_store *store, struct exchange *exchange, struct uplo
     return result;
 }
 
-void upload_close(struct cv_store *store, struct exchange *exchange)
+int upload_close(struct cv_store *store, struct exchange *exchange, struct cv_error *error)
 {
-    struct upload_part *part = exchange->part;
-    struct cv_error error;
-    upload_write(store, exchange);
-    if (!exchange->answer.status) {
-        if (!store || finish(store, exchange, part, &error) != 0) {
-            exchange_refuse_store(exchange, store ? &error : NULL);
-        } else {
-            upload_answer_empty(&exchange->answer);
-            upload_set_tus_headers(&exchange->answer, part->at, part->upload.size);
-        }
-    }
-    upload_part_free(cv_take(exchange->part));
+    cv_auto(upload_part_free) struct upload_part *part = exchange->part;
+    int result = upload_write(store, exchange, error);
+    exchange->part = NULL;
+    CV_TRY(result);
+    CV_TRY(finish(store, exchange, part, error));
+    upload_answer_empty(&exchange->answer);
+    upload_set_tus_headers(&exchange->answer, part->at, part->upload.size);
+    return 0;
 }
 
 /* ---- creation ------------------------------------------------------------------------------------ */

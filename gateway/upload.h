@@ -10,21 +10,21 @@
 
 /* Adds "mode", "offset", "part_size" and "parts" to an upload, and the headers of tus. Starts a
  * bucket's multipart upload if it has not been started. */
-void upload_show(struct cv_store *store, struct exchange *exchange);
+int upload_show(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
 
 /* Deletes the bytes that have arrived. */
-void upload_forget(struct cv_store *store, struct exchange *exchange);
+int upload_forget(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
 
 /* Uploads to a bucket: the client uploads parts to signed URLs, in any order and several at once;
  * the gateway lists and joins them. The bucket knows the upload of a key and its parts, so that a
  * client can continue after a reload, with any gateway. */
 
 /* Answers with a signed URL for each of the "numbers". 409 for a directory. */
-void upload_sign_parts(struct cv_store *store, struct exchange *exchange);
+int upload_sign_parts(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
 
 /* Joins the parts, or finds that all bytes are stored already, and sets exchange->is_joined; 409 if
  * some are missing. */
-void upload_join(struct cv_store *store, struct exchange *exchange);
+int upload_join(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
 
 /* Uploads to a directory: tus 1.0 (core, creation, termination). Bytes are collected in a spool
  * file beside the object until they are complete; its size is the offset of the upload. The body of
@@ -35,14 +35,14 @@ enum { UPLOAD_PIECE_BYTES = 256 * 1024 }; /* bytes of a body in memory, until wr
 
 /* Opens the spool file for the request's bytes, as its only writer, and sets exchange->part; or
  * refuses: 409 for a wrong offset, 423 while somebody else writes. */
-void upload_open(struct cv_store *store, struct exchange *exchange);
+int upload_open(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
 
 /* Writes the received bytes (exchange->body) and empties it. */
-void upload_write(struct cv_store *store, struct exchange *exchange);
+int upload_write(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
 
 /* Ends the request's bytes: answers 204 when they are safely on the disk. If the upload is
  * complete, moves the object to its place and sets exchange->is_last_part. */
-void upload_close(struct cv_store *store, struct exchange *exchange);
+int upload_close(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
 
 /* Closes the file and frees the part. */
 void upload_part_free(struct upload_part *part);
