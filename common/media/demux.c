@@ -274,6 +274,45 @@ int64_t cv_input_time_us(const struct cv_input *input, const AVStream *stream, i
     return av_rescale_q(timestamp, stream->time_base, AV_TIME_BASE_Q) - input->zero_us;
 }
 
+/* ---- a file that was cut off ----------------------------------------------------------------- */
+
+/* Tells whether a file was cut off, as by an interrupted download. */
+
+enum {
+    TOLERANCE_PARTS = 50
+}; /* tolerated part of the duration: muxers round, and sound ends at its last packet */
+
+/* Records the end time of a packet that was read. */
+static void note_end(struct cv_input *input, const AVPacket *packet)
+{
+    const AVStream *stream = input->format->streams[packet->stream_index];
+    input->last_is_corrupt = (packet->flags & AV_PKT_FLAG_CORRUPT) != 0;
+    int64_t time_us = cv_input_time_us(input, stream, packet->pts);
+    int64_t duration_us = av_rescale_q(packet->duration, stream->time_base, AV_TIME_BASE_Q);
+    if (time_us != AV_NOPTS_VALUE && av_sat_add64(time_us, duration_us) > input->read_end_us) {
+        input->read_end_us = av_sat_add64(time_us, duration_us);
+    }
+}
+
+/* Whether the packets recorded so far end before the length that the file announces. */
+static bool ends_early(const struct cv_input *input)
+{
+    /* In MP4, the packets in the index show it; the duration in the header of a fragmented MP4
+     * means nothing. */
+    if (input->last_is_corrupt || strstr(input->format->iformat->name, "mp4")) {
+        return input->last_is_corrupt;
+    }
+    for (unsigned i = 0; i < input->format->nb_streams; i++) {
+        const AVStream *stream = input->format->streams[i];
+        if (stream != input->video && cv_input_track(input, stream) < 0) {
+            return false; /* a stream that is not read, such as subtitles, may be longer */
+        }
+    }
+    int64_t tolerance_us = input->info.duration_us / TOLERANCE_PARTS;
+    tolerance_us = tolerance_us > AV_TIME_BASE ? tolerance_us : AV_TIME_BASE;
+    return input->info.duration_us - input->read_end_us > tolerance_us;
+}
+
 /* ---- packets --------------------------------------------------------------------------------- */
 
 static int64_t moment_us(const struct cv_input *input, const AVStream *stream, int64_t timestamp)
@@ -323,7 +362,7 @@ static int read_ahead(struct cv_input *input, struct cv_error *error)
         if (result < 0) {
             /* The end of the file, or nothing more can be read from a damaged or truncated file. */
             input->ended = true;
-            input->cut_off = result != AVERROR_EOF || cv_input_ends_early(input);
+            input->cut_off = result != AVERROR_EOF || ends_early(input);
             break;
         }
         const AVStream *stream = input->format->streams[packet->stream_index];
@@ -331,7 +370,7 @@ static int read_ahead(struct cv_input *input, struct cv_error *error)
             av_packet_free(&packet);
             return -1;
         }
-        cv_input_note_end(input, packet);
+        note_end(input, packet);
         if (stream == input->video || cv_input_track(input, stream) >= 0) {
             input->ahead[input->ahead_count++] = packet;
             input->ahead_bytes += (size_t)packet->size;
@@ -441,41 +480,4 @@ int cv_input_seek(struct cv_input *input, int64_t time_us, struct cv_error *erro
         return fail_input(input, result, CV_ERROR_DECODE, "cannot seek in the video", error);
     }
     return 0;
-}
-
-/* ---- a file that was cut off ----------------------------------------------------------------- */
-
-/* Tells whether a file was cut off, as by an interrupted download. */
-
-enum {
-    TOLERANCE_PARTS = 50
-}; /* tolerated part of the duration: muxers round, and sound ends at its last packet */
-
-void cv_input_note_end(struct cv_input *input, const AVPacket *packet)
-{
-    const AVStream *stream = input->format->streams[packet->stream_index];
-    input->last_is_corrupt = (packet->flags & AV_PKT_FLAG_CORRUPT) != 0;
-    int64_t time_us = cv_input_time_us(input, stream, packet->pts);
-    int64_t duration_us = av_rescale_q(packet->duration, stream->time_base, AV_TIME_BASE_Q);
-    if (time_us != AV_NOPTS_VALUE && av_sat_add64(time_us, duration_us) > input->read_end_us) {
-        input->read_end_us = av_sat_add64(time_us, duration_us);
-    }
-}
-
-bool cv_input_ends_early(const struct cv_input *input)
-{
-    /* In MP4, the packets in the index show it; the duration in the header of a fragmented MP4
-     * means nothing. */
-    if (input->last_is_corrupt || strstr(input->format->iformat->name, "mp4")) {
-        return input->last_is_corrupt;
-    }
-    for (unsigned i = 0; i < input->format->nb_streams; i++) {
-        const AVStream *stream = input->format->streams[i];
-        if (stream != input->video && cv_input_track(input, stream) < 0) {
-            return false; /* a stream that is not read, such as subtitles, may be longer */
-        }
-    }
-    int64_t tolerance_us = input->info.duration_us / TOLERANCE_PARTS;
-    tolerance_us = tolerance_us > AV_TIME_BASE ? tolerance_us : AV_TIME_BASE;
-    return input->info.duration_us - input->read_end_us > tolerance_us;
 }

@@ -74,11 +74,5 @@ int cv_input_track(const struct cv_input *input, const AVStream *stream);
 /* The bytes of all packets read since the file was opened, as a part of the file (0..1). */
 double cv_input_consumed(const struct cv_input *input);
 
-/* Records the end time of a packet that was read. */
-void cv_input_note_end(struct cv_input *input, const AVPacket *packet);
-
-/* Whether the packets recorded so far end before the length that the file announces. */
-bool cv_input_ends_early(const struct cv_input *input);
-
 /* Converts a stream's time stamp to the presentation's axis, µs; AV_NOPTS_VALUE stays as it is. */
 int64_t cv_input_time_us(const struct cv_input *input, const AVStream *stream, int64_t timestamp);

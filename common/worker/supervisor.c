@@ -67,7 +67,8 @@ void cv_supervisor_drain(struct cv_supervisor *supervisor, const char *why)
            (long long)supervisor->grace_ms / 1000);
 }
 
-void cv_supervisor_drain_patiently(struct cv_supervisor *supervisor)
+/* Stops claiming because an operator asked for it; running stages may finish. */
+static void drain_patiently(struct cv_supervisor *supervisor)
 {
     if (supervisor->is_draining) {
         return;
@@ -227,7 +228,7 @@ static int run_loop(struct cv_supervisor *supervisor, struct cv_error *error)
         int64_t now = cv_monotonic_ms();
         watch_grace(supervisor, now);
         if (cv_keeper_told_to_drain(supervisor->keeper)) {
-            cv_supervisor_drain_patiently(supervisor);
+            drain_patiently(supervisor);
         }
         for (int i = 0; i < supervisor->options.slots; i++) {
             cv_slot_pump(supervisor, i);

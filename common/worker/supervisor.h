@@ -208,6 +208,3 @@ int cv_worker_supervise(const struct cv_stage *stage, const struct cv_worker_opt
 
 /* Stops claiming; running stages get the grace period. */
 void cv_supervisor_drain(struct cv_supervisor *supervisor, const char *why);
-
-/* Stops claiming because an operator asked for it; running stages may finish. */
-void cv_supervisor_drain_patiently(struct cv_supervisor *supervisor);

@@ -64,14 +64,5 @@ void cv_directory_sweep(const struct cv_directory_store *directory);
 void cv_directory_read_info(int fd, const struct stat *status, const char *key,
                             struct cv_object_info *info);
 
-/* Records content type and SHA-256 in the file's extended attributes, if the file system supports
- * them. */
-void cv_directory_write_notes(int fd, const struct stat *status, const char *content_type,
-                              const char *sha256);
-
-/* Writes user metadata to the file's extended attributes; fails if the file system does not support
- * them. */
-CV_MUST_CHECK int cv_directory_write_metadata(int fd, const struct cv_metadata *metadata,
-                                              struct cv_error *error);
 CV_MUST_CHECK int cv_directory_read_metadata(int fd, struct cv_metadata *metadata,
                                              struct cv_error *error);

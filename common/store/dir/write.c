@@ -232,6 +232,132 @@ static int open_incoming(struct cv_directory_store *directory, struct incoming *
                : result;
 }
 
+/* ---- what is known about an object -------------------------------------------------------------- */
+
+#define TYPE_ATTRIBUTE "user.cortana.content_type"
+#define DIGEST_ATTRIBUTE "user.cortana.sha256"
+#define METADATA_ATTRIBUTE "user.cortana.meta."
+
+enum { DIGEST_LENGTH = CV_STORE_SHA256_SIZE - 1 };
+
+static int64_t modified_ns(const struct stat *status)
+{
+    return (int64_t)status->st_mtim.tv_sec * 1000000000 + status->st_mtim.tv_nsec;
+}
+
+static int64_t modified_ms(const struct stat *status)
+{
+    return (int64_t)status->st_mtim.tv_sec * 1000 + status->st_mtim.tv_nsec / 1000000;
+}
+
+/* The digest is recorded with the file's size and time, so that it is not used for a file that
+ * somebody has edited. */
+static void format_digest(char *text, size_t size, const struct stat *status, const char *sha256)
+{
+    (void)snprintf(text, size, "%s %" PRId64 " %" PRId64, sha256, (int64_t)status->st_size,
+                   modified_ns(status));
+}
+
+/* Records content type and SHA-256 in the file's extended attributes, if the file system supports
+ * them. */
+static void write_notes(int fd, const struct stat *status, const char *content_type,
+                        const char *sha256)
+{
+    char digest[160];
+    format_digest(digest, sizeof(digest), status, sha256);
+    (void)fsetxattr(fd, DIGEST_ATTRIBUTE, digest, strlen(digest), 0);
+    if (content_type) {
+        (void)fsetxattr(fd, TYPE_ATTRIBUTE, content_type, strlen(content_type), 0);
+    }
+}
+
+static bool read_attribute(int fd, const char *name, char *text, size_t size)
+{
+    ssize_t length = fgetxattr(fd, name, text, size - 1);
+    if (length <= 0) {
+        return false;
+    }
+    text[length] = '\0';
+    return true;
+}
+
+void cv_directory_read_info(int fd, const struct stat *status, const char *key,
+                            struct cv_object_info *info)
+{
+    *info = (struct cv_object_info){
+        .size = status->st_size,
+        .modified_ms = modified_ms(status),
+    };
+    char noted[160];
+    char expected[160];
+    if (read_attribute(fd, DIGEST_ATTRIBUTE, noted, sizeof(noted)) &&
+        strlen(noted) > DIGEST_LENGTH) {
+        memcpy(info->sha256, noted, DIGEST_LENGTH);
+        format_digest(expected, sizeof(expected), status, info->sha256);
+        if (strcmp(noted, expected) != 0) {
+            info->sha256[0] = '\0';
+        }
+    }
+    if (!read_attribute(fd, TYPE_ATTRIBUTE, info->content_type, sizeof(info->content_type))) {
+        (void)snprintf(info->content_type, sizeof(info->content_type), "%s",
+                       cv_content_type_of_key(key));
+    }
+    (void)snprintf(info->etag, sizeof(info->etag), "%" PRIx64 "-%" PRIx64 "-%" PRIx64 "-%.12s",
+                   (uint64_t)status->st_size, (uint64_t)modified_ns(status),
+                   (uint64_t)status->st_ino, info->sha256);
+}
+
+/* ---- user metadata --------------------------------------------------------------------------- */
+
+/* Writes user metadata to the file's extended attributes; fails if the file system does not support
+ * them. */
+static int write_metadata(int fd, const struct cv_metadata *metadata, struct cv_error *error)
+{
+    for (size_t i = 0; i < metadata->count; i++) {
+        const struct cv_metadata_entry *entry = &metadata->entries[i];
+        char name[sizeof(METADATA_ATTRIBUTE) + CV_STORE_METADATA_NAME_MAX];
+        (void)snprintf(name, sizeof(name), METADATA_ATTRIBUTE "%s", entry->name);
+        if (fsetxattr(fd, name, entry->value, strlen(entry->value), 0)) {
+            return cv_fail_errno(error, errno, "the store's file system cannot keep metadata");
+        }
+    }
+    return 0;
+}
+
+static int read_entry(int fd, const char *attribute, struct cv_metadata *metadata,
+                      struct cv_error *error)
+{
+    char value[CV_STORE_METADATA_MAX + 1];
+    ssize_t length = fgetxattr(fd, attribute, value, sizeof(value) - 1);
+    if (length < 0) {
+        return 0; /* it is gone meanwhile, or too long to be one of ours */
+    }
+    value[length] = '\0';
+    struct cv_error reason;
+    int result = cv_metadata_set(metadata, attribute + strlen(METADATA_ATTRIBUTE), value, &reason);
+    if (result && reason.type == CV_ERROR_OUT_OF_MEMORY) {
+        *error = reason;
+        return result;
+    }
+    return 0; /* attributes that break the rules were not written by this program */
+}
+
+int cv_directory_read_metadata(int fd, struct cv_metadata *metadata, struct cv_error *error)
+{
+    enum { NAMES_SIZE = 64 << 10 }; /* the kernel's limit for the list */
+    cv_auto_free char *names = malloc(NAMES_SIZE);
+    CV_TRY_MEMORY(names, error, "metadata");
+    ssize_t length = flistxattr(fd, names, NAMES_SIZE);
+    for (ssize_t at = 0; at < length; at += (ssize_t)strlen(names + at) + 1) {
+        if (strncmp(names + at, METADATA_ATTRIBUTE, strlen(METADATA_ATTRIBUTE)) == 0) {
+            CV_TRY(read_entry(fd, names + at, metadata, error));
+        }
+    }
+    return 0;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------- */
+
 /* Writes the object once, through an unnamed or a named file. */
 static int put_once(struct cv_directory_store *directory, const struct cv_new_object *object,
                     const struct cv_store_input *input, struct cv_object_info *ret_info,
@@ -252,9 +378,9 @@ static int put_once(struct cv_directory_store *directory, const struct cv_new_ob
     if (fstat(incoming.file, &status)) {
         return cv_fail_errno(error, errno, "look at %s", key);
     }
-    cv_directory_write_notes(incoming.file, &status, object->content_type, sha256);
+    write_notes(incoming.file, &status, object->content_type, sha256);
     if (object->metadata) {
-        int result = cv_directory_write_metadata(incoming.file, object->metadata, error);
+        int result = write_metadata(incoming.file, object->metadata, error);
         if (result) {
             return cv_fail_context(error, result, "%s", key);
         }
@@ -315,122 +441,4 @@ void cv_directory_sweep(const struct cv_directory_store *directory)
         }
     }
     closedir(stream);
-}
-
-#define TYPE_ATTRIBUTE "user.cortana.content_type"
-#define DIGEST_ATTRIBUTE "user.cortana.sha256"
-#define METADATA_ATTRIBUTE "user.cortana.meta."
-
-enum { DIGEST_LENGTH = CV_STORE_SHA256_SIZE - 1 };
-
-static int64_t modified_ns(const struct stat *status)
-{
-    return (int64_t)status->st_mtim.tv_sec * 1000000000 + status->st_mtim.tv_nsec;
-}
-
-static int64_t modified_ms(const struct stat *status)
-{
-    return (int64_t)status->st_mtim.tv_sec * 1000 + status->st_mtim.tv_nsec / 1000000;
-}
-
-/* The digest is recorded with the file's size and time, so that it is not used for a file that
- * somebody has edited. */
-static void format_digest(char *text, size_t size, const struct stat *status, const char *sha256)
-{
-    (void)snprintf(text, size, "%s %" PRId64 " %" PRId64, sha256, (int64_t)status->st_size,
-                   modified_ns(status));
-}
-
-void cv_directory_write_notes(int fd, const struct stat *status, const char *content_type,
-                              const char *sha256)
-{
-    char digest[160];
-    format_digest(digest, sizeof(digest), status, sha256);
-    (void)fsetxattr(fd, DIGEST_ATTRIBUTE, digest, strlen(digest), 0);
-    if (content_type) {
-        (void)fsetxattr(fd, TYPE_ATTRIBUTE, content_type, strlen(content_type), 0);
-    }
-}
-
-static bool read_attribute(int fd, const char *name, char *text, size_t size)
-{
-    ssize_t length = fgetxattr(fd, name, text, size - 1);
-    if (length <= 0) {
-        return false;
-    }
-    text[length] = '\0';
-    return true;
-}
-
-void cv_directory_read_info(int fd, const struct stat *status, const char *key,
-                            struct cv_object_info *info)
-{
-    *info = (struct cv_object_info){
-        .size = status->st_size,
-        .modified_ms = modified_ms(status),
-    };
-    char noted[160];
-    char expected[160];
-    if (read_attribute(fd, DIGEST_ATTRIBUTE, noted, sizeof(noted)) &&
-        strlen(noted) > DIGEST_LENGTH) {
-        memcpy(info->sha256, noted, DIGEST_LENGTH);
-        format_digest(expected, sizeof(expected), status, info->sha256);
-        if (strcmp(noted, expected) != 0) {
-            info->sha256[0] = '\0';
-        }
-    }
-    if (!read_attribute(fd, TYPE_ATTRIBUTE, info->content_type, sizeof(info->content_type))) {
-        (void)snprintf(info->content_type, sizeof(info->content_type), "%s",
-                       cv_content_type_of_key(key));
-    }
-    (void)snprintf(info->etag, sizeof(info->etag), "%" PRIx64 "-%" PRIx64 "-%" PRIx64 "-%.12s",
-                   (uint64_t)status->st_size, (uint64_t)modified_ns(status),
-                   (uint64_t)status->st_ino, info->sha256);
-}
-
-/* ---- user metadata --------------------------------------------------------------------------- */
-
-int cv_directory_write_metadata(int fd, const struct cv_metadata *metadata, struct cv_error *error)
-{
-    for (size_t i = 0; i < metadata->count; i++) {
-        const struct cv_metadata_entry *entry = &metadata->entries[i];
-        char name[sizeof(METADATA_ATTRIBUTE) + CV_STORE_METADATA_NAME_MAX];
-        (void)snprintf(name, sizeof(name), METADATA_ATTRIBUTE "%s", entry->name);
-        if (fsetxattr(fd, name, entry->value, strlen(entry->value), 0)) {
-            return cv_fail_errno(error, errno, "the store's file system cannot keep metadata");
-        }
-    }
-    return 0;
-}
-
-static int read_entry(int fd, const char *attribute, struct cv_metadata *metadata,
-                      struct cv_error *error)
-{
-    char value[CV_STORE_METADATA_MAX + 1];
-    ssize_t length = fgetxattr(fd, attribute, value, sizeof(value) - 1);
-    if (length < 0) {
-        return 0; /* it is gone meanwhile, or too long to be one of ours */
-    }
-    value[length] = '\0';
-    struct cv_error reason;
-    int result = cv_metadata_set(metadata, attribute + strlen(METADATA_ATTRIBUTE), value, &reason);
-    if (result && reason.type == CV_ERROR_OUT_OF_MEMORY) {
-        *error = reason;
-        return result;
-    }
-    return 0; /* attributes that break the rules were not written by this program */
-}
-
-int cv_directory_read_metadata(int fd, struct cv_metadata *metadata, struct cv_error *error)
-{
-    enum { NAMES_SIZE = 64 << 10 }; /* the kernel's limit for the list */
-    cv_auto_free char *names = malloc(NAMES_SIZE);
-    CV_TRY_MEMORY(names, error, "metadata");
-    ssize_t length = flistxattr(fd, names, NAMES_SIZE);
-    for (ssize_t at = 0; at < length; at += (ssize_t)strlen(names + at) + 1) {
-        if (strncmp(names + at, METADATA_ATTRIBUTE, strlen(METADATA_ATTRIBUTE)) == 0) {
-            CV_TRY(read_entry(fd, names + at, metadata, error));
-        }
-    }
-    return 0;
 }

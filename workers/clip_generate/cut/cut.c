@@ -14,8 +14,22 @@ enum {
 
 /* ---- pictures -------------------------------------------------------------------------------- */
 
+struct check {
+    const char *path;
+    const int64_t *times; /* times of all pictures in ticks, increasing */
+    size_t count;
+    size_t tail; /* index of the picture from which on all are decoded */
+    AVRational clock;
+    int64_t end;                 /* ticks */
+    const AVFrame *first, *last; /* expected content of both ends; NULL: copies */
+    bool sound;
+    int threads;
+    struct cv_cancel *cancel;
+    char *reason; /* CV_CUT_REASON_SIZE */
+};
+
 struct view {
-    const struct cv_cut_check *check;
+    const struct check *check;
     struct cv_input *input;
     AVCodecContext *decoder;
     AVPacket *packet;
@@ -71,7 +85,7 @@ static double difference(const AVFrame *one, const AVFrame *other)
 
 static int look_at_frame(struct view *view, struct cv_error *error)
 {
-    const struct cv_cut_check *check = view->check;
+    const struct check *check = view->check;
     const AVFrame *frame = view->frame;
     (void)error;
     size_t number = view->frames++;
@@ -115,7 +129,7 @@ static int decode(struct view *view, const AVPacket *packet, struct cv_error *er
  * at one before the last. */
 static int choose(struct view *view, struct cv_error *error)
 {
-    const struct cv_cut_check *check = view->check;
+    const struct check *check = view->check;
     size_t last = check->count > EDGE ? check->count - EDGE : 0;
     last = last < check->tail ? last : check->tail;
     if ((view->packet->flags & AV_PKT_FLAG_KEY) == 0 || view->packets < EDGE) {
@@ -180,7 +194,7 @@ static int64_t end_of(const AVStream *stream)
 
 static int look_at_lengths(const struct view *view)
 {
-    const struct cv_cut_check *check = view->check;
+    const struct check *check = view->check;
     int64_t wanted = av_rescale_q(check->end, check->clock, AV_TIME_BASE_Q);
     if (llabs(end_of(view->input->video) - wanted) > OFFSET_US) {
         return cv_cut_refuse(check->reason, "the cut is %lld µs long in place of %lld",
@@ -196,7 +210,11 @@ static int look_at_lengths(const struct view *view)
     return 0;
 }
 
-int cv_cut_check(const struct cv_cut_check *check, struct cv_error *error)
+/* Reads a clip and decodes it. It must have as many pictures as planned, at their times, none
+ * damaged, the first and the last with the expected content, increasing decoding times, and sound
+ * as long as the pictures. The middle of a long clip is read but not decoded: it is a copy of the
+ * source between two key frames. */
+static int check_file(const struct check *check, struct cv_error *error)
 {
     cv_auto_fd int file = -1;
     struct cv_byte_source source;
@@ -517,7 +535,7 @@ static int finish_clip(struct cv_cut_state *cut, int64_t *ret_end_us, struct cv_
 
 static int check_clip(struct cv_cut_state *cut, int64_t end_us, struct cv_error *error)
 {
-    struct cv_cut_check check = {
+    struct check check = {
         .path = cut->params->path,
         .clock = cut->encoding.clock,
         .end = cv_cut_ticks(cut, end_us),
@@ -530,7 +548,7 @@ static int check_clip(struct cv_cut_state *cut, int64_t end_us, struct cv_error 
     };
     check.times = cv_cut_file_times(cut->file, &check.count);
     check.tail = cv_cut_file_tail(cut->file);
-    int result = cv_cut_check(&check, error);
+    int result = check_file(&check, error);
     if (result < 0 && error->type != CV_ERROR_CANCELED && error->type != CV_ERROR_OUT_OF_MEMORY) {
         return cv_cut_refuse(cut->reason, "the cut cannot be read: %.100s", error->message);
     }

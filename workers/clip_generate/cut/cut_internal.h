@@ -110,28 +110,6 @@ int64_t cv_cut_sound_end_us(const struct cv_cut_sound *sound);
 CV_MUST_CHECK int cv_cut_sound_finish(struct cv_cut_sound *sound, int64_t end_us,
                                       struct cv_error *error);
 
-/* ---- the check ------------------------------------------------------------------------------- */
-
-struct cv_cut_check {
-    const char *path;
-    const int64_t *times; /* times of all pictures in ticks, increasing */
-    size_t count;
-    size_t tail; /* index of the picture from which on all are decoded */
-    AVRational clock;
-    int64_t end;                 /* ticks */
-    const AVFrame *first, *last; /* expected content of both ends; NULL: copies */
-    bool sound;
-    int threads;
-    struct cv_cancel *cancel;
-    char *reason; /* CV_CUT_REASON_SIZE */
-};
-
-/* Reads a clip and decodes it. It must have as many pictures as planned, at their times, none
- * damaged, the first and the last with the expected content, increasing decoding times, and sound
- * as long as the pictures. The middle of a long clip is read but not decoded: it is a copy of the
- * source between two key frames. */
-CV_MUST_CHECK int cv_cut_check(const struct cv_cut_check *check, struct cv_error *error);
-
 /* ---- the cut --------------------------------------------------------------------------------- */
 
 struct cv_cut_state {

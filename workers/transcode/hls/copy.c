@@ -14,6 +14,22 @@ enum {
 /* The longest group of pictures: a player fetches a whole group before it can switch or seek. */
 static const int64_t group_ticks_max = INT64_C(21) * CV_PLAYLIST_CLOCK / 2;
 
+struct copy_params {
+    const AVCodecParameters *codec; /* of the source's pictures; borrowed while opening */
+    const char *name;               /* of the rendition; borrowed while opening */
+    int max_rate;                   /* highest mean bits per second; the peak may be twice that */
+    int64_t from,
+        until; /* ticks: a part begins at the first key picture shown at or after this time */
+    struct cv_files *files; /* borrowed */
+};
+
+enum copy_place {
+    CV_COPY_BEFORE, /* belongs to the part before */
+    CV_COPY_PICTURE,
+    CV_COPY_KEY,
+    CV_COPY_BEHIND, /* belongs to the next part: no more frames are needed */
+};
+
 struct picture {
     AVPacket *packet;
     int64_t ticks;
@@ -69,8 +85,10 @@ static const char *refuse_picture(const struct cv_media_info *source,
     return source->frame_rate > FRAME_RATE_MAX ? "it has more than 60 pictures a second" : NULL;
 }
 
-bool cv_copy_suits(const struct cv_media_info *source, const AVCodecParameters *codec,
-                   int64_t bytes, int max_rate, char reason[CV_LADDER_REASON_SIZE])
+/* Whether a source with `bytes` bytes can be copied, as far as its header says; otherwise `reason`
+ * is written. */
+static bool suits(const struct cv_media_info *source, const AVCodecParameters *codec, int64_t bytes,
+                  int max_rate, char reason[CV_LADDER_REASON_SIZE])
 {
     const char *refusal = refuse_picture(source, codec);
     double rate = source->duration_us > 0
@@ -92,7 +110,7 @@ bool cv_copy_suits(const struct cv_media_info *source, const AVCodecParameters *
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-void cv_copy_refuse(struct cv_copy *copy, const char *reason)
+static void copy_refuse(struct cv_copy *copy, const char *reason)
 {
     if (copy->reason[0] == '\0') {
         (void)snprintf(copy->reason, sizeof(copy->reason), "%s", reason);
@@ -106,7 +124,7 @@ const char *cv_copy_refusal(const struct cv_copy *copy)
 
 /* Opens the segments. The writer's stream has parameter sets that are written anew, and of the
  * source's header only size and colours. */
-static int open_segments(struct cv_copy *copy, const struct cv_copy_params *params,
+static int open_segments(struct cv_copy *copy, const struct copy_params *params,
                          struct cv_error *error)
 {
     cv_auto(cv_av_codec_free) AVCodecContext *codec = avcodec_alloc_context3(NULL);
@@ -133,8 +151,8 @@ static int open_segments(struct cv_copy *copy, const struct cv_copy_params *para
     return cv_segments_new(&segments, &copy->segments, error);
 }
 
-int cv_copy_new(const struct cv_copy_params *params, struct cv_copy **ret_copy,
-                struct cv_error *error)
+static int copy_new(const struct copy_params *params, struct cv_copy **ret_copy,
+                    struct cv_error *error)
 {
     cv_auto(cv_copy_free) struct cv_copy *copy = calloc(1, sizeof(*copy));
     CV_TRY_MEMORY(copy && cv_coded_open(&copy->coded, params->codec), error, "a rendition");
@@ -205,12 +223,13 @@ static void compare(struct cv_copy *copy)
     struct times *expected = &copy->expected, *decoded = &copy->decoded;
     while (!is_empty(expected) && !is_empty(decoded)) {
         if (expected->values[expected->first++] != decoded->values[decoded->first++]) {
-            cv_copy_refuse(copy, "its coded pictures are not those that come of decoding it");
+            copy_refuse(copy, "its coded pictures are not those that come of decoding it");
         }
     }
 }
 
-enum cv_copy_place cv_copy_frame(struct cv_copy *copy, int64_t ticks)
+/* Adds the next decoded picture in presentation order, shown from `ticks` on. */
+static enum copy_place copy_frame(struct cv_copy *copy, int64_t ticks)
 {
     if (!copy->has_begun || ticks < copy->begin) {
         return CV_COPY_BEFORE;
@@ -222,7 +241,7 @@ enum cv_copy_place cv_copy_frame(struct cv_copy *copy, int64_t ticks)
     bool is_key = !is_empty(keys) && keys->values[keys->first] == ticks;
     keys->first += is_key;
     if (!push(&copy->decoded, ticks)) {
-        cv_copy_refuse(copy, "there is no memory to compare its pictures");
+        copy_refuse(copy, "there is no memory to compare its pictures");
     }
     compare(copy);
     return is_key ? CV_COPY_KEY : CV_COPY_PICTURE;
@@ -285,20 +304,20 @@ static int end_group(struct cv_copy *copy, int64_t end, struct cv_error *error)
     CV_TRY_MEMORY(good, error, "coded pictures");
     for (size_t i = 1; i < copy->count; i++) {
         if (sorted[i] == sorted[i - 1]) {
-            cv_copy_refuse(copy, "two of its pictures have one time");
+            copy_refuse(copy, "two of its pictures have one time");
         }
     }
     if (sorted[0] != copy->group[0].ticks || sorted[0] < copy->end) {
-        cv_copy_refuse(copy, "its groups of pictures are not closed");
+        copy_refuse(copy, "its groups of pictures are not closed");
     }
     if (end - sorted[0] > group_ticks_max) {
-        cv_copy_refuse(copy, "its key pictures are more than 10 seconds apart");
+        copy_refuse(copy, "its key pictures are more than 10 seconds apart");
     }
     copy->end = sorted[copy->count - 1] + 1;
     compare(copy);
     int result = copy->reason[0] ? 0 : write_group(copy, sorted, error);
     if (result == 0 && is_too_dense(copy)) {
-        cv_copy_refuse(copy, "it has more bits a second than a rendition of its size may");
+        copy_refuse(copy, "it has more bits a second than a rendition of its size may");
     }
     forget_group(copy);
     return result;
@@ -333,7 +352,7 @@ static int end_stretch(struct cv_copy *copy, int64_t ticks, struct cv_error *err
     copy->is_full = true;
     copy->until = ticks;
     if (copy->end > ticks) {
-        cv_copy_refuse(copy, "its groups of pictures are not closed");
+        copy_refuse(copy, "its groups of pictures are not closed");
     }
     return result;
 }
@@ -355,8 +374,10 @@ static int take_packet(struct cv_copy *copy, const AVPacket *packet, bool is_key
     return 0;
 }
 
-int cv_copy_packet(struct cv_copy *copy, const AVPacket *packet, int64_t pts_us,
-                   struct cv_error *error)
+/* Adds the next coded picture in decoding order, and its presentation time (AV_NOPTS_VALUE if
+ * unknown). */
+static int copy_packet(struct cv_copy *copy, const AVPacket *packet, int64_t pts_us,
+                       struct cv_error *error)
 {
     if (copy->reason[0] || copy->is_full) {
         return 0;
@@ -369,7 +390,7 @@ int cv_copy_packet(struct cv_copy *copy, const AVPacket *packet, int64_t pts_us,
     }
     const char *refusal = refuse_packet(copy, packet, kind, pts_us);
     if (refusal) {
-        cv_copy_refuse(copy, refusal);
+        copy_refuse(copy, refusal);
         return 0;
     }
     if (is_key && ticks >= copy->until) {
@@ -379,14 +400,15 @@ int cv_copy_packet(struct cv_copy *copy, const AVPacket *packet, int64_t pts_us,
     return take_packet(copy, packet, is_key, copy->has_begun || copy->from > 0 ? ticks : 0, error);
 }
 
-int cv_copy_finish(struct cv_copy *copy, int64_t end, struct cv_error *error)
+/* Ends the copy: the presentation, or the part, ends at `end` ticks. */
+static int copy_finish(struct cv_copy *copy, int64_t end, struct cv_error *error)
 {
     int result = end_group(copy, end, error);
     if (!copy->has_begun || (copy->is_full && end != copy->until)) {
-        cv_copy_refuse(copy, "there is no key picture in one of its pieces");
+        copy_refuse(copy, "there is no key picture in one of its pieces");
     }
     if (!is_empty(&copy->expected) || !is_empty(&copy->decoded) || !is_empty(&copy->keys)) {
-        cv_copy_refuse(copy, "not all of its coded pictures can be decoded");
+        copy_refuse(copy, "not all of its coded pictures can be decoded");
     }
     if (result != 0 || copy->reason[0]) {
         return result;
@@ -450,7 +472,7 @@ bool cv_ladder_suits(const struct cv_ladder_params *params, const AVCodecParamet
         return false;
     }
     int max_rate = has_size ? sizes[0].max_rate : INT_MAX;
-    if (!cv_copy_suits(params->source, codec, params->source_bytes, max_rate, reason)) {
+    if (!suits(params->source, codec, params->source_bytes, max_rate, reason)) {
         return false; /* reasons of the source are reported before reasons of the request */
     }
     if (refusal) {
@@ -463,7 +485,7 @@ int cv_ladder_open_copy(struct cv_ladder *ladder, const AVCodecParameters *codec
                         struct cv_error *error)
 {
     char name[CV_LADDER_NAME_SIZE];
-    struct cv_copy_params params = {
+    struct copy_params params = {
         .codec = codec,
         .name = cv_ladder_names(ladder, 0, name).name,
         .max_rate = ladder->sizes[0].max_rate,
@@ -473,13 +495,13 @@ int cv_ladder_open_copy(struct cv_ladder *ladder, const AVCodecParameters *codec
                      : av_rescale(ladder->chunk.until_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE),
         .files = ladder->files,
     };
-    return cv_copy_new(&params, &ladder->copy, error);
+    return copy_new(&params, &ladder->copy, error);
 }
 
 int cv_ladder_packet(void *opaque, const AVPacket *packet, int64_t pts_us, struct cv_error *error)
 {
     struct cv_ladder *ladder = opaque;
-    return ladder->copy ? cv_copy_packet(ladder->copy, packet, pts_us, error) : 0;
+    return ladder->copy ? copy_packet(ladder->copy, packet, pts_us, error) : 0;
 }
 
 const char *cv_ladder_refusal(const struct cv_ladder *ladder)
@@ -491,7 +513,7 @@ const char *cv_ladder_refusal(const struct cv_ladder *ladder)
 void cv_ladder_refuse(struct cv_ladder *ladder, const char *reason)
 {
     if (ladder->copy) {
-        cv_copy_refuse(ladder->copy, reason);
+        copy_refuse(ladder->copy, reason);
     }
 }
 
@@ -509,7 +531,7 @@ static int show_small(struct cv_ladder *ladder, int64_t time_us, struct cv_error
 
 int cv_ladder_show_copied(struct cv_ladder *ladder, int64_t ticks, struct cv_error *error)
 {
-    enum cv_copy_place place = cv_copy_frame(ladder->copy, ticks);
+    enum copy_place place = copy_frame(ladder->copy, ticks);
     int result = show_small(ladder, av_rescale(ticks, AV_TIME_BASE, CV_PLAYLIST_CLOCK), error);
     if (place == CV_COPY_BEHIND) {
         ladder->is_full = true;
@@ -526,7 +548,7 @@ int cv_ladder_show_copied(struct cv_ladder *ladder, int64_t ticks, struct cv_err
 
 int cv_ladder_end_copied(struct cv_ladder *ladder, int64_t end, struct cv_error *error)
 {
-    CV_TRY(cv_copy_finish(ladder->copy, end, error));
+    CV_TRY(copy_finish(ladder->copy, end, error));
     int64_t end_us = av_rescale(end, AV_TIME_BASE, CV_PLAYLIST_CLOCK);
     return cv_copy_refusal(ladder->copy) ? CV_LADDER_UNSUITABLE
                                          : cv_sprites_finish(ladder->sprites, end_us, error);

@@ -1,4 +1,4 @@
-/* The parts of the check: playlists as data, packets of a segment, and findings. Private to
+/* The parts of the check: playlists as data, renditions, and findings. Private to
  * workers/transcode/hls/check. */
 #pragma once
 
@@ -53,35 +53,11 @@ CV_DEFINE_CLEANUP_ADDRESS(struct cv_hls_media, cv_hls_media_deinit)
 CV_MUST_CHECK int cv_hls_read_media(struct cv_hls_checker *checker, const char *name, char *text,
                                     struct cv_hls_media *media, struct cv_error *error);
 
-/* ---- packets --------------------------------------------------------------------------------- */
-
-struct cv_hls_packet {
-    int64_t pts, dts; /* 90 kHz, from the presentation's start */
-    bool key;
-};
-
-struct cv_hls_packets {
-    struct cv_hls_packet *packets; /* in the order of the segment */
-    size_t count;
-    int streams;
-    bool is_video;
-    int width, height;
-    char codec[64]; /* RFC 6381 name, from the bits; "" without parameter sets */
-};
-
-void cv_hls_packets_deinit(struct cv_hls_packets *packets);
-CV_DEFINE_CLEANUP_ADDRESS(struct cv_hls_packets, cv_hls_packets_deinit)
-
 /* The data needed before every segment: the head of an MP4; empty for MPEG-TS. */
 struct cv_hls_map {
     void *data;
     size_t size;
 };
-
-/* Sets the packets' times to those in the tables of the segment's fragments; false if the tables
- * are malformed or belong to other packets. */
-bool cv_hls_read_fragment_times(const struct cv_hls_map *map, const void *data, size_t size,
-                                struct cv_hls_packets *packets);
 
 /* ---- renditions ------------------------------------------------------------------------------ */
 

@@ -6,6 +6,27 @@
 #include <math.h>
 #include <string.h>
 
+struct packet {
+    int64_t pts, dts; /* 90 kHz, from the presentation's start */
+    bool key;
+};
+
+struct packets {
+    struct packet *packets; /* in the order of the segment */
+    size_t count;
+    int streams;
+    bool is_video;
+    int width, height;
+    char codec[64]; /* RFC 6381 name, from the bits; "" without parameter sets */
+};
+
+static void packets_deinit(struct packets *packets)
+{
+    free(packets->packets);
+    *packets = (struct packets){0};
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct packets, packets_deinit)
+
 /* ---- fragments ------------------------------------------------------------------------------- */
 
 /* Reads the times in fragments of MP4 from their tables (ISO/IEC 14496-12 8.8). libavformat shifts
@@ -95,7 +116,7 @@ static void read_default_duration(const struct box *box, uint32_t *duration)
 
 /* Reads the times of one run, in ticks of the check; false if the table is shorter than announced. */
 static bool read_run(const struct box *box, const struct track *track, uint32_t duration,
-                     int64_t dts, struct cv_hls_packets *packets, size_t *index)
+                     int64_t dts, struct packets *packets, size_t *index)
 {
     uint32_t flags = AV_RB32(box->data + BOX_HEAD) & 0xffffff;
     if (!holds(box, FULL_HEAD + 4)) {
@@ -114,7 +135,7 @@ static bool read_run(const struct box *box, const struct track *track, uint32_t 
     AVRational clock = {1, (int)track->clock}, ticks = {1, CV_HLS_CLOCK};
     for (uint32_t i = 0; i < count; i++, at += entry) {
         int64_t offset = flags & TRUN_COMPOSITION ? (int32_t)AV_RB32(box->data + at + before) : 0;
-        struct cv_hls_packet *packet = &packets->packets[(*index)++];
+        struct packet *packet = &packets->packets[(*index)++];
         packet->dts = av_rescale_q(dts, clock, ticks);
         packet->pts = av_rescale_q(dts + offset, clock, ticks);
         dts += duration_size > 0 ? AV_RB32(box->data + at) : duration;
@@ -123,7 +144,7 @@ static bool read_run(const struct box *box, const struct track *track, uint32_t 
 }
 
 static bool read_fragment(const struct box *fragment, const struct track *track,
-                          struct cv_hls_packets *packets, size_t *index)
+                          struct packets *packets, size_t *index)
 {
     struct box traf, head, time, run;
     if (!find_within(fragment, "traf", &traf) || !find_within(&traf, "tfhd", &head) ||
@@ -139,8 +160,10 @@ static bool read_fragment(const struct box *fragment, const struct track *track,
     return read_run(&run, track, duration, dts, packets, index);
 }
 
-bool cv_hls_read_fragment_times(const struct cv_hls_map *map, const void *data, size_t size,
-                                struct cv_hls_packets *packets)
+/* Sets the packets' times to those in the tables of the segment's fragments; false if the tables
+ * are malformed or belong to other packets. */
+static bool read_fragment_times(const struct cv_hls_map *map, const void *data, size_t size,
+                                struct packets *packets)
 {
     struct track track = {0};
     const uint8_t *at = data, *end = at + size;
@@ -173,12 +196,6 @@ struct bytes {
     size_t head_size, size, position; /* size: of both areas */
 };
 
-void cv_hls_packets_deinit(struct cv_hls_packets *packets)
-{
-    free(packets->packets);
-    *packets = (struct cv_hls_packets){0};
-}
-
 static int read_bytes(void *opaque, uint8_t *buffer, int size)
 {
     struct bytes *bytes = opaque;
@@ -210,7 +227,7 @@ static int64_t seek_bytes(void *opaque, int64_t offset, int whence)
 
 /* Names H.264 by profile, constraints and level, which follow the type of the first sequence
  * parameter set. */
-static void name_codec(struct cv_hls_packets *packets, const uint8_t *data, size_t size)
+static void name_codec(struct packets *packets, const uint8_t *data, size_t size)
 {
     for (size_t i = 0; packets->codec[0] == '\0' && i + 6 < size; i++) {
         if (data[i] == 0 && data[i + 1] == 0 && data[i + 2] == 1 && data[i + 3] % 32 == NAL_SPS) {
@@ -233,13 +250,13 @@ static int64_t ticks_of(const AVFormatContext *format, int64_t time)
     return av_clip64(ticks, -TICKS_MAX, TICKS_MAX) - (is_ts ? MUX_OFFSET : 0);
 }
 
-static int add(struct cv_hls_packets *packets, const AVFormatContext *format,
-               const AVPacket *packet, struct cv_error *error)
+static int add(struct packets *packets, const AVFormatContext *format, const AVPacket *packet,
+               struct cv_error *error)
 {
     CV_TRY_MEMORY(CV_MAKE_ROOM(packets->packets, packets->count), error, "packets");
     packets->packets[packets->count++] =
-        (struct cv_hls_packet){ticks_of(format, packet->pts), ticks_of(format, packet->dts),
-                               (packet->flags & AV_PKT_FLAG_KEY) != 0};
+        (struct packet){ticks_of(format, packet->pts), ticks_of(format, packet->dts),
+                        (packet->flags & AV_PKT_FLAG_KEY) != 0};
     if (packets->is_video) {
         name_codec(packets, packet->data, (size_t)packet->size);
     }
@@ -248,7 +265,7 @@ static int add(struct cv_hls_packets *packets, const AVFormatContext *format,
 
 /* Names HEVC by profile, compatibility flags with the first as the lowest bit, tier and level, and
  * constraint bytes without the zeros at their end. */
-static void name_hevc(struct cv_hls_packets *packets, const uint8_t *record)
+static void name_hevc(struct packets *packets, const uint8_t *record)
 {
     unsigned compatible = 0;
     for (int i = 0; i < 32; i++) {
@@ -266,7 +283,7 @@ static void name_hevc(struct cv_hls_packets *packets, const uint8_t *record)
     }
 }
 
-static void read_stream(const AVFormatContext *format, struct cv_hls_packets *packets)
+static void read_stream(const AVFormatContext *format, struct packets *packets)
 {
     packets->streams = (int)format->nb_streams;
     if (format->nb_streams == 0) {
@@ -296,7 +313,7 @@ static void read_stream(const AVFormatContext *format, struct cv_hls_packets *pa
     }
 }
 
-static int read_all(AVFormatContext *format, struct cv_hls_packets *packets, struct cv_error *error)
+static int read_all(AVFormatContext *format, struct packets *packets, struct cv_error *error)
 {
     if (avformat_find_stream_info(format, NULL) < 0) {
         return 0;
@@ -359,10 +376,10 @@ static const char *check_boxes(const void *data, size_t size, bool is_head)
 /* Parses MPEG-TS, or a segment of an MP4; times count from the presentation's start. Data that
  * cannot be parsed is not a failure, but gives fewer packets. */
 static int read_packets(const struct cv_hls_map *map, const void *data, size_t size,
-                        struct cv_hls_packets *ret_packets, struct cv_error *error)
+                        struct packets *ret_packets, struct cv_error *error)
 {
     struct bytes bytes = {map->data, data, map->size, map->size + size, 0};
-    cv_auto(cv_hls_packets_deinit) struct cv_hls_packets packets = {0};
+    cv_auto(packets_deinit) struct packets packets = {0};
     unsigned char *buffer = av_malloc(READ_BUFFER);
     AVIOContext *io =
         buffer ? avio_alloc_context(buffer, READ_BUFFER, 0, &bytes, read_bytes, NULL, seek_bytes)
@@ -386,12 +403,12 @@ static int read_packets(const struct cv_hls_map *map, const void *data, size_t s
         av_free(buffer);
     }
     if (result == 0 && map->data && packets.is_video &&
-        !cv_hls_read_fragment_times(map, data, size, &packets)) {
+        !read_fragment_times(map, data, size, &packets)) {
         packets.count = 0; /* without times the packets cannot be checked */
     }
     if (result == 0) {
         *ret_packets = packets;
-        packets = (struct cv_hls_packets){0};
+        packets = (struct packets){0};
     }
     return result;
 }
@@ -423,7 +440,7 @@ static int ascending(const void *one, const void *other)
 /* Checks where a segment begins, and the conditions at its edges; ticks from the presentation's
  * start. */
 static void check_edges(struct cv_hls_checker *checker, const struct cv_hls_entry *entry,
-                        bool is_video, const struct cv_hls_packets *packets, double start)
+                        bool is_video, const struct packets *packets, double start)
 {
     int64_t first = INT64_MAX, last = INT64_MIN;
     for (size_t i = 0; i < packets->count; i++) {
@@ -452,12 +469,12 @@ static void check_edges(struct cv_hls_checker *checker, const struct cv_hls_entr
     }
 }
 
-static int take_times(struct cv_hls_rendition *rendition, const struct cv_hls_packets *packets,
+static int take_times(struct cv_hls_rendition *rendition, const struct packets *packets,
                       struct cv_error *error)
 {
     size_t before = rendition->count;
     for (size_t i = 0; i < packets->count; i++) {
-        const struct cv_hls_packet *packet = &packets->packets[i];
+        const struct packet *packet = &packets->packets[i];
         CV_TRY_MEMORY(CV_MAKE_ROOM(rendition->times, rendition->count), error, "timestamps");
         rendition->times[rendition->count++] = packet->pts;
         if (packet->key) {
@@ -481,7 +498,7 @@ static int check_segment(struct cv_hls_checker *checker, const struct cv_hls_ent
     if (!data) {
         return 0;
     }
-    cv_auto(cv_hls_packets_deinit) struct cv_hls_packets packets = {0};
+    cv_auto(packets_deinit) struct packets packets = {0};
     CV_TRY(read_packets(&rendition->map, data, size, &packets, error));
     checker->summary->segments++;
     *ret_bits = 8.0 * (double)size;
@@ -646,7 +663,7 @@ static int check_range(struct cv_hls_checker *checker, const struct cv_hls_entry
     if (!data) {
         return 0;
     }
-    cv_auto(cv_hls_packets_deinit) struct cv_hls_packets packets = {0};
+    cv_auto(packets_deinit) struct packets packets = {0};
     CV_TRY(read_packets(&rendition->map, data, (size_t)entry->size, &packets, error));
     if (packets.count != 1 || !packets.packets[0].key || packets.packets[0].pts != key ||
         packets.codec[0] == '\0') {
