@@ -163,8 +163,8 @@ static int begin_once(struct cv_db *db, struct exchange *exchange, struct cv_err
     }
     exchange->is_noted = true;
     if (strcmp(outcome, "again") == 0) {
-        result = take_answer(exchange, rows, error);
-        return result ? result : ANSWERED;
+        CV_TRY(take_answer(exchange, rows, error));
+        return ANSWERED;
     }
     exchange_refuse(exchange, REFUSE_IDEMPOTENCY_KEY,
                     "this Idempotency-Key came with another request before: a new "

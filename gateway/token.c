@@ -169,10 +169,7 @@ static int add_key_set(struct token_keys *keys, const char *text, struct cv_erro
         if (keys->count == KEYS_MAX) {
             return cv_fail(error, CV_ERROR_CONFIGURATION, "more than %d keys for tokens", KEYS_MAX);
         }
-        int result = add_public_key(keys, key, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(add_public_key(keys, key, error));
     }
     return 0;
 }

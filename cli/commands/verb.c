@@ -281,10 +281,7 @@ static int read_line(struct cli_call *call, int argc, char **argv)
         if (is_option && strcmp(argv[i], "--") == 0) {
             is_over = true;
         } else if (is_option && !is_dash_word(call->verb, argv[i])) {
-            int status = read_option(call, argc, argv, i, &used);
-            if (status) {
-                return status;
-            }
+            CV_TRY(read_option(call, argc, argv, i, &used));
         } else {
             argv[call->count++] = argv[i];
         }

@@ -528,8 +528,8 @@ int cv_db_query_prepared(struct cv_db *db, const struct cv_db_statement *stateme
     int result = run_prepared(db, statement, ret_result, error);
     if (result < 0 && cv_db_is_connected(db) && is_stale(db->sqlstate)) {
         cv_db_forget_prepared(&db->prepared);
-        result = cv_db_script(db, "DEALLOCATE ALL", error);
-        return result ? result : cv_db_query(db, statement, ret_result, error);
+        CV_TRY(cv_db_script(db, "DEALLOCATE ALL", error));
+        return cv_db_query(db, statement, ret_result, error);
     }
     return result;
 }

@@ -269,10 +269,7 @@ static int hold_frame(struct cv_decoder *decoder, int64_t pts_us, int64_t durati
         hand_out(decoder, pts_us - decoder->held_us, ret_frame);
         outcome = CV_DECODER_FRAME;
     }
-    int result = cv_upright_turn(decoder->upright, decoder->raw, decoder->held, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_upright_turn(decoder->upright, decoder->raw, decoder->held, error));
     decoder->holds = true;
     decoder->held_us = pts_us;
     decoder->held_source_duration_us = duration_us;
@@ -285,10 +282,7 @@ static int weave(struct cv_decoder *decoder, int64_t pts_us, int64_t duration_us
                  struct cv_error *error)
 {
     if (!decoder->deinterlacer) {
-        int result = cv_deinterlacer_new(&decoder->deinterlacer, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(cv_deinterlacer_new(&decoder->deinterlacer, error));
     }
     struct cv_video_frame frame = {decoder->raw, pts_us, duration_us, false};
     return cv_deinterlacer_send(decoder->deinterlacer, &frame, error);
@@ -354,8 +348,8 @@ static int take_frame(struct cv_decoder *decoder, struct cv_video_frame *ret_fra
                        CV_MEDIA_HOURS_MAX);
     }
     if (decoder->deinterlacer || (decoder->whole && cv_is_interlaced(raw))) {
-        result = weave(decoder, pts_us, duration_us, error);
-        return result ? result : TAKEN_NOTHING_OUT;
+        CV_TRY(weave(decoder, pts_us, duration_us, error));
+        return TAKEN_NOTHING_OUT;
     }
     return hold_frame(decoder, pts_us, duration_us, ret_frame, error);
 }
@@ -478,10 +472,7 @@ static int send_packet(struct cv_decoder *decoder, struct cv_error *error)
     if (is_video && decoder->watch) {
         int64_t pts_us =
             cv_input_time_us(decoder->input, decoder->input->video, decoder->packet->pts);
-        result = decoder->watch(decoder->watch_opaque, decoder->packet, pts_us, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(decoder->watch(decoder->watch_opaque, decoder->packet, pts_us, error));
     }
     if (is_video) {
         result = cv_picture_codec_send(decoder->video, decoder->packet, error);
@@ -512,10 +503,7 @@ static int advance(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
         if (decoder->input_ended && sound == CV_DECODER_END && picture == CV_DECODER_END) {
             return CV_DECODER_END;
         }
-        int result = decoder->input_ended ? 0 : send_packet(decoder, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(decoder->input_ended ? 0 : send_packet(decoder, error));
     }
 }
 

@@ -531,9 +531,6 @@ int cv_sound_encoder_packet(struct cv_sound_encoder *encoder, AVPacket *packet,
         if (result != AVERROR(EAGAIN)) {
             return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot encode the sound");
         }
-        result = feed(encoder, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(feed(encoder, error));
     }
 }

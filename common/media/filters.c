@@ -162,10 +162,7 @@ int cv_deinterlacer_receive(struct cv_deinterlacer *deinterlacer, struct cv_vide
                      ? av_buffersink_get_frame(deinterlacer->graph.sink, deinterlacer->frame)
                      : AVERROR_EOF;
     if (result == AVERROR_EOF && deinterlacer->pending) {
-        result = restart(deinterlacer, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(restart(deinterlacer, error));
         result = av_buffersink_get_frame(deinterlacer->graph.sink, deinterlacer->frame);
     }
     if (result == AVERROR(EAGAIN) || result == AVERROR_EOF) {

@@ -281,10 +281,7 @@ static int collect_video(struct cv_output *output, struct cv_error *error)
             return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot encode a picture");
         }
         output->packet->duration = duration_of(output, output->packet->pts);
-        result = cv_packet_queue_push(&output->video_packets, output->packet, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(cv_packet_queue_push(&output->video_packets, output->packet, error));
     }
 }
 
@@ -298,10 +295,7 @@ static int collect_sound(struct cv_output *output, struct cv_error *error)
         if (result != CV_SOUND_PACKET) {
             return result < 0 ? result : 0;
         }
-        result = cv_packet_queue_push(&output->sound_packets, output->packet, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(cv_packet_queue_push(&output->sound_packets, output->packet, error));
     }
     return 0;
 }
@@ -519,9 +513,9 @@ static int show(struct cv_output *output, int64_t pts_us, int64_t duration_us,
     if (result < 0) {
         return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot encode a picture");
     }
-    result =
-        output->sound ? cv_sound_encoder_pad(output->sound, pts_us - SOUND_BEHIND_US, error) : 0;
-    return result ? result : pump(output, error);
+    CV_TRY(output->sound ? cv_sound_encoder_pad(output->sound, pts_us - SOUND_BEHIND_US, error)
+                         : 0);
+    return pump(output, error);
 }
 
 int cv_output_frame(struct cv_output *output, const struct cv_video_frame *frame,

@@ -265,9 +265,6 @@ int cv_picture_codec_receive(struct cv_picture_codec *codec, AVFrame *picture,
         if (result != CV_PICTURE_NEEDS_PACKET || !has_kept(codec)) {
             return result;
         }
-        result = send_kept(codec, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(send_kept(codec, error));
     }
 }

@@ -261,10 +261,7 @@ static int give_up(struct cv_picture_receiver *receiver, const char *why)
 static int peek(struct cv_picture_receiver *receiver, struct message *message,
                 struct cv_error *error)
 {
-    int result = wait_for(receiver->peer.socket, POLLIN, PATIENCE_MS, receiver->cancel, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(wait_for(receiver->peer.socket, POLLIN, PATIENCE_MS, receiver->cancel, error));
     ssize_t got =
         recv(receiver->peer.socket, message, sizeof(*message), MSG_DONTWAIT | MSG_PEEK | MSG_TRUNC);
     if (got < 0 && errno == EAGAIN) {
@@ -362,20 +359,14 @@ int cv_picture_receive(struct cv_picture_receiver *receiver, struct cv_video_fra
     struct message message;
     size_t bytes = 0;
     answer(receiver);
-    int result = peek(receiver, &message, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(peek(receiver, &message, error));
     if (message.kind == MESSAGE_END) {
         return CV_RECEIVED_END;
     }
     if (!is_possible(receiver, &message, &bytes)) {
         return give_up(receiver, "the other stage has sent an impossible picture");
     }
-    result = message.kind == MESSAGE_SAME ? 0 : copy_samples(receiver, &message, bytes, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(message.kind == MESSAGE_SAME ? 0 : copy_samples(receiver, &message, bytes, error));
     AVFrame *picture = receiver->picture;
     picture->color_range = (enum AVColorRange)message.color_range;
     picture->color_primaries = (enum AVColorPrimaries)message.color_primaries;

@@ -19,10 +19,7 @@ int cv_picture_source_new(struct cv_decoder *decoder, const struct cv_peer *peer
     }
     source->decoder = decoder;
     source->last_us = -1;
-    int result = peer ? cv_picture_receiver_new(peer, cancel, &source->receiver, error) : 0;
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(peer ? cv_picture_receiver_new(peer, cancel, &source->receiver, error) : 0);
     *ret_source = cv_take(source);
     return 0;
 }

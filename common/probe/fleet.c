@@ -107,10 +107,7 @@ static int read_reports(struct cv_db *db, struct cv_metrics *numbers, struct cv_
 {
     for (size_t i = 0; i < CV_COUNT(reports); i++) {
         cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-        int result = cv_db_run(db, &rows, error, reports[i].sql);
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(cv_db_run(db, &rows, error, reports[i].sql));
         for (size_t j = 0; j < CV_COUNT(reports[i].columns) && reports[i].columns[j].metric; j++) {
             take_rows(numbers, rows, reports[i].columns[j].metric, reports[i].columns[j].column);
         }
@@ -204,12 +201,9 @@ int cv_fleet_start(struct cv_probe *probe, struct cv_fleet **ret_fleet, struct c
     }
     cv_auto(fleet_free) struct cv_fleet *fleet = made;
     fleet->probe = probe;
-    int result = cv_env_int("CORTANA_METRICS_FLEET_MS", INTERVAL_MS, INTERVAL_LEAST_MS,
-                            INTERVAL_MOST_MS, &fleet->interval_ms, error);
-    result = result ? result : cv_cancel_new(&fleet->cancel, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(cv_env_int("CORTANA_METRICS_FLEET_MS", INTERVAL_MS, INTERVAL_LEAST_MS, INTERVAL_MOST_MS,
+                      &fleet->interval_ms, error));
+    CV_TRY(cv_cancel_new(&fleet->cancel, error));
     CV_TRY(cv_thread_start(&fleet->thread, watch, fleet, error));
     fleet->has_thread = true;
     *ret_fleet = cv_take(fleet);

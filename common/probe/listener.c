@@ -338,10 +338,7 @@ static void ignore_message(void *opaque, const char *format, va_list arguments)
 static int start_daemon(struct cv_probe *probe, const char *address, struct cv_error *error)
 {
     cv_auto_fd int fd = -1;
-    int result = cv_probe_bind(address, &fd, &probe->port, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(cv_probe_bind(address, &fd, &probe->port, error));
     probe->daemon = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_request, probe,
         MHD_OPTION_EXTERNAL_LOGGER, ignore_message, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
@@ -386,13 +383,10 @@ int cv_probe_start(const struct cv_probe_params *params, struct cv_probe **ret_p
     probe->stall_ms = params->stall_ms;
     probe->beat_at = cv_monotonic_ms();
     (void)snprintf(probe->reason, sizeof(probe->reason), "starting");
-    int result = cv_metrics_new(&probe->metrics, error);
-    if (result < 0) {
-        return result;
-    }
+    CV_TRY(cv_metrics_new(&probe->metrics, error));
     cv_metric_set(probe->metrics, &build_info, CV_LABELS(params->program, CV_VERSION), 1);
     cv_metric_set(probe->metrics, &start_time, NULL, (double)cv_wall_ms() / 1000);
-    result = start_daemon(probe, params->address, error);
+    int result = start_daemon(probe, params->address, error);
     if (result == 0 && params->shows_fleet) {
         result = cv_fleet_start(probe, &probe->fleet, error);
     }

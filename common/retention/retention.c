@@ -97,10 +97,7 @@ static int thin_one(struct cv_retention *retention, int64_t days, bool *ret_foun
     if (!video_id) {
         return result;
     }
-    result = cv_db_run(db, &rows, error, "SELECT thin_frames($1::uuid) AS key", video_id);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_db_run(db, &rows, error, "SELECT thin_frames($1::uuid) AS key", video_id));
     size_t count = (size_t)cv_db_rows(rows);
     cv_auto_free const char **shown = calloc(count + 1, sizeof(*shown));
     if (!shown) {

@@ -238,10 +238,7 @@ static int remove_old(struct cv_store *store, const struct cv_object_list *page,
 {
     for (size_t i = 0; i < page->count && cv_cancel_level(cancel) == CV_CANCEL_NONE; i++) {
         if (page->entries[i].modified_ms < before_ms) {
-            int result = cv_store_delete(store, page->entries[i].key, error);
-            if (result < 0) {
-                return result;
-            }
+            CV_TRY(cv_store_delete(store, page->entries[i].key, error));
             ++*removed;
         }
     }
@@ -257,11 +254,8 @@ int cv_store_expire(struct cv_store *store, const char *prefix, int64_t days,
     do {
         cv_auto(cv_object_list_deinit) struct cv_object_list page = {.count = 0};
         const struct cv_listing listing = {.prefix = prefix, .continuation = continuation};
-        int result = cv_store_list(store, &listing, &page, error);
-        result = result ? result : remove_old(store, &page, before_ms, cancel, ret_removed, error);
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(cv_store_list(store, &listing, &page, error));
+        CV_TRY(remove_old(store, &page, before_ms, cancel, ret_removed, error));
         free(continuation);
         continuation = cv_take(page.continuation);
     } while (continuation && cv_cancel_level(cancel) == CV_CANCEL_NONE);

@@ -74,6 +74,6 @@ int cv_brokers_connect(struct cv_brokers *brokers, const struct cv_stage *stage,
     }
     cv_log(CV_LOG_WARN, "%s: the broker host is restarted", error->message);
     cv_brokers_stop(brokers);
-    result = cv_brokers_start(brokers, stage, error);
-    return result ? result : cv_broker_announce(brokers->fd, &announced, line, error);
+    CV_TRY(cv_brokers_start(brokers, stage, error));
+    return cv_broker_announce(brokers->fd, &announced, line, error);
 }

@@ -53,10 +53,7 @@ static int add_secrets(struct cv_buffer *text, unsigned needs, struct cv_error *
             continue;
         }
         cv_auto_free char *value = NULL;
-        int result = cv_setting_read(name, &value, error);
-        if (result) {
-            return result;
-        }
+        CV_TRY(cv_setting_read(name, &value, error));
         cv_buffer_printf(text, "%s=%s%c", name, value, 0);
         explicit_bzero(value, strlen(value));
     }
@@ -153,13 +150,10 @@ static int make_pipe(int pair[2], struct cv_error *error)
 
 static int make_pipes(struct pipes *pipes, struct cv_error *error)
 {
-    int r = make_pipe(pipes->input, error);
-    r = r < 0 ? r : make_pipe(pipes->output, error);
-    r = r < 0 ? r : make_pipe(pipes->error, error);
-    r = r < 0 ? r : make_pipe(pipes->progress, error);
-    if (r < 0) {
-        return r;
-    }
+    CV_TRY(make_pipe(pipes->input, error));
+    CV_TRY(make_pipe(pipes->output, error));
+    CV_TRY(make_pipe(pipes->error, error));
+    CV_TRY(make_pipe(pipes->progress, error));
     /* The stage's end of the progress pipe does not block either: if the pipe is full, a report is
      * dropped. */
     const int non_blocking[] = {pipes->input[1], pipes->output[0], pipes->error[0],
@@ -225,11 +219,8 @@ int cv_child_start(struct cv_child *child, const struct cv_child_params *params,
     cv_cgroup_read(CV_CGROUP_ROOT, CV_CGROUP_MEMBERSHIP, &group);
     child->memory_bytes = cv_cgroup_stage_memory(&group, memory_limit(params->stage), params->slots,
                                                  params->line->stage_fd >= 0);
-    int r = make_plan(&spawn, &text, &texts, params, child->memory_bytes, error);
-    r = r < 0 ? r : make_pipes(&pipes, error);
-    if (r < 0) {
-        return r;
-    }
+    CV_TRY(make_plan(&spawn, &text, &texts, params, child->memory_bytes, error));
+    CV_TRY(make_pipes(&pipes, error));
     cv_auto_free char *payload = json_dumps(params->job->payload, JSON_COMPACT);
     if (!payload) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a payload");
@@ -247,10 +238,7 @@ int cv_child_start(struct cv_child *child, const struct cv_child_params *params,
         spawn.has_group = child->group.fd >= 0;
         spawn.group_fd = child->group.fd;
     }
-    r = cv_spawn(&spawn, &child->pid, error);
-    if (r < 0) {
-        return r;
-    }
+    CV_TRY(cv_spawn(&spawn, &child->pid, error));
     child->input_fd = cv_take_fd(&pipes.input[1]);
     child->output_fd = cv_take_fd(&pipes.output[0]);
     child->error_fd = cv_take_fd(&pipes.error[0]);

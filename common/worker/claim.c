@@ -215,10 +215,7 @@ static int start_all(struct cv_supervisor *supervisor, struct cv_job_list *list,
     size_t next = 0;
     for (int i = 0; i < supervisor->options.slots && next < list->count; i++) {
         if (supervisor->slots[i].phase == CV_SLOT_FREE) {
-            int r = adopt(&supervisor->slots[i], &list->jobs[next++], error);
-            if (r < 0) {
-                return r;
-            }
+            CV_TRY(adopt(&supervisor->slots[i], &list->jobs[next++], error));
             cv_slot_start(supervisor, i, lease_end);
         }
     }

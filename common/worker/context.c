@@ -121,10 +121,7 @@ int cv_stage_open_input(struct cv_stage_context *context, const char *key,
     if (r != 0) {
         return r < 0 ? r : missing_object(context->store, key, error);
     }
-    r = note_artifact(context, "input", key, cv_store_reader_info(reader), error);
-    if (r < 0) {
-        return r;
-    }
+    CV_TRY(note_artifact(context, "input", key, cv_store_reader_info(reader), error));
     *ret_reader = cv_take(reader);
     return 0;
 }
@@ -160,9 +157,9 @@ int cv_stage_put(struct cv_stage_context *context, const struct cv_new_object *o
                  struct cv_error *error)
 {
     struct cv_object_info info;
-    int r = cv_stage_uploads_wait(context, error);
-    r = r < 0 ? r : cv_store_put(context->store, object, &info, error);
-    return r < 0 ? r : note_artifact(context, "output", object->key, &info, error);
+    CV_TRY(cv_stage_uploads_wait(context, error));
+    CV_TRY(cv_store_put(context->store, object, &info, error));
+    return note_artifact(context, "output", object->key, &info, error);
 }
 
 void cv_stage_context_deinit(struct cv_stage_context *context)

@@ -289,14 +289,11 @@ int cv_keeper_start(const struct cv_keeper_params *params, struct cv_keeper **re
     keeper->row_is_due = true;
     keeper->news_fd = -1;
     keeper->held = calloc((size_t)params->slots, sizeof(*keeper->held));
-    int r = cv_thread_locks(&keeper->mutex, &keeper->changed, error);
-    r = r < 0 ? r : cv_cancel_new(&keeper->cancel, error);
-    r = r < 0 ? r : cv_wakeup_open(&keeper->news_fd, error);
-    if (r < 0) {
-        return r;
-    }
+    CV_TRY(cv_thread_locks(&keeper->mutex, &keeper->changed, error));
+    CV_TRY(cv_cancel_new(&keeper->cancel, error));
+    CV_TRY(cv_wakeup_open(&keeper->news_fd, error));
     CV_TRY_MEMORY(keeper->held, error, "the lease keeper");
-    r = cv_thread_start(&keeper->thread, keep, keeper, error);
+    int r = cv_thread_start(&keeper->thread, keep, keeper, error);
     if (r == 0) {
         *ret_keeper = cv_take(keeper);
     }

@@ -71,11 +71,8 @@ static int run_child(struct cv_stage_start *start, struct cv_scratch *scratch, i
 {
     cv_auto(json_decref) json_t *grants = NULL;
     cv_auto(cv_broker_line_deinit) struct cv_broker_line line = CV_BROKER_LINE_INIT;
-    int r = cv_grants_make(start->stage->grants, start->payload, &grants, error);
-    r = r < 0 ? r : cv_broker_line_init(&line, error);
-    if (r < 0) {
-        return r;
-    }
+    CV_TRY(cv_grants_make(start->stage->grants, start->payload, &grants, error));
+    CV_TRY(cv_broker_line_init(&line, error));
     pid_t parent = getpid();
     pid_t pid = fork();
     if (pid < 0) {

@@ -58,10 +58,7 @@ static int empty_directory(struct removal *removal, int fd, int depth, struct cv
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
             continue;
         }
-        int r = remove_entry(removal, fd, entry->d_name, depth + 1, error);
-        if (r < 0) {
-            return r;
-        }
+        CV_TRY(remove_entry(removal, fd, entry->d_name, depth + 1, error));
     }
     return 0;
 }
@@ -102,10 +99,7 @@ static int remove_entry(struct removal *removal, int parent_fd, const char *name
     if (fd < 0) {
         return cv_fail_errno(error, errno, "cannot open %s in scratch", name);
     }
-    int r = empty_directory(removal, fd, depth, error);
-    if (r < 0) {
-        return r;
-    }
+    CV_TRY(empty_directory(removal, fd, depth, error));
     if (unlinkat(parent_fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT) {
         return 0;
     }
@@ -138,10 +132,7 @@ static int remove_tree(int parent_fd, const char *name, const struct cv_scratch_
             return cv_fail_errno(error, errno, "cannot open %s in scratch", name);
         }
         moved_before = removal.moved;
-        int r = empty_directory(&removal, fd, 0, error);
-        if (r < 0) {
-            return r;
-        }
+        CV_TRY(empty_directory(&removal, fd, 0, error));
     } while (removal.moved > moved_before);
     if (unlinkat(parent_fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT) {
         return 0;
@@ -207,10 +198,7 @@ static int make_own(struct cv_scratch *scratch, const char *parent, struct cv_er
     enum { TRIES = 20 };
     for (int i = 0; i < TRIES; i++) {
         cv_auto_free char *path = NULL;
-        int r = cv_format(&path, error, "%s/%sXXXXXX", parent, prefix);
-        if (r < 0) {
-            return r;
-        }
+        CV_TRY(cv_format(&path, error, "%s/%sXXXXXX", parent, prefix));
         if (!mkdtemp(path)) {
             return cv_fail_errno(error, errno, "cannot make a scratch directory in %s", parent);
         }
@@ -241,10 +229,7 @@ int cv_scratch_open(struct cv_scratch *ret_scratch, struct cv_error *error)
     if (scratch.parent_fd < 0) {
         return cv_fail_errno(error, errno, "scratch directory %s", whole);
     }
-    int r = make_own(&scratch, whole, error);
-    if (r < 0) {
-        return r;
-    }
+    CV_TRY(make_own(&scratch, whole, error));
     *ret_scratch = scratch;
     scratch = (struct cv_scratch)CV_SCRATCH_INIT;
     return 0;
@@ -275,14 +260,8 @@ int cv_scratch_make(struct cv_scratch *scratch, const char *name, char **ret_pat
                     struct cv_error *error)
 {
     cv_auto_free char *path = NULL;
-    int r = cv_format(&path, error, "%s/%s", scratch->path, name);
-    if (r < 0) {
-        return r;
-    }
-    r = remove_tree(scratch->fd, name, NULL, error);
-    if (r < 0) {
-        return r;
-    }
+    CV_TRY(cv_format(&path, error, "%s/%s", scratch->path, name));
+    CV_TRY(remove_tree(scratch->fd, name, NULL, error));
     if (mkdirat(scratch->fd, name, 0700) != 0) {
         return cv_fail_errno(error, errno, "cannot make the scratch directory %s", path);
     }

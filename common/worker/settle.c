@@ -273,25 +273,20 @@ static int commit_result(struct cv_supervisor *supervisor, struct cv_slot *slot,
     cv_auto(cv_db_rollback) struct cv_db *db = supervisor->db; /* does nothing after a commit */
     const struct cv_stage *stage = supervisor->stage;
     const struct cv_verdict_result *verdict = &slot->verdict;
-    int r = cv_db_begin(db, error);
-    r = r != 0 ? r : cv_queue_fence(db, slot->job, error);
-    if (r != 0) {
-        return r;
-    }
-    r = stage->commit ? stage->commit(db, slot->job, verdict->result, error) : 0;
+    CV_TRY(cv_db_begin(db, error));
+    CV_TRY(cv_queue_fence(db, slot->job, error));
+    int r = stage->commit ? stage->commit(db, slot->job, verdict->result, error) : 0;
     if (r < 0) {
         return r;
     }
     if (json_array_size(verdict->artifacts) > 0) {
-        r = cv_queue_record_artifacts(db, slot->job, supervisor->bucket, verdict->artifacts, error);
-        if (r != 0) {
-            return r;
-        }
+        CV_TRY(cv_queue_record_artifacts(db, slot->job, supervisor->bucket, verdict->artifacts,
+                                         error));
     }
     cv_auto(json_decref) json_t *shown = shown_result(verdict->result);
     CV_TRY_MEMORY(shown, error, "the job's result");
-    r = cv_queue_complete(db, slot->job, shown, &slot->report, error);
-    return r != 0 ? r : cv_db_commit(db, error);
+    CV_TRY(cv_queue_complete(db, slot->job, shown, &slot->report, error));
+    return cv_db_commit(db, error);
 }
 
 static int settle(struct cv_supervisor *supervisor, struct cv_slot *slot, struct cv_error *error)

@@ -120,12 +120,9 @@ static int start(struct cv_supervisor *supervisor, struct cv_slot *slot, struct 
     bound_scratch(supervisor, slot);
     cv_auto(cv_broker_line_deinit) struct cv_broker_line line = CV_BROKER_LINE_INIT;
     if (supervisor->stage->needs & CV_STAGE_NEEDS_STORE) {
-        r = cv_brokers_connect(&supervisor->brokers, supervisor->stage, slot->job,
-                               supervisor->worker_id, slot->scratch_path, &slot->most, &line,
-                               error);
-        if (r < 0) {
-            return r;
-        }
+        CV_TRY(cv_brokers_connect(&supervisor->brokers, supervisor->stage, slot->job,
+                                  supervisor->worker_id, slot->scratch_path, &slot->most, &line,
+                                  error));
     }
     int slots = supervisor->options.slots, cpus = cv_cgroup_cpus() / slots;
     int threads = supervisor->options.threads > 0 ? supervisor->options.threads : cpus;

@@ -158,11 +158,8 @@ static int choose_device(struct cv_stage_context *context, struct cv_error *erro
 static int prepare(struct cv_stage_context *context, const json_t *payload,
                    const struct cv_stage_start *start, struct cv_error *error)
 {
-    int r = cv_cancel_new(&context->cancel, error);
-    if (r < 0) {
-        return r;
-    }
-    r = catch_stop_signals(context->cancel, error);
+    CV_TRY(cv_cancel_new(&context->cancel, error));
+    int r = catch_stop_signals(context->cancel, error);
     r = r < 0 ? r : choose_device(context, error);
     if (r == 0 && (context->stage->needs & CV_STAGE_NEEDS_STORE)) {
         r = cv_broker_store_open(start->broker_fd, start->cancel_fd, &context->store, error);
@@ -198,10 +195,7 @@ static int run_stage(const struct cv_stage_start *start, json_t **ret_result, js
 {
     *ret_program = NULL;
     cv_auto(json_decref) json_t *payload = json_incref(start->payload);
-    int r = payload ? 0 : cv_stage_read_payload(&payload, error);
-    if (r < 0) {
-        return r;
-    }
+    CV_TRY(payload ? 0 : cv_stage_read_payload(&payload, error));
     int threads = start->options->threads;
     cv_auto(cv_stage_context_deinit) struct cv_stage_context context = {
         .stage = start->stage,
@@ -209,12 +203,9 @@ static int run_stage(const struct cv_stage_start *start, json_t **ret_result, js
         .threads = threads > 0 ? threads : cv_cgroup_cpus(),
         .progress_fd = start->options->progress_fd,
     };
-    r = prepare(&context, payload, start, error);
-    if (r < 0) {
-        return r;
-    }
+    CV_TRY(prepare(&context, payload, start, error));
     cv_auto(json_decref) json_t *result = NULL;
-    r = start->stage->run(&context, payload, &result, error);
+    int r = start->stage->run(&context, payload, &result, error);
     *ret_program = cv_take(context.program);
     r = r < 0 ? r : cv_stage_uploads_wait(&context, error);
     r = r < 0 ? r : cv_stage_sort_artifacts(&context, error);

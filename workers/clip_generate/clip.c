@@ -75,10 +75,7 @@ static int encode(struct cv_stage_context *context, const struct clip_request *r
         .square = true,
     };
     cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
-    int result = cv_decoder_open(source, &decoder_params, &decoder, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_decoder_open(source, &decoder_params, &decoder, error));
     struct cut_params params = {
         .range = {clip_request_start_us(request), clip_request_end_us(request)},
         .kind = output_kind(request->format),
@@ -91,7 +88,7 @@ static int encode(struct cv_stage_context *context, const struct clip_request *r
         .progress = report_progress,
         .opaque = context,
     };
-    result = cut_by_encoding(decoder, &params, report, error);
+    int result = cut_by_encoding(decoder, &params, report, error);
     return result == CUT_BEYOND_END ? fail_beyond_end(request, report->source_end_us, error)
                                     : result;
 }

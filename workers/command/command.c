@@ -240,12 +240,8 @@ int command_run(struct cv_stage_context *context, const json_t *payload, json_t 
     cv_auto(command_files_deinit) struct command_files files = {0};
     cv_auto(cv_buffer_deinit) struct cv_buffer output = CV_BUFFER_INIT;
     struct program_end end;
-    int result = command_plan_make(cv_stage_db(context), payload, scratch, &plan, error);
-    result = result ? result
-                    : command_files_fetch(context, cv_env("CORTANA_JOB_ID", NULL), &files, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(command_plan_make(cv_stage_db(context), payload, scratch, &plan, error));
+    CV_TRY(command_files_fetch(context, cv_env("CORTANA_JOB_ID", NULL), &files, error));
     cv_stage_progress(context, 0, json_string_value(json_object_get(payload, "command")));
     const struct program_params params = {
         .program = plan.program,
@@ -256,7 +252,7 @@ int command_run(struct cv_stage_context *context, const json_t *payload, json_t 
         .output_max = OUTPUT_MAX,
         .cancel = cv_stage_cancel(context),
     };
-    result = program_run(&params, &output, &end, error);
+    int result = program_run(&params, &output, &end, error);
     result = result ? result : judge(end.status, error);
     struct cv_error reason;
     if (end.pid > 0 && note_end(context, &end, &output, &reason) != 0) {

@@ -63,11 +63,9 @@ static int embed_batch(struct cv_stage_context *context, struct cv_embedder *emb
     }
     cv_auto(cv_embeddings_deinit) struct cv_embeddings found = {0};
     cv_auto_free char *described = NULL;
-    result = cv_embed(embedder, model, texts, count, cv_stage_cancel(context), &found, error);
-    result = result ? result : describe(rows, &found, &described, error);
-    return result ? result
-                  : cv_db_run(db, NULL, error, "SELECT store_embeddings($1, $2::jsonb)", model,
-                              described);
+    CV_TRY(cv_embed(embedder, model, texts, count, cv_stage_cancel(context), &found, error));
+    CV_TRY(describe(rows, &found, &described, error));
+    return cv_db_run(db, NULL, error, "SELECT store_embeddings($1, $2::jsonb)", model, described);
 }
 
 /* Result: {"model", "embedded"}; "embedded" is the number of new texts. */

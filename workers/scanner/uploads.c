@@ -234,9 +234,9 @@ static int look_at_original(struct scanner *scanner, const struct upload *upload
     int result =
         cv_store_head_metadata(scanner->store, upload->key, &original.info, &metadata, error);
     if (result == CV_STORE_NOT_FOUND) {
-        result = cv_db_run(scanner->db, NULL, error, "SELECT mark_original_missing($1::uuid, $2)",
-                           video_id, upload->key);
-        return result ? result : forget(scanner, upload->key, error);
+        CV_TRY(cv_db_run(scanner->db, NULL, error, "SELECT mark_original_missing($1::uuid, $2)",
+                         video_id, upload->key));
+        return forget(scanner, upload->key, error);
     }
     if (result != 0) {
         return result;

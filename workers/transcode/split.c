@@ -97,10 +97,7 @@ static int find_planned(struct cv_decoder *decoder, int64_t bytes, int64_t split
         info->duration_us / AV_TIME_BASE < held_s ? info->duration_us : held_s * AV_TIME_BASE;
     int64_t end_us = 0;
     if (cv_can_seek(info) && planned_us > split_us) {
-        int result = cv_decoder_find_end(decoder, &end_us, error);
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(cv_decoder_find_end(decoder, &end_us, error));
         planned_us = end_us < planned_us ? end_us : planned_us;
     }
     *ret_planned_us = planned_us;

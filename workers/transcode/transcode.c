@@ -200,13 +200,10 @@ static int encode(const struct transcode_work *work, struct transcode_report *re
         .whole = true,
     };
     cv_auto(transcode_input_close) struct transcode_input input = {0};
-    int result = transcode_input_open(work->context, work->request, &params, &input, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(transcode_input_open(work->context, work->request, &params, &input, error));
     cv_auto(cv_ladder_free) struct cv_ladder *ladder = NULL;
     cv_auto(cv_picture_sender_free) struct cv_picture_sender *sender = NULL;
-    result = open_ladder(work, &input, report, &ladder, error);
+    int result = open_ladder(work, &input, report, &ladder, error);
     const struct cv_peer *peer = cv_stage_peer(work->context);
     if (result == 0 && peer) {
         result = cv_picture_sender_new(peer, cv_stage_cancel(work->context), &sender, error);
@@ -278,8 +275,8 @@ static int run_request(struct cv_stage_context *context, const struct transcode_
         return result;
     }
     cv_stage_progress(context, 0.95, "publish");
-    result = transcode_publisher_finish(publisher, error);
-    return result ? result : transcode_result(&report, request->video_id, ret_result, error);
+    CV_TRY(transcode_publisher_finish(publisher, error));
+    return transcode_result(&report, request->video_id, ret_result, error);
 }
 
 int transcode_run(struct cv_stage_context *context, const json_t *payload, json_t **ret_result,

@@ -108,11 +108,10 @@ static int judge(struct cv_db *db, const struct message *message,
         return 0;
     }
     if (status == 410) {
-        int result = cv_db_run(db, NULL, error, "SELECT disable_webhook($1, $2)", message->webhook,
-                               "the receiver answered 410 Gone");
-        return result ? result
-                      : cv_fail(error, CV_ERROR_REFUSED,
-                                "webhook %s: 410 Gone, it is off from now on", message->webhook);
+        CV_TRY(cv_db_run(db, NULL, error, "SELECT disable_webhook($1, $2)", message->webhook,
+                         "the receiver answered 410 Gone"));
+        return cv_fail(error, CV_ERROR_REFUSED, "webhook %s: 410 Gone, it is off from now on",
+                       message->webhook);
     }
     enum cv_error_type type = status == 429                    ? CV_ERROR_THROTTLED
                               : status == 408                  ? CV_ERROR_TIMEOUT

@@ -116,10 +116,7 @@ static int decode(struct view *view, const AVPacket *packet, struct cv_error *er
             return 0;
         }
         if (result >= 0) {
-            result = look_at_frame(view, error);
-            if (result != 0) {
-                return result;
-            }
+            CV_TRY(look_at_frame(view, error));
         }
     }
     return cv_cut_refuse(view->check->reason, "the cut does not decode");

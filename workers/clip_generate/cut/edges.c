@@ -108,10 +108,7 @@ static int open_work(struct work *work, struct cv_error *error)
     if (result < 0) {
         return cv_fail_av(error, result, CV_ERROR_DECODE, "cannot open the H.264 decoder");
     }
-    result = cv_cut_encoder_open(encoding, &work->encoder, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_cut_encoder_open(encoding, &work->encoder, error));
     assert(work->encoder);
     cv_auto(cv_h264_sets_deinit) struct cv_h264_sets made = {0};
     bool same =
@@ -136,11 +133,8 @@ static int collect(struct work *work, struct cv_error *error)
         if (result < 0) {
             return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot encode a picture");
         }
-        result = cv_h264_repack(&start_codes, work->packet, error);
-        result = result ? result : cv_packet_queue_push(&work->piece->packets, work->packet, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(cv_h264_repack(&start_codes, work->packet, error));
+        CV_TRY(cv_packet_queue_push(&work->piece->packets, work->packet, error));
     }
 }
 
@@ -196,10 +190,7 @@ static int decode(struct work *work, const AVPacket *packet, struct cv_error *er
         if (result < 0) {
             return cv_cut_refuse(work->encoding->reason, "a picture at the ends cannot be decoded");
         }
-        result = encode_frame(work, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(encode_frame(work, error));
     }
 }
 

@@ -98,10 +98,7 @@ int cv_cut_file_open(const struct cv_cut_file_params *params, struct cv_cut_file
     if (result < 0) {
         return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot open the MP4 muxer");
     }
-    result = add_streams(file, params, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(add_streams(file, params, error));
     result = avio_open2(&file->muxer->pb, params->path, AVIO_FLAG_WRITE, NULL, NULL);
     if (result < 0) {
         return cv_fail_av(error, result, CV_ERROR_IO, "cannot create %s", params->path);
@@ -291,10 +288,7 @@ static int pump(void *opaque, struct cv_error *error)
         if (result != CV_SOUND_PACKET) {
             return result < 0 ? result : 0;
         }
-        result = write_sound(sound->file, sound->packet, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(write_sound(sound->file, sound->packet, error));
     }
 }
 
@@ -340,10 +334,7 @@ static int decode(struct cv_cut_sound *sound, const AVPacket *packet, struct cv_
             return 0;
         }
         bool sounds = result == 0 && sound->frame->nb_samples > 0 && sound->frame->sample_rate > 0;
-        result = sounds ? encode(sound, error) : 0;
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(sounds ? encode(sound, error) : 0);
     }
 }
 

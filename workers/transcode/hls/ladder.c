@@ -30,10 +30,7 @@ static int collect(void *opaque, struct cv_error *error)
             continue;
         }
         ladder->packet->flags |= AV_PKT_FLAG_KEY;
-        result = cv_segments_write(track->segments, ladder->packet, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(cv_segments_write(track->segments, ladder->packet, error));
     }
 }
 

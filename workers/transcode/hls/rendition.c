@@ -195,10 +195,7 @@ static int collect(struct cv_rendition *rendition, struct cv_error *error)
         if (result < 0) {
             return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot encode a picture");
         }
-        result = cv_segments_write(rendition->segments, rendition->packet, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(cv_segments_write(rendition->segments, rendition->packet, error));
     }
 }
 

@@ -88,10 +88,9 @@ static int write_head(struct mp4 *mp4, struct cv_error *error)
         return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot write fragmented MP4");
     }
     int64_t bytes;
-    result = close_file(mp4, &bytes, error);
-    return result ? result
-                  : cv_files_add(mp4->params.files, CV_LADDER_STREAM, name,
-                                 mp4->is_video ? "video/mp4" : "audio/mp4", error);
+    CV_TRY(close_file(mp4, &bytes, error));
+    return cv_files_add(mp4->params.files, CV_LADDER_STREAM, name,
+                        mp4->is_video ? "video/mp4" : "audio/mp4", error);
 }
 
 static int mp4_open(const struct cv_segment_writer_params *params, void **ret_writer,
@@ -147,10 +146,9 @@ static int write_held(struct mp4 *mp4, int64_t next, struct cv_error *error)
     if (!is_key_picture) {
         return 0;
     }
-    result = flush(mp4, error);
-    return result ? result
-                  : mp4->params.key(mp4->params.opaque, pts, offset,
-                                    avio_tell(mp4->muxer->pb) - offset, error);
+    CV_TRY(flush(mp4, error));
+    return mp4->params.key(mp4->params.opaque, pts, offset, avio_tell(mp4->muxer->pb) - offset,
+                           error);
 }
 
 static int mp4_write(void *writer, AVPacket *packet, struct cv_error *error)

@@ -556,10 +556,7 @@ static int check_listing(struct cv_hls_checker *checker, const char *prefix, str
     do {
         cv_auto(cv_object_list_deinit) struct cv_object_list list = {0};
         const struct cv_listing listing = {.prefix = prefix, .continuation = continuation};
-        int result = cv_store_list(checker->store, &listing, &list, error);
-        if (result != 0) {
-            return result;
-        }
+        CV_TRY(cv_store_list(checker->store, &listing, &list, error));
         for (size_t i = 0; i < list.count; i++) {
             const char *key = list.entries[i].key;
             if (!bsearch(&key, checker->named, checker->named_count, sizeof(key), by_text)) {
