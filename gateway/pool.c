@@ -152,14 +152,12 @@ static int begin_once(struct cv_db *db, struct exchange *exchange, struct cv_err
     cv_auto_free char *request = NULL;
     cv_auto_free char *values = json_dumps(exchange->values, JSON_COMPACT | JSON_SORT_KEYS);
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result =
-        cv_format(&request, error, "%s %s", exchange->operation->name, values ? values : "");
-    result = result ? result
-                    : cv_db_run(db, &rows, error, "SELECT * FROM api.begin_once($1, $2, $3)",
-                                exchange->principal.name, exchange->once_key, request);
-    const char *outcome = result ? NULL : cv_db_text(rows, 0, "outcome");
+    CV_TRY(cv_format(&request, error, "%s %s", exchange->operation->name, values ? values : ""));
+    CV_TRY(cv_db_run(db, &rows, error, "SELECT * FROM api.begin_once($1, $2, $3)",
+                     exchange->principal.name, exchange->once_key, request));
+    const char *outcome = cv_db_text(rows, 0, "outcome");
     if (!outcome || strcmp(outcome, "new") == 0) {
-        return result;
+        return 0;
     }
     exchange->is_noted = true;
     if (strcmp(outcome, "again") == 0) {

@@ -393,9 +393,7 @@ int route_check(const struct operation *operation, const struct request_values *
             }
         }
     }
-    if (check.out_of_memory) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a request's parameters");
-    }
+    CV_TRY_MEMORY(!check.out_of_memory, error, "a request's parameters");
     if (json_array_size(faults) > 0) {
         *ret_faults = cv_take(faults);
         return PARAMETERS_REFUSED;

@@ -95,9 +95,9 @@ int cli_clip_make(struct cli_call *call, struct cli_workers *workers, const stru
     int result = cv_store_head(call->session.store, request.key, NULL, error);
     if (result == CV_STORE_NOT_FOUND) {
         char job_id[CV_UUID_SIZE];
-        result = call->session.is_local ? cli_workers_start(workers, "clip_generate", error) : 0;
-        result = result ? result : enqueue(call, clip, &request, job_id, error);
-        result = result ? result : cli_wait_for_clip(call, workers, job_id, clip->name, error);
+        CV_TRY(call->session.is_local ? cli_workers_start(workers, "clip_generate", error) : 0);
+        CV_TRY(enqueue(call, clip, &request, job_id, error));
+        result = cli_wait_for_clip(call, workers, job_id, clip->name, error);
     }
     if (result == 0) {
         *ret_key = cv_take(request.key);

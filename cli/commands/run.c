@@ -54,14 +54,11 @@ static int check(struct run *run, struct cv_error *error)
     const char *export_path = cli_value(call, "export");
     const char *workers = cli_value(call, "workers");
     json_t *languages = NULL;
-    int result = cli_read_languages(call, true, &languages);
+    CV_TRY(cli_read_languages(call, true, &languages));
     if (languages && json_object_set_new(run->wishes.options, "languages", languages)) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the languages");
     }
-    result = result ? result : read_fps(call, run->wishes.options);
-    if (result) {
-        return result;
-    }
+    CV_TRY(read_fps(call, run->wishes.options));
     if (workers && !cli_workers_parse(&run->workers, workers)) {
         return cli_usage(call, "--workers takes STAGE=N,… with N from 1 to %d, not '%s'",
                          CLI_SLOTS_MAX, workers);
@@ -325,16 +322,16 @@ static int show_one(struct run *run, const struct cli_video *video, size_t numbe
     if (!cv_db_bool(rows, 0, "ready")) {
         return 0;
     }
-    int result = cli_given(call, "export") ? export_one(run, video->id, number, error) : 0;
+    CV_TRY(cli_given(call, "export") ? export_one(run, video->id, number, error) : 0);
     if (call->json || call->quiet) {
-        return result;
+        return 0;
     }
-    result = result ? result : print_texts(call, video->id, error);
-    if (result == 0 && !*has_example && texts > 0) {
-        *has_example = true;
-        result = print_example(run, video, error);
+    CV_TRY(print_texts(call, video->id, error));
+    if (*has_example || texts == 0) {
+        return 0;
     }
-    return result;
+    *has_example = true;
+    return print_example(run, video, error);
 }
 
 /* ---- the page -------------------------------------------------------------------------------- */

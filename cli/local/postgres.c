@@ -629,30 +629,19 @@ int cli_postgres_start(struct cli_postgres *postgres, struct cv_cancel *cancel,
                        struct cv_error *error)
 {
     CV_TRY(refuse_old_cluster(postgres, error));
-    int result = make_passwords(postgres, error);
-    if (result || is_running(postgres)) {
-        return result ? result : wait_until_ready(postgres, cancel, error);
+    CV_TRY(make_passwords(postgres, error));
+    if (is_running(postgres)) {
+        return wait_until_ready(postgres, cancel, error);
     }
     char programs[PATH_MAX - 16] = "";
-    result = cli_postgres_program("initdb", programs, sizeof(programs), error);
-    if (result == 0) {
-        *strrchr(programs, '/') = '\0';
-    }
-    if (result == 0 && access(postgres->data, F_OK)) {
-        result = make_data(postgres, programs, error);
-    }
-    if (result == 0) {
-        result = make_socket_directory(postgres, error);
-    }
-    if (result == 0) {
-        remove_foreign_pid(postgres);
-    }
-    result = result ? result : write_settings(postgres, error);
-    result = result ? result : start_server(postgres, programs, error);
-    if (result) {
-        return result;
-    }
-    result = wait_until_ready(postgres, cancel, error);
+    CV_TRY(cli_postgres_program("initdb", programs, sizeof(programs), error));
+    *strrchr(programs, '/') = '\0';
+    CV_TRY(access(postgres->data, F_OK) ? make_data(postgres, programs, error) : 0);
+    CV_TRY(make_socket_directory(postgres, error));
+    remove_foreign_pid(postgres);
+    CV_TRY(write_settings(postgres, error));
+    CV_TRY(start_server(postgres, programs, error));
+    int result = wait_until_ready(postgres, cancel, error);
     if (result) {
         cli_postgres_stop(postgres);
     }

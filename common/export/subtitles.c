@@ -258,24 +258,22 @@ static int begin_subtitles(struct export *export, const char *sql, const char *p
                            struct subtitles *subtitles, struct cv_error *error)
 {
     enum cv_export_format format = export->params->format;
-    int result = export_open_rows(export, sql, parameter, true, error);
-    for (int count = PORTION_ROWS; result == 0 && count == PORTION_ROWS;) {
-        result = read_portion(export, subtitles, error);
-        count = result ? 0 : cv_db_rows(subtitles->rows);
-        if (result == 0 && subtitles->first == 0) {
+    CV_TRY(export_open_rows(export, sql, parameter, true, error));
+    for (int count = PORTION_ROWS; count == PORTION_ROWS;) {
+        CV_TRY(read_portion(export, subtitles, error));
+        count = cv_db_rows(subtitles->rows);
+        if (subtitles->first == 0) {
             bool wanted = format == CV_EXPORT_ASS ||
                           (format == CV_EXPORT_VTT && !export->params->no_positions);
             subtitles->is_positioned =
                 wanted && read_size(subtitles->rows, &subtitles->width, &subtitles->height);
         }
-        result = result ? result : add_times(&subtitles->schedule, subtitles->rows, error);
+        CV_TRY(add_times(&subtitles->schedule, subtitles->rows, error));
     }
-    if (result == 0) {
-        make_cues(&subtitles->schedule, subtitles->is_positioned);
-        result = cv_db_run(export->db, NULL, error, "MOVE ABSOLUTE 0 FROM export_rows");
-        subtitles->at = 0;
-    }
-    return result ? result : read_portion(export, subtitles, error);
+    make_cues(&subtitles->schedule, subtitles->is_positioned);
+    CV_TRY(cv_db_run(export->db, NULL, error, "MOVE ABSOLUTE 0 FROM export_rows"));
+    subtitles->at = 0;
+    return read_portion(export, subtitles, error);
 }
 
 /* SubRip and WebVTT. */
@@ -342,22 +340,22 @@ int export_subtitles(struct export *export, const char *sql, const char *paramet
 {
     cv_auto(subtitles_deinit) struct subtitles subtitles = {.width = 1920, .height = 1080};
     enum cv_export_format format = export->params->format;
-    int result = begin_subtitles(export, sql, parameter, &subtitles, error);
+    CV_TRY(begin_subtitles(export, sql, parameter, &subtitles, error));
     if (format == CV_EXPORT_ASS) {
         append_ass_head(&export->text, &subtitles);
     } else {
         cv_buffer_text(&export->text, format == CV_EXPORT_VTT ? "WEBVTT\n\n" : "");
     }
-    for (int i = 0; result == 0 && i < subtitles.schedule.count; i++) {
+    for (int i = 0; i < subtitles.schedule.count; i++) {
         const struct cue *cue = &subtitles.schedule.cues[i];
-        result = find_row(export, &subtitles, cue->row, error);
+        CV_TRY(find_row(export, &subtitles, cue->row, error));
         int row = cue->row - subtitles.first;
-        if (result == 0 && format == CV_EXPORT_ASS) {
+        if (format == CV_EXPORT_ASS) {
             append_ass(&export->text, &subtitles, cue, row);
-        } else if (result == 0) {
+        } else {
             append_cue(export, &subtitles, i + 1, cue, row);
         }
-        result = result ? result : export_pass_piece(export, error);
+        CV_TRY(export_pass_piece(export, error));
     }
-    return result ? result : export_close_rows(export, error);
+    return export_close_rows(export, error);
 }

@@ -115,25 +115,19 @@ int cv_decoder_open(const struct cv_byte_source *source, const struct cv_decoder
         decoder->current = av_frame_alloc();
         decoder->sound = av_frame_alloc();
     }
-    if (!decoder || !decoder->packet || !decoder->raw || !decoder->held || !decoder->current ||
-        !decoder->sound) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a decoder");
-    }
+    CV_TRY_MEMORY(decoder && decoder->packet && decoder->raw && decoder->held && decoder->current &&
+                      decoder->sound,
+                  error, "a decoder");
     decoder->whole = params->whole;
     decoder->sound_alone = decoder->video_ended = params->sound_alone;
     decoder->key_us = INT64_MIN;
-    int result = cv_input_open(source, params->cancel, &decoder->input, error);
-    result = result ? result : open_codecs(decoder, params, error);
+    CV_TRY(cv_input_open(source, params->cancel, &decoder->input, error));
+    CV_TRY(open_codecs(decoder, params, error));
     AVRational aspect = {1, 1};
-    if (result == 0 && params->square) {
+    if (params->square) {
         square_pixels(&decoder->input->info, &aspect);
     }
-    result = result
-                 ? result
-                 : cv_upright_new(&decoder->input->orientation, aspect, &decoder->upright, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(cv_upright_new(&decoder->input->orientation, aspect, &decoder->upright, error));
     double rate = decoder->input->info.frame_rate;
     decoder->clock.interval_us = rate > 0 ? (int64_t)(AV_TIME_BASE / rate) : NOMINAL_INTERVAL_US;
     decoder->last_interval_us = decoder->clock.interval_us;
@@ -298,9 +292,7 @@ static int take_whole(struct cv_decoder *decoder, struct cv_video_frame *ret_fra
         return result < 0 ? result : NEEDS_PACKET;
     }
     av_frame_unref(decoder->raw);
-    if (av_frame_ref(decoder->raw, whole.picture) < 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a picture");
-    }
+    CV_TRY_MEMORY(av_frame_ref(decoder->raw, whole.picture) >= 0, error, "a picture");
     return hold_frame(decoder, whole.pts_us, whole.duration_us, ret_frame, error);
 }
 
@@ -320,10 +312,9 @@ static int align(AVFrame *raw, struct cv_error *error)
         copy->width = raw->width;
         copy->height = raw->height;
     }
-    if (!copy || av_frame_get_buffer(copy, 0) < 0 || av_frame_copy(copy, raw) < 0 ||
-        av_frame_copy_props(copy, raw) < 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a picture");
-    }
+    CV_TRY_MEMORY(copy && av_frame_get_buffer(copy, 0) >= 0 && av_frame_copy(copy, raw) >= 0 &&
+                      av_frame_copy_props(copy, raw) >= 0,
+                  error, "a picture");
     av_frame_unref(raw);
     av_frame_move_ref(raw, copy);
     return 0;
@@ -334,11 +325,8 @@ static int take_frame(struct cv_decoder *decoder, struct cv_video_frame *ret_fra
                       struct cv_error *error)
 {
     AVFrame *raw = decoder->raw;
-    int result = check_size(raw, error);
-    result = result ? result : align(raw, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(check_size(raw, error));
+    CV_TRY(align(raw, error));
     const AVStream *stream = decoder->input->video;
     int64_t source_us = cv_input_time_us(decoder->input, stream, raw->best_effort_timestamp);
     int64_t pts_us = cv_frame_clock_stamp(&decoder->clock, source_us);
@@ -411,9 +399,7 @@ static int receive_track(struct cv_decoder *decoder, int track, struct cv_sound 
         if (result == AVERROR(EAGAIN)) {
             return NEEDS_PACKET;
         }
-        if (result == AVERROR(ENOMEM)) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for sound");
-        }
+        CV_TRY_MEMORY(result != AVERROR(ENOMEM), error, "sound");
         if (result == AVERROR_EOF) {
             decoder->audio_ended[track] = true;
             break;
@@ -619,9 +605,7 @@ int cv_decoder_find_end(struct cv_decoder *decoder, int64_t *ret_end_us, struct 
     struct cv_input *input = decoder->input;
     cv_auto(cv_av_packet_free) AVPacket *packet = av_packet_alloc();
     int64_t end_us = 0;
-    if (!packet) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a packet");
-    }
+    CV_TRY_MEMORY(packet, error, "a packet");
     int result = cv_input_seek(input, input->info.duration_us, error);
     while (result == 0 && (result = cv_input_read(input, packet, error)) == CV_INPUT_PACKET) {
         const AVStream *stream = input->format->streams[packet->stream_index];

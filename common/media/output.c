@@ -71,13 +71,8 @@ static int file_open(const char *format, const char *option, const char *value, 
     if (result < 0) {
         return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot open the muxer %s", format);
     }
-    result = add_stream(file, streams->video, error);
-    if (result == 0 && streams->audio) {
-        result = add_stream(file, streams->audio, error);
-    }
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(add_stream(file, streams->video, error));
+    CV_TRY(streams->audio ? add_stream(file, streams->audio, error) : 0);
     result = avio_open2(&file->muxer->pb, path, AVIO_FLAG_WRITE, NULL, NULL);
     if (result < 0) {
         return cv_fail_av(error, result, CV_ERROR_IO, "cannot create %s", path);
@@ -478,12 +473,9 @@ static int open_streams(struct cv_output *output, const AVFrame *first, int64_t 
     if (rate_max > 0 && params.frame_rate > rate_max) {
         params.frame_rate = rate_max;
     }
-    int result = open_pictures(output, &params, error);
+    CV_TRY(open_pictures(output, &params, error));
     output->origin_us = pts_us;
-    result = result ? result : open_sound(output, error);
-    if (result != 0) {
-        return result;
-    }
+    CV_TRY(open_sound(output, error));
     struct cv_sink_streams streams = {
         .video = output->video,
         .audio = output->sound ? cv_sound_encoder_codec(output->sound) : NULL,

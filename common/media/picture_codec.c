@@ -44,9 +44,8 @@ int cv_codec_open(const AVStream *stream, int threads, struct cv_hardware *hardw
     const AVCodec *codec =
         hardware ? cv_hardware_codec(hardware) : avcodec_find_decoder(stream->codecpar->codec_id);
     cv_auto(cv_av_codec_free) AVCodecContext *context = avcodec_alloc_context3(codec);
-    if (!context || avcodec_parameters_to_context(context, stream->codecpar) < 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a decoder");
-    }
+    CV_TRY_MEMORY(context && avcodec_parameters_to_context(context, stream->codecpar) >= 0, error,
+                  "a decoder");
     context->pkt_timebase = stream->time_base;
     share_out_threads(context, threads);
     context->max_pixels = CV_MEDIA_AREA_MAX;

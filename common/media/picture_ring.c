@@ -341,11 +341,11 @@ static int copy_samples(struct cv_picture_receiver *receiver, const struct messa
         receiver->pool_bytes = bytes;
     }
     picture->buf[0] = receiver->pool ? av_buffer_pool_get(receiver->pool) : NULL;
-    if (!picture->buf[0] ||
-        av_image_fill_arrays(picture->data, picture->linesize, picture->buf[0]->data,
-                             message->format, message->width, message->height, ALIGNMENT) < 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a picture");
-    }
+    CV_TRY_MEMORY(picture->buf[0] &&
+                      av_image_fill_arrays(picture->data, picture->linesize, picture->buf[0]->data,
+                                           message->format, message->width, message->height,
+                                           ALIGNMENT) >= 0,
+                  error, "a picture");
     picture->format = message->format;
     picture->width = message->width;
     picture->height = message->height;

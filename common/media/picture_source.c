@@ -14,9 +14,7 @@ int cv_picture_source_new(struct cv_decoder *decoder, const struct cv_peer *peer
                           struct cv_error *error)
 {
     cv_auto(cv_picture_source_free) struct cv_picture_source *source = calloc(1, sizeof(*source));
-    if (!source) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a source of pictures");
-    }
+    CV_TRY_MEMORY(source, error, "a source of pictures");
     source->decoder = decoder;
     source->last_us = -1;
     CV_TRY(peer ? cv_picture_receiver_new(peer, cancel, &source->receiver, error) : 0);

@@ -28,11 +28,11 @@ static int open_database(struct cv_supervisor *supervisor, struct cv_error *erro
         .statement_timeout_ms = statement_ms < STATEMENT_MOST_MS ? statement_ms : STATEMENT_MOST_MS,
     };
     cv_auto(cv_db_close) struct cv_db *db = NULL;
-    int r = cv_db_open(&params, &db, error);
-    if (r == 0 && supervisor->listen) {
+    CV_TRY(cv_db_open(&params, &db, error));
+    if (supervisor->listen) {
         char channel[80];
         (void)snprintf(channel, sizeof(channel), "cv_jobs_%s", supervisor->stage->job_type);
-        r = cv_db_listen(db, channel, error);
+        int r = cv_db_listen(db, channel, error);
         r = r < 0 ? r : cv_db_listen(db, "cv_cancel", error);
         r = r < 0 ? r : cv_db_listen(db, "cv_drain", error);
         r = r < 0 ? r : cv_db_listen(db, "cv_schema", error);
@@ -40,11 +40,10 @@ static int open_database(struct cv_supervisor *supervisor, struct cv_error *erro
             cv_log(CV_LOG_WARN, "polling only: %s", error->message);
             r = 0;
         }
+        CV_TRY(r);
     }
-    if (r == 0) {
-        supervisor->db = cv_take(db);
-    }
-    return r;
+    supervisor->db = cv_take(db);
+    return 0;
 }
 
 /* Sets the time of the next try. Each pause is longer than the last and has a random part, so that

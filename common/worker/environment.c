@@ -249,30 +249,23 @@ static int open_store(struct cv_supervisor *supervisor, struct cv_store **ret_st
                       struct cv_error *error)
 {
     cv_auto(cv_store_close) struct cv_store *store = NULL;
-    int r = cv_store_open(NULL, &store, error);
-    r = r < 0 ? r : cv_format(&supervisor->bucket, error, "%s", cv_store_name(store));
-    r = r < 0 ? r : find_store_directory(supervisor, store, error);
-    if (r == 0) {
-        /* The time series must exist before the first trouble, or an alert on it does not work. */
-        cv_supervisor_count_store(supervisor, false);
-        *ret_store = cv_take(store);
-    }
-    return r;
+    CV_TRY(cv_store_open(NULL, &store, error));
+    CV_TRY(cv_format(&supervisor->bucket, error, "%s", cv_store_name(store)));
+    CV_TRY(find_store_directory(supervisor, store, error));
+    /* The time series must exist before the first trouble, or an alert on it does not work. */
+    cv_supervisor_count_store(supervisor, false);
+    *ret_store = cv_take(store);
+    return 0;
 }
 
 int cv_supervisor_start_watch(struct cv_supervisor *supervisor, struct cv_error *error)
 {
     cv_auto(cv_store_close) struct cv_store *store = NULL;
     unsigned needs = supervisor->stage->needs;
-    int r = cv_env_int("CORTANA_STORE_PROBE_MS", PROBE_MS, PROBE_LEAST_MS, PROBE_MOST_MS,
-                       &supervisor->again_ms, error);
-    if (r == 0) {
-        r = needs & CV_STAGE_NEEDS_STORE ? open_store(supervisor, &store, error)
-                                         : name_store(supervisor, error);
-    }
-    if (r < 0) {
-        return r;
-    }
+    CV_TRY(cv_env_int("CORTANA_STORE_PROBE_MS", PROBE_MS, PROBE_LEAST_MS, PROBE_MOST_MS,
+                      &supervisor->again_ms, error));
+    CV_TRY(needs & CV_STAGE_NEEDS_STORE ? open_store(supervisor, &store, error)
+                                        : name_store(supervisor, error));
     supervisor->is_in_doubt = true;
     const struct cv_watch_params params = {
         .store = cv_take(store),

@@ -100,17 +100,15 @@ static int run_by_hand(struct cv_stage_start *start, int *ret_code, struct cv_er
     cv_auto(cv_scratch_close) struct cv_scratch scratch = CV_SCRATCH_INIT;
     cv_auto_free char *path = NULL;
     cv_auto(json_decref) json_t *payload = NULL;
-    int r = cv_stage_read_payload(&payload, error);
-    if (r == 0 && !start->scratch) {
-        r = cv_scratch_open(&scratch, error);
-        if (r == 0) {
-            cv_scratch_sweep(&scratch, NULL);
-        }
-        r = r < 0 ? r : cv_scratch_make(&scratch, "once", &path, error);
+    CV_TRY(cv_stage_read_payload(&payload, error));
+    if (!start->scratch) {
+        CV_TRY(cv_scratch_open(&scratch, error));
+        cv_scratch_sweep(&scratch, NULL);
+        CV_TRY(cv_scratch_make(&scratch, "once", &path, error));
         start->scratch = path;
     }
     start->payload = payload;
-    return r < 0 ? r : run_child(start, &scratch, ret_code, error);
+    return run_child(start, &scratch, ret_code, error);
 }
 
 /* Runs the stage once: payload on standard input, one JSON object on standard output; returns the

@@ -565,14 +565,12 @@ int cv_sandbox_enter(const struct cv_sandbox *sandbox, unsigned *ret_layers, str
     static const struct rlimit signals = {SIGNALS_MAX, SIGNALS_MAX};
     (void)setrlimit(RLIMIT_SIGPENDING, &signals);
     separate(sandbox, &layers);
-    int r = drop_capabilities(&layers, error);
-    r = r < 0 ? r : enter_landlock(sandbox, &layers, error);
-    r = r < 0 ? r : cv_system_calls_enter(sandbox, &layers, error);
-    r = r < 0 ? r : check_required(layers, error);
-    if (r == 0) {
-        *ret_layers = layers;
-    }
-    return r;
+    CV_TRY(drop_capabilities(&layers, error));
+    CV_TRY(enter_landlock(sandbox, &layers, error));
+    CV_TRY(cv_system_calls_enter(sandbox, &layers, error));
+    CV_TRY(check_required(layers, error));
+    *ret_layers = layers;
+    return 0;
 }
 
 /* ---- trying the sandbox at the start --------------------------------------------------------- */

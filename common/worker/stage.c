@@ -52,9 +52,7 @@ int cv_stage_read_payload(json_t **ret_payload, struct cv_error *error)
                            PAYLOAD_MAX);
         }
     }
-    if (text.failed) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the payload");
-    }
+    CV_TRY_MEMORY(!text.failed, error, "the payload");
     json_error_t reason;
     cv_auto(json_decref) json_t *payload =
         json_loadb(text.data ? text.data : "", text.length, JSON_REJECT_DUPLICATES, &reason);
@@ -98,13 +96,11 @@ static int enter_sandbox(struct cv_stage_context *context, const json_t *payload
     struct cv_sandbox sandbox = {.scratch = context->scratch, .device = context->device};
     unsigned layers = 0;
     char text[CV_SANDBOX_TEXT_SIZE];
-    int r = plan_network(context, payload, &sandbox, error);
-    r = r < 0 ? r : cv_sandbox_enter(&sandbox, &layers, error);
-    if (r == 0) {
-        cv_sandbox_describe(layers, text);
-        cv_log(CV_LOG_DEBUG, "sandbox: %s", text);
-    }
-    return r;
+    CV_TRY(plan_network(context, payload, &sandbox, error));
+    CV_TRY(cv_sandbox_enter(&sandbox, &layers, error));
+    cv_sandbox_describe(layers, text);
+    cv_log(CV_LOG_DEBUG, "sandbox: %s", text);
+    return 0;
 }
 
 /* Connects to the companion stage. Both can trust each other, because neither has opened its input
@@ -121,10 +117,10 @@ static int meet_companion(struct cv_stage_context *context, const json_t *payloa
                                  .kept_fd = start->kept_fd,
                                  .keep_fd = start->keep_fd,
                                  .cancel = context->cancel};
-    int r = cv_payload_uuid(payload, "video_id", &meeting.video_id, error);
-    r = r ? r : cv_payload_object_key(payload, "s3_original_path", &meeting.original, error);
-    if (r < 0 || !meeting.directory[0]) {
-        return r;
+    CV_TRY(cv_payload_uuid(payload, "video_id", &meeting.video_id, error));
+    CV_TRY(cv_payload_object_key(payload, "s3_original_path", &meeting.original, error));
+    if (!meeting.directory[0]) {
+        return 0;
     }
     cv_stage_progress(context, 0, "wait for the other stage");
     return cv_companion_meet(&meeting, &context->peer, error);
@@ -159,34 +155,29 @@ static int prepare(struct cv_stage_context *context, const json_t *payload,
                    const struct cv_stage_start *start, struct cv_error *error)
 {
     CV_TRY(cv_cancel_new(&context->cancel, error));
-    int r = catch_stop_signals(context->cancel, error);
-    r = r < 0 ? r : choose_device(context, error);
-    if (r == 0 && (context->stage->needs & CV_STAGE_NEEDS_STORE)) {
-        r = cv_broker_store_open(start->broker_fd, start->cancel_fd, &context->store, error);
-        if (r == 0) {
-            cv_store_set_cancel(context->store, context->cancel);
-        }
+    unsigned needs = context->stage->needs;
+    CV_TRY(catch_stop_signals(context->cancel, error));
+    CV_TRY(choose_device(context, error));
+    if (needs & CV_STAGE_NEEDS_STORE) {
+        CV_TRY(cv_broker_store_open(start->broker_fd, start->cancel_fd, &context->store, error));
+        cv_store_set_cancel(context->store, context->cancel);
     }
-    if (r == 0 && (context->stage->needs & CV_STAGE_NEEDS_DATABASE)) {
+    if (needs & CV_STAGE_NEEDS_DATABASE) {
         struct cv_db_params params = {
             .application_name = context->stage->name,
             .cancel = context->cancel,
         };
-        r = cv_db_open(&params, &context->db, error);
+        CV_TRY(cv_db_open(&params, &context->db, error));
     }
     context->artifacts = json_array();
-    if (r == 0 && !context->artifacts) {
-        r = cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the artifacts");
+    CV_TRY_MEMORY(context->artifacts, error, "the artifacts");
+    if (setenv("TMPDIR", context->scratch, 1) != 0) {
+        return cv_fail_errno(error, errno, "cannot set TMPDIR");
     }
-    if (r == 0 && setenv("TMPDIR", context->scratch, 1) != 0) {
-        r = cv_fail_errno(error, errno, "cannot set TMPDIR");
+    if (context->stage->companion && start->options->companion_ms > 0) {
+        CV_TRY(meet_companion(context, payload, start, error));
     }
-    if (r == 0 && context->stage->companion && start->options->companion_ms > 0) {
-        r = meet_companion(context, payload, start, error);
-    }
-    return r < 0 || (context->stage->needs & CV_STAGE_RUNS_PROGRAMS)
-               ? r
-               : enter_sandbox(context, payload, error);
+    return needs & CV_STAGE_RUNS_PROGRAMS ? 0 : enter_sandbox(context, payload, error);
 }
 
 /* *ret_program is set in any case: how a program ended that the stage has run, or NULL. */
@@ -215,9 +206,8 @@ static int run_stage(const struct cv_stage_start *start, json_t **ret_result, js
     if (!json_is_object(result)) {
         return cv_fail(error, CV_ERROR_INTERNAL, "stage %s returned no object", start->stage->name);
     }
-    if (json_object_set(result, "artifacts", context.artifacts) != 0) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the result");
-    }
+    CV_TRY_MEMORY(json_object_set(result, "artifacts", context.artifacts) == 0, error,
+                  "the result");
     *ret_result = cv_take(result);
     return 0;
 }

@@ -207,14 +207,11 @@ static int run_loop(struct cv_supervisor *supervisor, struct cv_error *error)
         calloc(fixed + CV_CHILD_POLLS * (size_t)supervisor->options.slots, sizeof(*polls));
     CV_TRY_MEMORY(polls, error, "the loop");
     while (!is_finished(supervisor)) {
-        int r = cv_supervisor_connect(supervisor, cv_monotonic_ms(), error);
+        CV_TRY(cv_supervisor_connect(supervisor, cv_monotonic_ms(), error));
         cv_supervisor_watch_keeper(supervisor, cv_monotonic_ms());
         cv_supervisor_check_schema(supervisor, cv_monotonic_ms());
         cv_supervisor_watch_environment(supervisor, cv_monotonic_ms());
-        r = r < 0 ? r : cv_supervisor_claim(supervisor, cv_monotonic_ms(), error);
-        if (r < 0) {
-            return r;
-        }
+        CV_TRY(cv_supervisor_claim(supervisor, cv_monotonic_ms(), error));
         if (is_finished(supervisor)) {
             break; /* the claim has found nothing to wait for */
         }
@@ -244,39 +241,31 @@ static int run_loop(struct cv_supervisor *supervisor, struct cv_error *error)
 static int read_settings(struct cv_supervisor *supervisor, struct cv_error *error)
 {
     enum { MOST_MS = 24 * 60 * 60 * 1000, LEAST_LEASE_MS = 500 };
-    int r = cv_env_int("CORTANA_LEASE_MS", LEASE_MS, LEAST_LEASE_MS, MOST_MS, &supervisor->lease_ms,
-                       error);
-    int64_t heartbeat = HEARTBEAT_MS;
-    if (r == 0 && supervisor->lease_ms != LEASE_MS) {
-        heartbeat = supervisor->lease_ms * 2 / 5;
-    }
-    r = r < 0 ? r
-              : cv_env_int("CORTANA_HEARTBEAT_MS", heartbeat, 50, MOST_MS,
-                           &supervisor->heartbeat_ms, error);
-    r = r < 0 ? r
-              : cv_env_int("CORTANA_GRACE_MS", GRACE_MS, 0, MOST_MS, &supervisor->grace_ms, error);
-    r = r < 0 ? r
-              : cv_env_int("CORTANA_DISK_WATCH_MS", DISK_WATCH_MS, 50, MOST_MS,
-                           &supervisor->disk_watch_ms, error);
-    r = r < 0 ? r
-              : cv_env_int("CORTANA_SCRATCH_BYTES", CV_SCRATCH_BYTES, 1 << 20, INT64_MAX,
-                           &supervisor->scratch_most.bytes, error);
-    r = r < 0 ? r
-              : cv_env_int("CORTANA_SCRATCH_FILES", CV_SCRATCH_FILES, 10, INT64_MAX - 1,
-                           &supervisor->scratch_most.files, error);
-    r = r < 0 ? r
-              : cv_env_int("CORTANA_SHARED_DECODE_WAIT_MS", COMPANION_MS, 0, MOST_MS,
-                           &supervisor->companion_ms, error);
+    CV_TRY(cv_env_int("CORTANA_LEASE_MS", LEASE_MS, LEAST_LEASE_MS, MOST_MS, &supervisor->lease_ms,
+                      error));
+    int64_t heartbeat =
+        supervisor->lease_ms == LEASE_MS ? HEARTBEAT_MS : supervisor->lease_ms * 2 / 5;
+    CV_TRY(cv_env_int("CORTANA_HEARTBEAT_MS", heartbeat, 50, MOST_MS, &supervisor->heartbeat_ms,
+                      error));
+    CV_TRY(cv_env_int("CORTANA_GRACE_MS", GRACE_MS, 0, MOST_MS, &supervisor->grace_ms, error));
+    CV_TRY(cv_env_int("CORTANA_DISK_WATCH_MS", DISK_WATCH_MS, 50, MOST_MS,
+                      &supervisor->disk_watch_ms, error));
+    CV_TRY(cv_env_int("CORTANA_SCRATCH_BYTES", CV_SCRATCH_BYTES, 1 << 20, INT64_MAX,
+                      &supervisor->scratch_most.bytes, error));
+    CV_TRY(cv_env_int("CORTANA_SCRATCH_FILES", CV_SCRATCH_FILES, 10, INT64_MAX - 1,
+                      &supervisor->scratch_most.files, error));
+    CV_TRY(cv_env_int("CORTANA_SHARED_DECODE_WAIT_MS", COMPANION_MS, 0, MOST_MS,
+                      &supervisor->companion_ms, error));
     if (!supervisor->stage->companion || !cv_env("CORTANA_SHARED_DECODE", "")[0]) {
         supervisor->companion_ms = 0;
     }
     char device[CV_DEVICE_SIZE];
-    r = r < 0 || !(supervisor->stage->needs & CV_STAGE_DECODES) ? r : cv_env_device(device, error);
-    if (r == 0 && supervisor->heartbeat_ms >= supervisor->lease_ms) {
+    CV_TRY(supervisor->stage->needs & CV_STAGE_DECODES ? cv_env_device(device, error) : 0);
+    if (supervisor->heartbeat_ms >= supervisor->lease_ms) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
                        "CORTANA_HEARTBEAT_MS must be less than CORTANA_LEASE_MS");
     }
-    return r;
+    return 0;
 }
 
 static int open_signals(struct cv_supervisor *supervisor, struct cv_error *error)
@@ -304,11 +293,9 @@ static int start_probe(struct cv_supervisor *supervisor, struct cv_error *error)
         .stall_ms = supervisor->lease_ms,
         .shows_fleet = supervisor->options.shows_fleet,
     };
-    int r = cv_probe_start(&params, &supervisor->probe, error);
-    if (r == 0) {
-        cv_supervisor_count_start(supervisor);
-    }
-    return r;
+    CV_TRY(cv_probe_start(&params, &supervisor->probe, error));
+    cv_supervisor_count_start(supervisor);
+    return 0;
 }
 
 /* Logs which layers of the sandbox work here, before there are threads; fails if
@@ -325,14 +312,12 @@ static int try_sandbox(const struct cv_supervisor *supervisor, struct cv_error *
         .scratch = "/tmp",
         .families = needs & CV_STAGE_NEEDS_DATABASE ? CV_SANDBOX_INET : 0,
     };
-    int r = cv_sandbox_try(&sandbox, &layers, error);
-    if (r == 0) {
-        cv_sandbox_describe(layers, text);
-        cv_log(CV_LOG_INFO, "sandbox: %s; %s%s", text,
-               supervisor->groups.why[0] ? "no cgroups of stages: " : "cgroups of stages",
-               supervisor->groups.why);
-    }
-    return r;
+    CV_TRY(cv_sandbox_try(&sandbox, &layers, error));
+    cv_sandbox_describe(layers, text);
+    cv_log(CV_LOG_INFO, "sandbox: %s; %s%s", text,
+           supervisor->groups.why[0] ? "no cgroups of stages: " : "cgroups of stages",
+           supervisor->groups.why);
+    return 0;
 }
 
 static int supervisor_init(struct cv_supervisor *supervisor, struct cv_error *error)
@@ -343,23 +328,19 @@ static int supervisor_init(struct cv_supervisor *supervisor, struct cv_error *er
     cv_queue_name_worker(supervisor->host, sizeof(supervisor->host), supervisor->worker_id,
                          sizeof(supervisor->worker_id));
     cv_supervisor_log_job(supervisor, NULL);
-    int r = read_settings(supervisor, error);
-    r = r < 0 ? r : open_signals(supervisor, error);
+    CV_TRY(read_settings(supervisor, error));
+    CV_TRY(open_signals(supervisor, error));
     cv_groups_open(CV_CGROUP_ROOT, CV_CGROUP_MEMBERSHIP, &supervisor->groups);
-    r = r < 0 ? r : try_sandbox(supervisor, error);
-    r = r < 0 ? r : start_probe(supervisor, error);
-    r = r < 0 ? r : cv_supervisor_start_watch(supervisor, error);
-    if (r == 0 && (supervisor->stage->needs & CV_STAGE_NEEDS_STORE)) {
-        r = cv_brokers_start(&supervisor->brokers, supervisor->stage, error);
+    CV_TRY(try_sandbox(supervisor, error));
+    CV_TRY(start_probe(supervisor, error));
+    CV_TRY(cv_supervisor_start_watch(supervisor, error));
+    if (supervisor->stage->needs & CV_STAGE_NEEDS_STORE) {
+        CV_TRY(cv_brokers_start(&supervisor->brokers, supervisor->stage, error));
     }
-    r = r < 0 ? r : cv_job_logs_start(&supervisor->job_logs, error);
-    r = r < 0 ? r : cv_scratch_open(&supervisor->scratch, error);
-    r = r < 0 ? r
-              : cv_scratch_watch_start(&supervisor->scratch, supervisor->options.slots,
-                                       &supervisor->scratch_watch, error);
-    if (r < 0) {
-        return r;
-    }
+    CV_TRY(cv_job_logs_start(&supervisor->job_logs, error));
+    CV_TRY(cv_scratch_open(&supervisor->scratch, error));
+    CV_TRY(cv_scratch_watch_start(&supervisor->scratch, supervisor->options.slots,
+                                  &supervisor->scratch_watch, error));
     supervisor->slots = calloc((size_t)supervisor->options.slots, sizeof(*supervisor->slots));
     CV_TRY_MEMORY(supervisor->slots, error, "the slots");
     supervisor->kept = calloc((size_t)supervisor->options.slots, sizeof(*supervisor->kept));

@@ -74,17 +74,14 @@ static int fetch_input(struct cv_stage_context *context, const char *input, cons
     do {
         cv_auto(cv_object_list_deinit) struct cv_object_list page = {.count = 0};
         const struct cv_listing listing = {.prefix = folder, .continuation = continuation};
-        int result = cv_store_list(cv_stage_store(context), &listing, &page, error);
-        for (size_t i = 0; result == 0 && i < page.count; i++) {
+        CV_TRY(cv_store_list(cv_stage_store(context), &listing, &page, error));
+        for (size_t i = 0; i < page.count; i++) {
             cv_auto_free char *path = NULL;
             const char *key = page.entries[i].key;
-            result = cv_format(&path, error, "%s/%s/%s/%s", scratch, inputs_folder, input,
-                               key + strlen(folder));
-            result = result ? result : make_folders(path, strlen(scratch) + 1, error);
-            result = result ? result : fetch_file(context, key, path, error);
-        }
-        if (result) {
-            return result;
+            CV_TRY(cv_format(&path, error, "%s/%s/%s/%s", scratch, inputs_folder, input,
+                             key + strlen(folder)));
+            CV_TRY(make_folders(path, strlen(scratch) + 1, error));
+            CV_TRY(fetch_file(context, key, path, error));
         }
         free(continuation);
         continuation = cv_take(page.continuation);

@@ -106,22 +106,19 @@ static int pass(struct scanner *scanner, struct cv_error *error)
 /* Looks at due uploads until `until`, when the lists are read again. */
 static int look_until(struct scanner *scanner, int64_t until, struct cv_error *error)
 {
-    int result = 0;
-    while (result == 0 && !cv_daemon_is_stopping(&scanner->daemon) && cv_monotonic_ms() < until) {
+    while (!cv_daemon_is_stopping(&scanner->daemon) && cv_monotonic_ms() < until) {
         int64_t due = INT64_MAX;
-        result = scanner_next_due(scanner, &due, error);
+        CV_TRY(scanner_next_due(scanner, &due, error));
         int64_t now = cv_monotonic_ms();
         int64_t wake = now + scanner->heartbeat_ms < until ? now + scanner->heartbeat_ms : until;
         if (due < wake - now) {
             wake = now + (due > WAIT_LEAST_MS ? due : WAIT_LEAST_MS);
         }
-        if (result == 0) {
-            cv_daemon_wait(&scanner->daemon, scanner->db, wake);
-            result = scanner_drain(scanner, error);
-            result = result ? result : scanner_look(scanner, error);
-        }
+        cv_daemon_wait(&scanner->daemon, scanner->db, wake);
+        CV_TRY(scanner_drain(scanner, error));
+        CV_TRY(scanner_look(scanner, error));
     }
-    return result;
+    return 0;
 }
 
 /* A scanner that runs once does not wait for the schema: it will be started again, and the
@@ -149,19 +146,19 @@ static int probe_once(struct scanner *scanner, struct cv_error *error)
 
 static int run_once(struct scanner *scanner, struct cv_error *error)
 {
-    int result = check_schema(scanner, error);
-    result = result ? result : probe_once(scanner, error);
-    result = result ? result : pass(scanner, error);
-    for (int i = 0; result == 0 && i < SETTLE_LOOKS; i++) {
+    CV_TRY(check_schema(scanner, error));
+    CV_TRY(probe_once(scanner, error));
+    CV_TRY(pass(scanner, error));
+    for (int i = 0; i < SETTLE_LOOKS; i++) {
         int64_t due = INT64_MAX;
-        result = scanner_next_due(scanner, &due, error);
-        if (result != 0 || due > scanner->settle_ms || due > ONCE_WAIT_MS) {
+        CV_TRY(scanner_next_due(scanner, &due, error));
+        if (due > scanner->settle_ms || due > ONCE_WAIT_MS) {
             break;
         }
         cv_daemon_wait(&scanner->daemon, scanner->db, cv_monotonic_ms() + (due > 0 ? due : 0));
-        result = scanner_look(scanner, error);
+        CV_TRY(scanner_look(scanner, error));
     }
-    return result;
+    return 0;
 }
 
 static int run_loop(struct scanner *scanner, double interval_s, struct cv_error *error)
@@ -242,11 +239,9 @@ static int run(const struct options *options, int64_t *ret_unreadable, struct cv
         .listen = options->interval_s > 0 ? options->listen : NULL,
         .stall_ms = STALL_MS,
     };
-    int result = cv_daemon_open(&params, &scanner.daemon, error);
-    result = result ? result : open_scanner(&scanner, error);
-    if (result != 0) {
-        return result;
-    }
+    int result;
+    CV_TRY(cv_daemon_open(&params, &scanner.daemon, error));
+    CV_TRY(open_scanner(&scanner, error));
     if (options->events) {
         result = check_schema(&scanner, error);
         result = result ? result : scanner_events(&scanner, stdin, ret_unreadable, error);

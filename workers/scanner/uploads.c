@@ -376,10 +376,10 @@ static bool concerns_all(const struct scanner *scanner, const struct cv_error *e
 static int look_at_some(struct scanner *scanner, bool *ret_any, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = scanner_report(scanner, error);
-    result = result ? result
-                    : cv_db_run(scanner->db, &rows, error, "SELECT * FROM due_uploads($1::int)",
-                                cv_db_number(LOOKS_A_TIME).text);
+    CV_TRY(scanner_report(scanner, error));
+    CV_TRY(cv_db_run(scanner->db, &rows, error, "SELECT * FROM due_uploads($1::int)",
+                     cv_db_number(LOOKS_A_TIME).text));
+    int result = 0;
     for (int i = 0; result == 0 && i < cv_db_rows(rows); i++) {
         const struct upload upload = {
             .key = cv_db_text(rows, i, "key"),

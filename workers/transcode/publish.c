@@ -75,8 +75,8 @@ int transcode_publisher_is_first(struct transcode_publisher *publisher, bool *re
                                  struct cv_error *error)
 {
     cv_auto_free char *key = NULL;
-    int result = cv_format(&key, error, "%s%s", publisher->prefixes[CV_LADDER_STREAM], index_name);
-    result = result ? result : cv_store_head(cv_stage_store(publisher->context), key, NULL, error);
+    CV_TRY(cv_format(&key, error, "%s%s", publisher->prefixes[CV_LADDER_STREAM], index_name));
+    int result = cv_store_head(cv_stage_store(publisher->context), key, NULL, error);
     if (result < 0) {
         return result;
     }

@@ -227,12 +227,9 @@ static int encode_chunk(const struct transcode_work *work, struct transcode_mete
         .whole = true,
     };
     cv_auto(transcode_input_close) struct transcode_input input = {0};
-    int result = transcode_input_open(work->context, work->request, &params, &input, error);
-    if (result == 0 && chunk->from_us > 0) {
-        result = cv_decoder_seek(input.decoder, chunk->from_us - PREROLL_US, error);
-    }
-    if (result != 0) {
-        return result;
+    CV_TRY(transcode_input_open(work->context, work->request, &params, &input, error));
+    if (chunk->from_us > 0) {
+        CV_TRY(cv_decoder_seek(input.decoder, chunk->from_us - PREROLL_US, error));
     }
     struct cv_ladder_params ladder_params = transcode_ladder_params(work, &input);
     ladder_params.chunk = chunk;
@@ -241,12 +238,11 @@ static int encode_chunk(const struct transcode_work *work, struct transcode_mete
     }
     cv_auto(cv_ladder_free) struct cv_ladder *ladder = NULL;
     cv_auto_free char *text = NULL;
-    result = cv_ladder_new(&ladder_params, &ladder, error);
-    if (result == 0 && ladder_params.copied) {
+    CV_TRY(cv_ladder_new(&ladder_params, &ladder, error));
+    if (ladder_params.copied) {
         cv_decoder_set_watch(input.decoder, cv_ladder_packet, ladder);
     }
-    result = result ? result
-                    : transcode_convert(work->context, input.decoder, ladder, chunk, meter, error);
+    int result = transcode_convert(work->context, input.decoder, ladder, chunk, meter, error);
     if (result == 0 && cv_decoder_is_cut_off(input.decoder)) {
         cv_ladder_refuse(ladder, "it is cut off");
     }

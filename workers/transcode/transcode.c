@@ -165,24 +165,23 @@ static int open_ladder(const struct transcode_work *work, const struct transcode
                        struct cv_error *error)
 {
     const struct transcode_request *request = work->request;
-    int result = 0;
     if (request->short_side_count == 0) {
-        result = transcode_look(&input->source, cv_stage_cancel(work->context), &report->is_screen,
-                                error);
+        CV_TRY(transcode_look(&input->source, cv_stage_cancel(work->context), &report->is_screen,
+                              error));
     }
     struct cv_ladder_params params = transcode_ladder_params(work, input);
     params.for_reading = report->is_screen;
     if (transcode_copies(request, &params, input, report->encoded_because)) {
         params.copied = cv_decoder_codec(input->decoder);
     }
-    if (result == 0 && request->progressive) {
-        result = transcode_publisher_is_first(work->publisher, &params.progressive, error);
+    if (request->progressive) {
+        CV_TRY(transcode_publisher_is_first(work->publisher, &params.progressive, error));
     }
-    result = result ? result : cv_ladder_new(&params, ret_ladder, error);
-    if (result == 0 && params.copied) {
+    CV_TRY(cv_ladder_new(&params, ret_ladder, error));
+    if (params.copied) {
         cv_decoder_set_watch(input->decoder, cv_ladder_packet, *ret_ladder);
     }
-    return result;
+    return 0;
 }
 
 /* Decodes the original, writes all files into the work's directory and passes them to the

@@ -150,16 +150,13 @@ static int move(struct cv_store *store, const struct cv_object_move *move,
         .store = cv_s3_of(store), .from = move->from, .to = move->to};
     struct cv_object_info after;
     struct cv_object_info copied;
-    int result = cv_s3_head(store, move->from, &copying.info, &copying.metadata, error);
-    if (result == 0 && move->if_etag && strcmp(move->if_etag, copying.info.etag) != 0) {
+    CV_TRY(cv_s3_head(store, move->from, &copying.info, &copying.metadata, error));
+    if (move->if_etag && strcmp(move->if_etag, copying.info.etag) != 0) {
         return CV_STORE_CHANGED;
     }
-    result = result ? result : copy(&copying, &copied, error);
-    if (result) {
-        return result;
-    }
+    CV_TRY(copy(&copying, &copied, error));
     /* An object that was put during the copy must not be lost. */
-    result = cv_s3_head(store, move->from, &after, NULL, error);
+    int result = cv_s3_head(store, move->from, &after, NULL, error);
     if (result == 0 && strcmp(copying.info.etag, after.etag) != 0) {
         return CV_STORE_CHANGED;
     }

@@ -79,9 +79,7 @@ static int add_streams(struct cv_cut_file *file, const struct cv_cut_file_params
         bad = avcodec_parameters_from_context(file->sound->codecpar, params->sound) < 0;
         file->sound->time_base = params->sound->time_base;
     }
-    if (bad) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for an MP4 file");
-    }
+    CV_TRY_MEMORY(!bad, error, "an MP4 file");
     return describe_pictures(file->video, params, error);
 }
 
@@ -321,15 +319,11 @@ static int encode(struct cv_cut_sound *sound, struct cv_error *error)
 static int decode(struct cv_cut_sound *sound, const AVPacket *packet, struct cv_error *error)
 {
     int result = avcodec_send_packet(sound->decoder, packet);
-    if (result == AVERROR(ENOMEM)) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for sound");
-    }
+    CV_TRY_MEMORY(result != AVERROR(ENOMEM), error, "sound");
     for (;;) {
         av_frame_unref(sound->frame);
         result = avcodec_receive_frame(sound->decoder, sound->frame);
-        if (result == AVERROR(ENOMEM)) {
-            return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for sound");
-        }
+        CV_TRY_MEMORY(result != AVERROR(ENOMEM), error, "sound");
         if (result == AVERROR(EAGAIN) || result == AVERROR_EOF) {
             return 0;
         }

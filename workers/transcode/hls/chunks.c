@@ -238,14 +238,11 @@ int cv_ladder_join(struct cv_ladder *ladder, const char *text, struct cv_error *
         return fail_text(ladder, "its head", error);
     }
     cv_auto_free char *copy = NULL;
-    int result = cv_format(&copy, error, "%s", text + length);
+    CV_TRY(cv_format(&copy, error, "%s", text + length));
     char *rest = NULL;
-    char *line = result ? NULL : strtok_r(copy, "\n", &rest);
-    result = result ? result : join_renditions(ladder, &line, &rest, error);
-    result = result ? result : join_sheets(ladder, sheets, error);
-    if (result != 0) {
-        return result;
-    }
+    char *line = strtok_r(copy, "\n", &rest);
+    CV_TRY(join_renditions(ladder, &line, &rest, error));
+    CV_TRY(join_sheets(ladder, sheets, error));
     cv_buffer_text(&ladder->cues, ladder->joined_chunks == 0 ? "WEBVTT\n" : "");
     const char *cues = text + length + (line - copy) + strlen("cues");
     cv_buffer_text(&ladder->cues, *cues == '\n' ? cues + 1 : cues);
