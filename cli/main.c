@@ -21,15 +21,11 @@ static int catch_signals(struct cv_cancel *cancel, struct cv_error *error)
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t i = 0; i < CV_COUNT(numbers); i++) {
-        if (sigaction(numbers[i], &action, NULL)) {
-            return cv_fail_errno(error, errno, "catch signals");
-        }
+        CV_TRY_ERRNO(sigaction(numbers[i], &action, NULL) == 0, error, "catch signals");
     }
     /* If the reader of our output exits, writing fails, but the process must not end, because it
      * has a server to stop. */
-    if (signal(SIGPIPE, SIG_IGN) == SIG_ERR) {
-        return cv_fail_errno(error, errno, "ignore SIGPIPE");
-    }
+    CV_TRY_ERRNO(signal(SIGPIPE, SIG_IGN) != SIG_ERR, error, "ignore SIGPIPE");
     return 0;
 }
 

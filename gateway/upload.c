@@ -327,9 +327,7 @@ static int open_spool(struct cv_store *store, const char *key, int *ret_fd, stru
         return result;
     }
     cv_auto_fd int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0) {
-        return cv_fail_errno(error, errno, "cannot open %s", key);
-    }
+    CV_TRY_ERRNO(fd >= 0, error, "cannot open %s", key);
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         return errno == EWOULDBLOCK ? IS_LOCKED
                                     : cv_fail_errno(error, errno, "cannot lock %s", key);

@@ -38,9 +38,7 @@ CV_DEFINE_CLEANUP_ADDRESS(struct archive, archive_deinit)
 static int archive_init(struct archive *archive, struct cv_error *error)
 {
     archive->file = tmpfile();
-    if (!archive->file) {
-        return cv_fail_errno(error, errno, "cannot make a temporary file");
-    }
+    CV_TRY_ERRNO(archive->file, error, "cannot make a temporary file");
     return cv_sha256_new(&archive->digest, error);
 }
 
@@ -54,9 +52,9 @@ static int archive_write(struct archive *archive, const struct cv_db_result *row
             return cv_fail(error, CV_ERROR_CONFLICT, "a row that was to be archived is gone");
         }
         size_t length = strlen(line);
-        if (fwrite(line, 1, length, archive->file) != length || fputc('\n', archive->file) == EOF) {
-            return cv_fail_errno(error, errno, "cannot write the archive");
-        }
+        CV_TRY_ERRNO(fwrite(line, 1, length, archive->file) == length &&
+                         fputc('\n', archive->file) != EOF,
+                     error, "cannot write the archive");
         CV_TRY(cv_sha256_add(archive->digest, line, length, error));
         CV_TRY(cv_sha256_add(archive->digest, "\n", 1, error));
         archive->lines++;
@@ -66,9 +64,7 @@ static int archive_write(struct archive *archive, const struct cv_db_result *row
 
 static int archive_finish(struct archive *archive, struct cv_error *error)
 {
-    if (fflush(archive->file) != 0) {
-        return cv_fail_errno(error, errno, "cannot write the archive");
-    }
+    CV_TRY_ERRNO(fflush(archive->file) == 0, error, "cannot write the archive");
     return cv_sha256_text(archive->digest, archive->sha256, error);
 }
 

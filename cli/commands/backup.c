@@ -82,9 +82,7 @@ static int copy_large(const struct backup *backup, struct copy *copy, struct cv_
         return result ? result : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a copy");
     }
     cv_auto_file FILE *file = fopen(path, "we");
-    if (!file) {
-        return cv_fail_errno(error, errno, "write %s", path);
-    }
+    CV_TRY_ERRNO(file, error, "write %s", path);
     for (int64_t at = 0; result == 0 && at < copy->info->size;) {
         size_t length = 0;
         result = cv_store_get_range(copy->from, key, at, piece, PIECE, &length, error);

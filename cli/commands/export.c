@@ -22,9 +22,7 @@ static int write_file(struct cv_db *db, const char *video_id, struct cv_export_p
     bool is_special = stat(path, &status) == 0 && !S_ISREG(status.st_mode); /* /dev/stdout */
     CV_TRY(cv_format(&part, error, is_special ? "%s" : "%s.part", path));
     FILE *file = fopen(part, "we");
-    if (!file) {
-        return cv_fail_errno(error, errno, "cannot write %s", path);
-    }
+    CV_TRY_ERRNO(file, error, "cannot write %s", path);
     params->opaque = file;
     int result = cv_export_video(db, video_id, params, error);
     if (fclose(file) && result == 0) {

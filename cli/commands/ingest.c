@@ -40,9 +40,7 @@ static int digest_file(const char *path, struct cv_cancel *cancel,
                        char sha256[CV_STORE_SHA256_SIZE], int64_t *ret_size, struct cv_error *error)
 {
     cv_auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) {
-        return cv_fail_errno(error, errno, "open %s", path);
-    }
+    CV_TRY_ERRNO(fd >= 0, error, "open %s", path);
     cv_auto(cv_sha256_free) struct cv_sha256 *digest = NULL;
     cv_auto_free char *data = malloc(READ_SIZE);
     CV_TRY(data ? cv_sha256_new(&digest, error)
@@ -55,9 +53,7 @@ static int digest_file(const char *path, struct cv_cancel *cancel,
         if (step < 0 && errno == EINTR) {
             continue;
         }
-        if (step < 0) {
-            return cv_fail_errno(error, errno, "read %s", path);
-        }
+        CV_TRY_ERRNO(step >= 0, error, "read %s", path);
         CV_TRY(cv_sha256_add(digest, data, (size_t)step, error));
         size += step;
     }

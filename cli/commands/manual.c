@@ -370,9 +370,7 @@ static int write_page(const char *folder, const struct cli_verb *verb, struct cv
         *c = *c == ' ' ? '-' : *c;
     }
     FILE *file = fopen(path, "we");
-    if (!file) {
-        return cv_fail_errno(error, errno, "cannot write %s", path);
-    }
+    CV_TRY_ERRNO(file, error, "cannot write %s", path);
     if (verb) {
         char name[64];
         (void)snprintf(name, sizeof(name), " %s", verb->name);

@@ -74,9 +74,8 @@ static int check(struct run *run, struct cv_error *error)
         char folder[PATH_MAX];
         (void)snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - export_path) + 1 : 1,
                        slash ? export_path : ".");
-        if (access(folder, W_OK)) {
-            return cv_fail_errno(error, errno, "cannot write %s into %s", export_path, folder);
-        }
+        CV_TRY_ERRNO(access(folder, W_OK) == 0, error, "cannot write %s into %s", export_path,
+                     folder);
     }
     return cli_sources_find(&run->sources, call->arguments, call->count,
                             cli_given(call, "recursive"), error);

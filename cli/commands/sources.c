@@ -58,9 +58,7 @@ static int add_folder(struct cli_sources *sources, const char *folder, bool recu
 {
     struct dirent **entries = NULL;
     int count = scandir(folder, &entries, NULL, alphasort);
-    if (count < 0) {
-        return cv_fail_errno(error, errno, "cannot read the folder %s", folder);
-    }
+    CV_TRY_ERRNO(count >= 0, error, "cannot read the folder %s", folder);
     int result = 0;
     for (int i = 0; i < count; i++) {
         cv_auto_free char *path = NULL;
@@ -101,9 +99,8 @@ static int find_one(struct cli_sources *sources, const char *place, bool recursi
                              "apt-get install yt-dlp, or fetch the file and name it",
                              place);
     }
-    if (stat(place, &status) || access(place, R_OK)) {
-        return cv_fail_errno(error, errno, "cannot read %s", place);
-    }
+    CV_TRY_ERRNO(stat(place, &status) == 0 && access(place, R_OK) == 0, error, "cannot read %s",
+                 place);
     if (S_ISREG(status.st_mode)) {
         return add(sources, CLI_SOURCE_FILE, place, error);
     }
@@ -135,9 +132,7 @@ static int copy_input(const char *path, struct cv_cancel *cancel, struct cv_erro
 {
     cv_auto_fd int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     cv_auto_free char *data = malloc(COPY_SIZE);
-    if (fd < 0 || !data) {
-        return cv_fail_errno(error, errno, "keep standard input in %s", path);
-    }
+    CV_TRY_ERRNO(fd >= 0 && data, error, "keep standard input in %s", path);
     int64_t size = 0;
     for (;;) {
         struct pollfd waits[] = {{.fd = STDIN_FILENO, .events = POLLIN},
@@ -150,15 +145,12 @@ static int copy_input(const char *path, struct cv_cancel *cancel, struct cv_erro
         if (length < 0 && (errno == EINTR || errno == EAGAIN)) {
             continue;
         }
-        if (length < 0) {
-            return cv_fail_errno(error, errno, "cannot read standard input");
-        }
+        CV_TRY_ERRNO(length >= 0, error, "cannot read standard input");
         if (length == 0) {
             break;
         }
-        if (cv_write_all(fd, data, (size_t)length)) {
-            return cv_fail_errno(error, errno, "keep standard input in %s", path);
-        }
+        CV_TRY_ERRNO(cv_write_all(fd, data, (size_t)length) == 0, error,
+                     "keep standard input in %s", path);
         size += length;
     }
     return size > 0 ? 0 : cv_fail(error, CV_ERROR_IO, "standard input is empty");
@@ -190,9 +182,7 @@ static int run_yt_dlp(const char *url, const char *folder, const char *log_path,
     char output[PATH_MAX + 64];
     char line[256];
     cv_auto_fd int log = open(log_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (log < 0 || !cli_find_program("yt-dlp", program)) {
-        return cv_fail_errno(error, errno, "fetch %s", url);
-    }
+    CV_TRY_ERRNO(log >= 0 && cli_find_program("yt-dlp", program), error, "fetch %s", url);
     (void)snprintf(output, sizeof(output), "%s/%%(title).120B [%%(id)s].%%(ext)s", folder);
     const char *const argv[] = {
         program, "--quiet", "--no-progress", "--no-part", "-o", output, "--", url, NULL};
@@ -241,9 +231,7 @@ int cli_source_open(const struct cli_source *source, const char *folder, struct 
         return take(opaque, source->place, slash ? slash + 1 : source->place, error);
     }
     (void)snprintf(own, sizeof(own), "%s/fetch-XXXXXX", folder);
-    if (!mkdtemp(own)) {
-        return cv_fail_errno(error, errno, "make a folder in %s", folder);
-    }
+    CV_TRY_ERRNO(mkdtemp(own), error, "make a folder in %s", folder);
     int result = 0;
     if (source->kind == CLI_SOURCE_INPUT) {
         (void)snprintf(path, sizeof(path), "%s/stdin", own);

@@ -16,9 +16,7 @@ static int open_lock(const struct cli_installation *installation, const char *na
     char path[PATH_MAX + 16];
     (void)snprintf(path, sizeof(path), "%s/%s", installation->directory, name);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) {
-        return cv_fail_errno(error, errno, "open %s", path);
-    }
+    CV_TRY_ERRNO(fd >= 0, error, "open %s", path);
     *ret_fd = fd;
     return 0;
 }
@@ -41,9 +39,7 @@ static int make_directories(struct cli_installation *installation, const char *d
                        directory);
     }
     CV_TRY(make_directory(directory, error));
-    if (!realpath(directory, installation->directory)) {
-        return cv_fail_errno(error, errno, "find %s", directory);
-    }
+    CV_TRY_ERRNO(realpath(directory, installation->directory), error, "find %s", directory);
     static const char *const parts[] = {"store", "log", "scratch"};
     for (size_t i = 0; i < CV_COUNT(parts); i++) {
         char path[PATH_MAX + 16];
@@ -59,9 +55,8 @@ static int start(struct cli_installation *installation, bool create, struct cv_c
     cv_auto_fd int lock = -1;
     CV_TRY(open_lock(installation, "lock", &lock, error));
     CV_TRY(open_lock(installation, "users", &installation->users, error));
-    if (flock(lock, LOCK_EX) || flock(installation->users, LOCK_SH)) {
-        return cv_fail_errno(error, errno, "lock %s", installation->directory);
-    }
+    CV_TRY_ERRNO(flock(lock, LOCK_EX) == 0 && flock(installation->users, LOCK_SH) == 0, error,
+                 "lock %s", installation->directory);
     CV_TRY(cli_postgres_locate(&installation->postgres, installation->directory,
                                installation->notice, sizeof(installation->notice), error));
     if (!create && access(installation->postgres.data, F_OK)) {
@@ -98,9 +93,8 @@ int cli_installation_lock_run(struct cli_installation *installation, struct cv_e
                        text, installation->directory);
     }
     int length = snprintf(text, sizeof(text), "%d", (int)getpid());
-    if (ftruncate(fd, 0) || pwrite(fd, text, (size_t)length, 0) != length) {
-        return cv_fail_errno(error, errno, "write the lock of %s", installation->directory);
-    }
+    CV_TRY_ERRNO(ftruncate(fd, 0) == 0 && pwrite(fd, text, (size_t)length, 0) == length, error,
+                 "write the lock of %s", installation->directory);
     installation->running = cv_take_fd(&fd);
     return 0;
 }
@@ -111,10 +105,9 @@ int cli_installation_announce_page(struct cli_installation *installation, const 
     cv_auto_fd int fd = -1;
     CV_TRY(open_lock(installation, "page", &fd, error));
     size_t length = strlen(address);
-    if (flock(fd, LOCK_EX) || ftruncate(fd, 0) ||
-        pwrite(fd, address, length, 0) != (ssize_t)length) {
-        return cv_fail_errno(error, errno, "note the page of %s", installation->directory);
-    }
+    CV_TRY_ERRNO(flock(fd, LOCK_EX) == 0 && ftruncate(fd, 0) == 0 &&
+                     pwrite(fd, address, length, 0) == (ssize_t)length,
+                 error, "note the page of %s", installation->directory);
     installation->page = cv_take_fd(&fd);
     return 0;
 }
@@ -181,9 +174,7 @@ static int read_note(const char *path, char url[URL_MAX], struct cv_error *error
         return errno == ENOENT ? 0 : cv_fail_errno(error, errno, "read %s", path);
     }
     ssize_t length = read(fd, url, URL_MAX - 1);
-    if (length < 0) {
-        return cv_fail_errno(error, errno, "read %s", path);
-    }
+    CV_TRY_ERRNO(length >= 0, error, "read %s", path);
     url[length] = '\0';
     url[strcspn(url, "\n")] = '\0';
     return 0;
@@ -195,10 +186,9 @@ static int write_note(const char *path, const char *url, struct cv_error *error)
     cv_auto_free char *new_path = NULL;
     CV_TRY(cv_format(&new_path, error, "%s.new", path));
     cv_auto_file FILE *file = fopen(new_path, "w");
-    if (!file || fprintf(file, "%s\n", url) < 0 || fflush(file) || fsync(fileno(file)) ||
-        rename(new_path, path)) {
-        return cv_fail_errno(error, errno, "write %s", path);
-    }
+    CV_TRY_ERRNO(file && fprintf(file, "%s\n", url) >= 0 && fflush(file) == 0 &&
+                     fsync(fileno(file)) == 0 && rename(new_path, path) == 0,
+                 error, "write %s", path);
     return 0;
 }
 

@@ -117,13 +117,11 @@ static int system_home(const char *directory, char *home, size_t size, struct cv
     if (!file || !fgets(id, sizeof(id), file) || strspn(id, "0123456789abcdef") != ID_LENGTH) {
         uint64_t random;
         cv_auto_file FILE *fresh = fopen(path, "we");
-        if (!fresh || getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
-            return cv_fail_errno(error, errno, "write %s", path);
-        }
+        CV_TRY_ERRNO(fresh && getrandom(&random, sizeof(random), 0) == (ssize_t)sizeof(random),
+                     error, "write %s", path);
         (void)snprintf(id, sizeof(id), "%016llx", (unsigned long long)random);
-        if (fprintf(fresh, "%s\n", id) < 0 || fflush(fresh)) {
-            return cv_fail_errno(error, errno, "write %s", path);
-        }
+        CV_TRY_ERRNO(fprintf(fresh, "%s\n", id) >= 0 && fflush(fresh) == 0, error, "write %s",
+                     path);
     }
     (void)snprintf(home, size, SYSTEM_HOME "/%s", id);
     return 0;
@@ -235,18 +233,16 @@ static int make_password(const struct cli_postgres *postgres, enum cli_role role
     char text[2 * PASSWORD_BYTES + 1];
     char path[PATH_MAX + 32];
     char fresh[PATH_MAX + 40];
-    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes)) {
-        return cv_fail_errno(error, errno, "make a password");
-    }
+    CV_TRY_ERRNO(getrandom(bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes), error,
+                 "make a password");
     cv_hex(bytes, sizeof(bytes), text);
     password_path(postgres, role, path);
     (void)snprintf(fresh, sizeof(fresh), "%s.new", path);
     (void)unlink(fresh);
     cv_auto_fd int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0 || dprintf(fd, "*:*:*:%s:%s\n", role_names[role], text) < 0 || fsync(fd) ||
-        rename(fresh, path)) {
-        return cv_fail_errno(error, errno, "write %s", path);
-    }
+    CV_TRY_ERRNO(fd >= 0 && dprintf(fd, "*:*:*:%s:%s\n", role_names[role], text) >= 0 &&
+                     fsync(fd) == 0 && rename(fresh, path) == 0,
+                 error, "write %s", path);
     return 0;
 }
 
@@ -431,9 +427,7 @@ static int make_socket_directory(struct cli_postgres *postgres, struct cv_error 
         }
     } else {
         (void)snprintf(path, sizeof(path), LONG_SOCKET_PREFIX "XXXXXX");
-        if (!mkdtemp(path)) {
-            return cv_fail_errno(error, errno, "make a directory for the database's socket");
-        }
+        CV_TRY_ERRNO(mkdtemp(path), error, "make a directory for the database's socket");
     }
     if (postgres->user != 0 && chown(path, postgres->user, postgres->group)) {
         return cv_fail_errno(error, errno, "give %s to the database's user", path);
@@ -463,9 +457,8 @@ static int write_file(const struct cli_postgres *postgres, const char *name,
     char path[PATH_MAX + 32];
     (void)snprintf(path, sizeof(path), "%s/%s", postgres->data, name);
     cv_auto_fd int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0 || cv_write_all(fd, text->data, text->length)) {
-        return cv_fail_errno(error, errno, "write %s", path);
-    }
+    CV_TRY_ERRNO(fd >= 0 && cv_write_all(fd, text->data, text->length) == 0, error, "write %s",
+                 path);
     return 0;
 }
 
@@ -597,9 +590,7 @@ static int start_server(struct cli_postgres *postgres, const char *programs, str
     char path[PATH_MAX + 32];
     (void)snprintf(path, sizeof(path), "%s/log", postgres->home);
     cv_auto_fd int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (log < 0) {
-        return cv_fail_errno(error, errno, "write %s", path);
-    }
+    CV_TRY_ERRNO(log >= 0, error, "write %s", path);
     char server[PATH_MAX];
     (void)snprintf(server, sizeof(server), "%s/postgres", programs);
     const char *const argv[] = {server, "-D", postgres->data, NULL};

@@ -80,9 +80,7 @@ int cli_process_start(const struct cli_process_params *params, pid_t *ret_pid,
     (void)fflush(NULL);
     pid_t parent = getpid();
     pid_t pid = fork();
-    if (pid < 0) {
-        return cv_fail_errno(error, errno, "start %s", params->argv[0]);
-    }
+    CV_TRY_ERRNO(pid >= 0, error, "start %s", params->argv[0]);
     if (pid == 0) {
         run_child(params, parent);
     }
@@ -134,9 +132,7 @@ static const char *last_line(char *text)
 int cli_process_run(const struct cli_process_params *params, struct cv_error *error)
 {
     int ends[2];
-    if (pipe2(ends, O_CLOEXEC)) {
-        return cv_fail_errno(error, errno, "start %s", params->argv[0]);
-    }
+    CV_TRY_ERRNO(pipe2(ends, O_CLOEXEC) == 0, error, "start %s", params->argv[0]);
     cv_auto_fd int read_end = ends[0];
     cv_auto_fd int write_end = ends[1];
     struct cli_process_params own = *params;

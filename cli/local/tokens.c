@@ -40,18 +40,17 @@ static int write_line(const char *path, const char *text, struct cv_error *error
     (void)snprintf(fresh, sizeof(fresh), "%s.new", path);
     (void)unlink(fresh);
     cv_auto_fd int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0 || dprintf(fd, "%s\n", text) < 0 || fsync(fd) || rename(fresh, path)) {
-        return cv_fail_errno(error, errno, "write %s", path);
-    }
+    CV_TRY_ERRNO(fd >= 0 && dprintf(fd, "%s\n", text) >= 0 && fsync(fd) == 0 &&
+                     rename(fresh, path) == 0,
+                 error, "write %s", path);
     return 0;
 }
 
 static int make_secret(char *text, struct cv_error *error)
 {
     unsigned char bytes[SECRET_BYTES];
-    if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes)) {
-        return cv_fail_errno(error, errno, "make a secret");
-    }
+    CV_TRY_ERRNO(getrandom(bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes), error,
+                 "make a secret");
     cv_hex(bytes, sizeof(bytes), text);
     return 0;
 }
@@ -59,9 +58,7 @@ static int make_secret(char *text, struct cv_error *error)
 static int make_uuid(char text[CLI_OWNER_SIZE], struct cv_error *error)
 {
     unsigned char b[UUID_BYTES];
-    if (getrandom(b, sizeof(b), 0) != (ssize_t)sizeof(b)) {
-        return cv_fail_errno(error, errno, "make an id");
-    }
+    CV_TRY_ERRNO(getrandom(b, sizeof(b), 0) == (ssize_t)sizeof(b), error, "make an id");
     b[6] = (unsigned char)((b[6] & 0x0f) | 0x40); /* RFC 4122, 4.4 */
     b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);
     (void)snprintf(text, CLI_OWNER_SIZE,

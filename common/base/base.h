@@ -115,6 +115,10 @@ CV_MUST_CHECK int cv_fail_context(struct cv_error *error, int result, const char
 #define CV_TRY_MEMORY(allocated, error, what) \
     CV_TRY((allocated) ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for " what))
 
+/* Ends the calling function with cv_fail_errno(error, errno, …) unless `done` is true: the condition under which a
+ * system call has succeeded. */
+#define CV_TRY_ERRNO(done, error, ...) CV_TRY((done) ? 0 : cv_fail_errno(error, errno, __VA_ARGS__))
+
 #ifdef __clang_analyzer__
 /* The analyzer reads one file at a time, and would otherwise assume that cv_fail may return 0. */
 #define cv_fail(...) (cv_fail(__VA_ARGS__), -1)

@@ -45,9 +45,7 @@ void cv_thread_wait(pthread_cond_t *changed, pthread_mutex_t *mutex, int64_t unt
 int cv_wakeup_open(int *ret_fd, struct cv_error *error)
 {
     int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (fd < 0) {
-        return cv_fail_errno(error, errno, "eventfd");
-    }
+    CV_TRY_ERRNO(fd >= 0, error, "eventfd");
     *ret_fd = fd;
     return 0;
 }

@@ -16,9 +16,8 @@ int cv_broker_line_init(struct cv_broker_line *line, struct cv_error *error)
 {
     int requests[2], cancels[2];
     *line = (struct cv_broker_line)CV_BROKER_LINE_INIT;
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, requests) != 0) {
-        return cv_fail_errno(error, errno, "cannot make a socket to a broker");
-    }
+    CV_TRY_ERRNO(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, requests) == 0, error,
+                 "cannot make a socket to a broker");
     line->stage_fd = requests[0];
     line->broker_fd = requests[1];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, cancels) != 0) {

@@ -678,9 +678,7 @@ static void stop_everything(struct server *server)
 static int serve(struct server *server, struct cv_error *error)
 {
     server->scratch_fd = open(server->broker->scratch, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (server->scratch_fd < 0) {
-        return cv_fail_errno(error, errno, "look at the scratch directory");
-    }
+    CV_TRY_ERRNO(server->scratch_fd >= 0, error, "look at the scratch directory");
     pthread_t watcher;
     CV_TRY(cv_cancel_new(&server->cancel, error));
     if (pthread_create(&watcher, NULL, watch_cancel, server) != 0) {

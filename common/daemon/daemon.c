@@ -30,10 +30,9 @@ static int catch_signals(struct cv_daemon *daemon, struct cv_error *error)
 {
     const struct sigaction action = {.sa_handler = on_stop_signal};
     told_to_stop = daemon->cancel;
-    if (sigaction(SIGTERM, &action, NULL) != 0 || sigaction(SIGINT, &action, NULL) != 0 ||
-        signal(SIGPIPE, SIG_IGN) == SIG_ERR) {
-        return cv_fail_errno(error, errno, "cannot catch SIGTERM");
-    }
+    CV_TRY_ERRNO(sigaction(SIGTERM, &action, NULL) == 0 && sigaction(SIGINT, &action, NULL) == 0 &&
+                     signal(SIGPIPE, SIG_IGN) != SIG_ERR,
+                 error, "cannot catch SIGTERM");
     return 0;
 }
 

@@ -75,11 +75,8 @@ int cv_video_encoder_open(const struct cv_video_encoder_params *params,
         encoder->flags |= AV_CODEC_FLAG_GLOBAL_HEADER;
     }
     set_colours(encoder, params->first);
-    int result = avcodec_open2(encoder, codec, &options);
-    if (result < 0) {
-        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot encode %d×%d H.264",
-                          params->width, params->height);
-    }
+    CV_TRY_AV(avcodec_open2(encoder, codec, &options), error, CV_ERROR_ENCODE,
+              "cannot encode %d×%d H.264", params->width, params->height);
     *ret_encoder = cv_take(encoder);
     return 0;
 }
@@ -124,11 +121,8 @@ static int open_encoder(const char *name, enum AVPixelFormat format, const struc
         encoder->colorspace = was_rgb ? AVCOL_SPC_SMPTE170M : params->first->colorspace;
         encoder->color_range = AVCOL_RANGE_MPEG;
     }
-    int result = avcodec_open2(encoder, codec, &dictionary);
-    if (result < 0) {
-        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot encode %d×%d with %s",
-                          params->width, params->height, name);
-    }
+    CV_TRY_AV(avcodec_open2(encoder, codec, &dictionary), error, CV_ERROR_ENCODE,
+              "cannot encode %d×%d with %s", params->width, params->height, name);
     *ret_encoder = cv_take(encoder);
     return 0;
 }
@@ -210,11 +204,8 @@ int cv_sound_encoder_new(const struct cv_sound_encoder_params *params,
     if (params->global_header || params->opus) {
         encoder->codec->flags |= AV_CODEC_FLAG_GLOBAL_HEADER;
     }
-    int result = avcodec_open2(encoder->codec, codec, NULL);
-    if (result < 0) {
-        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot open the encoder %s",
-                          codec->name);
-    }
+    CV_TRY_AV(avcodec_open2(encoder->codec, codec, NULL), error, CV_ERROR_ENCODE,
+              "cannot open the encoder %s", codec->name);
     *ret_encoder = cv_take(encoder);
     return 0;
 }

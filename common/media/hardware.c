@@ -165,10 +165,8 @@ int cv_hardware_fetch(struct cv_hardware *hardware, AVFrame *picture, struct cv_
     AVFrame *copy = hardware->copy;
     cv_auto(cv_av_frame_free) AVFrame *plain = NULL;
     av_frame_unref(copy);
-    int result = av_hwframe_transfer_data(copy, picture, 0);
-    if (result < 0) {
-        return cv_fail_av(error, result, CV_ERROR_IO, "a picture cannot be copied");
-    }
+    CV_TRY_AV(av_hwframe_transfer_data(copy, picture, 0), error, CV_ERROR_IO,
+              "a picture cannot be copied");
     if (copy->format != AV_PIX_FMT_NV12 && copy->format != AV_PIX_FMT_P010) {
         return cv_fail(error, CV_ERROR_UNSUPPORTED_MEDIA, "its pictures are in %s",
                        av_get_pix_fmt_name(copy->format));
@@ -176,7 +174,7 @@ int cv_hardware_fetch(struct cv_hardware *hardware, AVFrame *picture, struct cv_
     copy->color_range = picture->color_range; /* not to be converted */
     CV_TRY(cv_scale_picture(copy, copy->width, copy->height, cv_plain_format(hardware->plain),
                             cv_is_full_range(copy), &hardware->scaler, &plain, error));
-    result = av_frame_copy_props(plain, picture);
+    int result = av_frame_copy_props(plain, picture);
     plain->format = hardware->plain;
     av_frame_unref(picture);
     av_frame_move_ref(picture, plain);

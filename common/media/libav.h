@@ -17,6 +17,13 @@
 CV_MUST_CHECK int cv_fail_av(struct cv_error *error, int av_error, enum cv_error_type data_error,
                              const char *format, ...) CV_PRINTF(4, 5);
 
+/* Ends the calling function with cv_fail_av() if `call`, to FFmpeg, returns a negative value. */
+#define CV_TRY_AV(call, error, data_error, ...)                                                  \
+    do {                                                                                         \
+        int cv_av_result = (call);                                                               \
+        CV_TRY(cv_av_result < 0 ? cv_fail_av(error, cv_av_result, data_error, __VA_ARGS__) : 0); \
+    } while (0)
+
 /* Redirects FFmpeg's log to ours at debug level. Thread-safe; calls after the first do nothing. */
 void cv_media_capture_log(void);
 

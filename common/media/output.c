@@ -67,18 +67,14 @@ static int file_open(const char *format, const char *option, const char *value, 
     struct file *file = calloc(1, sizeof(*file));
     CV_TRY_MEMORY(file, error, "a video file");
     *ret_sink = file;
-    int result = avformat_alloc_output_context2(&file->muxer, NULL, format, path);
-    if (result < 0) {
-        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot open the muxer %s", format);
-    }
+    CV_TRY_AV(avformat_alloc_output_context2(&file->muxer, NULL, format, path), error,
+              CV_ERROR_ENCODE, "cannot open the muxer %s", format);
     CV_TRY(add_stream(file, streams->video, error));
     CV_TRY(streams->audio ? add_stream(file, streams->audio, error) : 0);
-    result = avio_open2(&file->muxer->pb, path, AVIO_FLAG_WRITE, NULL, NULL);
-    if (result < 0) {
-        return cv_fail_av(error, result, CV_ERROR_IO, "cannot create %s", path);
-    }
+    CV_TRY_AV(avio_open2(&file->muxer->pb, path, AVIO_FLAG_WRITE, NULL, NULL), error, CV_ERROR_IO,
+              "cannot create %s", path);
     cv_auto(cv_av_dict_free) AVDictionary *options = NULL;
-    result = av_dict_set(&options, option, value, 0);
+    int result = av_dict_set(&options, option, value, 0);
     result = result < 0 ? result : avformat_write_header(file->muxer, &options);
     return result < 0 ? cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot write %s", format) : 0;
 }
@@ -147,10 +143,8 @@ static int gif_finish(void *sink, int64_t end_us, struct cv_error *error)
     int64_t end = av_rescale_q(end_us, AV_TIME_BASE_Q, file->muxer->streams[0]->time_base);
     int64_t stands = end - file->last_pts;
     stands = stands < 1 ? 1 : stands > UINT16_MAX ? UINT16_MAX : stands;
-    int result = av_opt_set_int(file->muxer->priv_data, "final_delay", stands, 0);
-    if (result < 0) {
-        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot finish the GIF");
-    }
+    CV_TRY_AV(av_opt_set_int(file->muxer->priv_data, "final_delay", stands, 0), error,
+              CV_ERROR_ENCODE, "cannot finish the GIF");
     return file_finish(sink, end_us, error);
 }
 
@@ -501,10 +495,8 @@ static int show(struct cv_output *output, int64_t pts_us, int64_t duration_us,
     AVFrame *picture = output->last;
     picture->pts = ticks;
     picture->pict_type = AV_PICTURE_TYPE_NONE;
-    int result = avcodec_send_frame(output->video, picture);
-    if (result < 0) {
-        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot encode a picture");
-    }
+    CV_TRY_AV(avcodec_send_frame(output->video, picture), error, CV_ERROR_ENCODE,
+              "cannot encode a picture");
     CV_TRY(output->sound ? cv_sound_encoder_pad(output->sound, pts_us - SOUND_BEHIND_US, error)
                          : 0);
     return pump(output, error);

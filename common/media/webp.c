@@ -20,11 +20,8 @@ static int open_encoder(const AVFrame *pixels, int quality, AVCodecContext **ret
     encoder->height = pixels->height;
     encoder->pix_fmt = pixels->format;
     encoder->time_base = (AVRational){1, 1};
-    int result = avcodec_open2(encoder, codec, NULL);
-    if (result < 0) {
-        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot write a %d×%d WebP",
-                          pixels->width, pixels->height);
-    }
+    CV_TRY_AV(avcodec_open2(encoder, codec, NULL), error, CV_ERROR_ENCODE,
+              "cannot write a %d×%d WebP", pixels->width, pixels->height);
     *ret_encoder = cv_take(encoder);
     return 0;
 }

@@ -46,16 +46,13 @@ static int listen_at(const struct addrinfo *at, int *ret_fd, struct cv_error *er
 {
     cv_auto_fd int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int on = 1, off = 0;
-    if (fd < 0) {
-        return cv_fail_errno(error, errno, "no socket to listen at");
-    }
+    CV_TRY_ERRNO(fd >= 0, error, "no socket to listen at");
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (at->ai_family == AF_INET6) { /* [::] also accepts IPv4, whatever the system's default */
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
     }
-    if (bind(fd, at->ai_addr, at->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0) {
-        return cv_fail_errno(error, errno, "cannot listen there");
-    }
+    CV_TRY_ERRNO(bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0, error,
+                 "cannot listen there");
     *ret_fd = cv_take_fd(&fd);
     return 0;
 }

@@ -105,11 +105,10 @@ static int send_packet(const char *mac_text, const char *broadcast, const char *
     }
     cv_auto_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     int on = 1;
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_BROADCAST, &on, sizeof(on)) != 0 ||
-        sendto(fd, packet, sizeof(packet), 0, address->ai_addr, address->ai_addrlen) !=
-            (ssize_t)sizeof(packet)) {
-        return cv_fail_errno(error, errno, "cannot send a packet to %s:%s", broadcast, port);
-    }
+    CV_TRY_ERRNO(fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_BROADCAST, &on, sizeof(on)) == 0 &&
+                     sendto(fd, packet, sizeof(packet), 0, address->ai_addr, address->ai_addrlen) ==
+                         (ssize_t)sizeof(packet),
+                 error, "cannot send a packet to %s:%s", broadcast, port);
     return 0;
 }
 

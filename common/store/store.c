@@ -145,13 +145,9 @@ int cv_store_open_file(const char *path, struct cv_store_input *ret_input, struc
     if (fd < 0 && errno == ENOENT) {
         return cv_fail(error, CV_ERROR_IO, "file %s does not exist", path);
     }
-    if (fd < 0) {
-        return cv_fail_errno(error, errno, "open %s", path);
-    }
+    CV_TRY_ERRNO(fd >= 0, error, "open %s", path);
     struct stat status;
-    if (fstat(fd, &status)) {
-        return cv_fail_errno(error, errno, "look at %s", path);
-    }
+    CV_TRY_ERRNO(fstat(fd, &status) == 0, error, "look at %s", path);
     if (!S_ISREG(status.st_mode)) {
         return cv_fail(error, CV_ERROR_IO, "%s is not a regular file", path);
     }
@@ -168,9 +164,7 @@ int cv_store_read_file(int fd, int64_t offset, void *data, size_t length, size_t
         if (step < 0 && errno == EINTR) {
             continue;
         }
-        if (step < 0) {
-            return cv_fail_errno(error, errno, "read an object");
-        }
+        CV_TRY_ERRNO(step >= 0, error, "read an object");
         if (step == 0) {
             return cv_fail(error, CV_ERROR_CONFLICT, "an object was cut short while it was read");
         }
@@ -427,9 +421,8 @@ int cv_store_probe(struct cv_store *store, enum cv_store_access access, struct c
     }
     uint64_t random = 0;
     char key[sizeof(CV_KEYS_PROBES) + 16];
-    if (getrandom(&random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
-        return cv_fail_errno(error, errno, "make a key for a probe of the store");
-    }
+    CV_TRY_ERRNO(getrandom(&random, sizeof(random), 0) == (ssize_t)sizeof(random), error,
+                 "make a key for a probe of the store");
     (void)snprintf(key, sizeof(key), CV_KEYS_PROBES "%016llx", (unsigned long long)random);
     result = write_and_read(store, key, key, error);
     struct cv_error other;

@@ -16,9 +16,8 @@ int cv_brokers_start(struct cv_brokers *brokers, const struct cv_stage *stage,
 {
     static char option[] = "--broker-host";
     int ends[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-        return cv_fail_errno(error, errno, "cannot make a socket to the brokers' host");
-    }
+    CV_TRY_ERRNO(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0, error,
+                 "cannot make a socket to the brokers' host");
     cv_auto_fd int own = ends[0], host = ends[1];
     struct cv_spawn spawn = {
         .arguments = {(char *)stage->name, option},

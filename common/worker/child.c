@@ -159,9 +159,8 @@ static int make_pipes(struct pipes *pipes, struct cv_error *error)
     const int non_blocking[] = {pipes->input[1], pipes->output[0], pipes->error[0],
                                 pipes->progress[0], pipes->progress[1]};
     for (size_t i = 0; i < CV_COUNT(non_blocking); i++) {
-        if (fcntl(non_blocking[i], F_SETFL, O_NONBLOCK) != 0) {
-            return cv_fail_errno(error, errno, "cannot set a pipe up");
-        }
+        CV_TRY_ERRNO(fcntl(non_blocking[i], F_SETFL, O_NONBLOCK) == 0, error,
+                     "cannot set a pipe up");
     }
     return 0;
 }

@@ -54,9 +54,7 @@ static int lock_place(const struct cv_meeting *meeting, struct cv_error *error)
     }
     cv_auto_fd int place = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct stat status;
-    if (place < 0 || fstat(place, &status) != 0) {
-        return cv_fail_errno(error, errno, "cannot open %s", path);
-    }
+    CV_TRY_ERRNO(place >= 0 && fstat(place, &status) == 0, error, "cannot open %s", path);
     if (status.st_uid != geteuid() || (status.st_mode & 077) != 0) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
                        "%s does not belong to this user alone (chmod 700)", path);
@@ -96,9 +94,8 @@ static int arrive(const struct cv_meeting *meeting, bool *ret_is_first, struct c
     }
     (void)unlink(other.sun_path); /* left by killed processes */
     (void)unlink(own.sun_path);
-    if (bind(fd, (const struct sockaddr *)&own, sizeof(own)) != 0 || listen(fd, 1) != 0) {
-        return cv_fail_errno(error, errno, "cannot wait in %s", meeting->directory);
-    }
+    CV_TRY_ERRNO(bind(fd, (const struct sockaddr *)&own, sizeof(own)) == 0 && listen(fd, 1) == 0,
+                 error, "cannot wait in %s", meeting->directory);
     return cv_take_fd(&fd);
 }
 
@@ -188,12 +185,10 @@ static int greet(const struct cv_meeting *meeting, int socket, void **ret_memory
     if (memory >= 0 && ftruncate(memory, MEMORY_BYTES) == 0) {
         mapped = mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
     }
-    if (mapped == MAP_FAILED || fcntl(memory, F_ADD_SEALS, seals) != 0) {
-        return cv_fail_errno(error, errno, "cannot make memory to share");
-    }
-    if (!send_descriptors(socket, &greeting, sizeof(greeting), &memory, 1)) {
-        return cv_fail_errno(error, errno, "cannot send the greeting to the other stage");
-    }
+    CV_TRY_ERRNO(mapped != MAP_FAILED && fcntl(memory, F_ADD_SEALS, seals) == 0, error,
+                 "cannot make memory to share");
+    CV_TRY_ERRNO(send_descriptors(socket, &greeting, sizeof(greeting), &memory, 1), error,
+                 "cannot send the greeting to the other stage");
     *ret_memory = mapped;
     return 0;
 }
@@ -207,9 +202,7 @@ static int map_memory(int memory, void **ret_memory, struct cv_error *error)
                        "the other stage is of another release, or has ended");
     }
     void *mapped = mmap(NULL, MEMORY_BYTES, PROT_READ, MAP_SHARED, memory, 0);
-    if (mapped == MAP_FAILED) {
-        return cv_fail_errno(error, errno, "cannot map memory to share");
-    }
+    CV_TRY_ERRNO(mapped != MAP_FAILED, error, "cannot map memory to share");
     *ret_memory = mapped;
     return 0;
 }

@@ -32,9 +32,7 @@ static const char *cv_disk_level_name(enum cv_disk_level level)
 static int cv_disk_look(const char *path, struct cv_disk *ret_disk, struct cv_error *error)
 {
     struct statvfs status;
-    if (statvfs(path, &status) != 0) {
-        return cv_fail_errno(error, errno, "cannot see how full %s is", path);
-    }
+    CV_TRY_ERRNO(statvfs(path, &status) == 0, error, "cannot see how full %s is", path);
     /* Blocks reserved for root count as used, because a stage is not root. */
     int64_t total = (int64_t)status.f_blocks * (int64_t)status.f_frsize;
     int64_t free_bytes = (int64_t)status.f_bavail * (int64_t)status.f_frsize;

@@ -75,9 +75,7 @@ static int run_child(struct cv_stage_start *start, struct cv_scratch *scratch, i
     CV_TRY(cv_broker_line_init(&line, error));
     pid_t parent = getpid();
     pid_t pid = fork();
-    if (pid < 0) {
-        return cv_fail_errno(error, errno, "cannot start the stage");
-    }
+    CV_TRY_ERRNO(pid >= 0, error, "cannot start the stage");
     if (pid == 0) {
         if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0 || getppid() != parent) {
             _exit(CV_EXIT_RETRY);

@@ -202,17 +202,14 @@ static int allow(int ruleset, const char *path, uint64_t rights, struct cv_error
                    : cv_fail_errno(error, errno, "sandbox: cannot open %s", path);
     }
     struct stat status;
-    if (fstat(fd, &status) != 0) {
-        return cv_fail_errno(error, errno, "sandbox: cannot stat %s", path);
-    }
+    CV_TRY_ERRNO(fstat(fd, &status) == 0, error, "sandbox: cannot stat %s", path);
     if (!S_ISDIR(status.st_mode)) {
         rights &= LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | RIGHT_TRUNCATE |
                   RIGHT_IOCTL_DEV;
     }
     struct landlock_path_beneath_attr rule = {.allowed_access = rights, .parent_fd = fd};
-    if (syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) != 0) {
-        return cv_fail_errno(error, errno, "sandbox: cannot allow %s", path);
-    }
+    CV_TRY_ERRNO(syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) == 0,
+                 error, "sandbox: cannot allow %s", path);
     return 0;
 }
 
@@ -273,9 +270,7 @@ static int enter_landlock(const struct cv_sandbox *sandbox, unsigned *layers,
     attributes.files |= (abi >= 3 ? RIGHT_TRUNCATE : 0) | (abi >= 5 ? RIGHT_IOCTL_DEV : 0);
     cv_auto_fd int ruleset =
         (int)syscall(SYS_landlock_create_ruleset, &attributes, attributes_size(abi), 0);
-    if (ruleset < 0) {
-        return cv_fail_errno(error, errno, "sandbox: landlock_create_ruleset");
-    }
+    CV_TRY_ERRNO(ruleset >= 0, error, "sandbox: landlock_create_ruleset");
     struct rules rules = {ruleset, attributes.files, error};
     int r = each_path(sandbox, allow_path, &rules);
     if (r == NO_MEMORY) {
@@ -533,12 +528,8 @@ static int drop_capabilities(unsigned *layers, struct cv_error *error)
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3];
     (void)memset(none, 0, sizeof(none));
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
-        return cv_fail_errno(error, errno, "sandbox: no_new_privs");
-    }
-    if (syscall(SYS_capset, &header, none) != 0) {
-        return cv_fail_errno(error, errno, "sandbox: capset");
-    }
+    CV_TRY_ERRNO(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, error, "sandbox: no_new_privs");
+    CV_TRY_ERRNO(syscall(SYS_capset, &header, none) == 0, error, "sandbox: capset");
     *layers |= CV_SANDBOX_PRIVILEGES;
     return 0;
 }
@@ -584,9 +575,7 @@ struct trial {
 int cv_sandbox_try(const struct cv_sandbox *sandbox, unsigned *ret_layers, struct cv_error *error)
 {
     int ends[2];
-    if (pipe(ends) != 0) {
-        return cv_fail_errno(error, errno, "cannot make a pipe");
-    }
+    CV_TRY_ERRNO(pipe(ends) == 0, error, "cannot make a pipe");
     cv_auto_fd int from = ends[0], to = ends[1];
     struct trial trial = {.result = -1};
     pid_t pid = fork();

@@ -96,9 +96,7 @@ static int remove_entry(struct removal *removal, int parent_fd, const char *name
         return move_to_top(removal, parent_fd, name, error);
     }
     int fd = open_directory(parent_fd, name);
-    if (fd < 0) {
-        return cv_fail_errno(error, errno, "cannot open %s in scratch", name);
-    }
+    CV_TRY_ERRNO(fd >= 0, error, "cannot open %s in scratch", name);
     CV_TRY(empty_directory(removal, fd, depth, error));
     if (unlinkat(parent_fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT) {
         return 0;
@@ -114,9 +112,7 @@ static int remove_tree(int parent_fd, const char *name, const struct cv_scratch_
         return 0;
     }
     cv_auto_fd int top_fd = open_directory(parent_fd, name);
-    if (top_fd < 0) {
-        return cv_fail_errno(error, errno, "cannot open %s in scratch", name);
-    }
+    CV_TRY_ERRNO(top_fd >= 0, error, "cannot open %s in scratch", name);
     struct removal removal = {.top_fd = top_fd, .pace = pace};
     unsigned long moved_before = 0;
     /* The next pass removes what the last one moved to the top. */
@@ -128,9 +124,7 @@ static int remove_tree(int parent_fd, const char *name, const struct cv_scratch_
             return cv_fail_errno(error, errno, "cannot remove %s", name);
         }
         int fd = openat(top_fd, ".", DIRECTORY_FLAGS);
-        if (fd < 0) {
-            return cv_fail_errno(error, errno, "cannot open %s in scratch", name);
-        }
+        CV_TRY_ERRNO(fd >= 0, error, "cannot open %s in scratch", name);
         moved_before = removal.moved;
         CV_TRY(empty_directory(&removal, fd, 0, error));
     } while (removal.moved > moved_before);
@@ -199,9 +193,7 @@ static int make_own(struct cv_scratch *scratch, const char *parent, struct cv_er
     for (int i = 0; i < TRIES; i++) {
         cv_auto_free char *path = NULL;
         CV_TRY(cv_format(&path, error, "%s/%sXXXXXX", parent, prefix));
-        if (!mkdtemp(path)) {
-            return cv_fail_errno(error, errno, "cannot make a scratch directory in %s", parent);
-        }
+        CV_TRY_ERRNO(mkdtemp(path), error, "cannot make a scratch directory in %s", parent);
         cv_auto_fd int fd = open(path, DIRECTORY_FLAGS);
         struct stat status;
         if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &status) == 0 &&
@@ -226,9 +218,7 @@ int cv_scratch_open(struct cv_scratch *ret_scratch, struct cv_error *error)
                        strerror(error_number));
     }
     scratch.parent_fd = open(whole, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (scratch.parent_fd < 0) {
-        return cv_fail_errno(error, errno, "scratch directory %s", whole);
-    }
+    CV_TRY_ERRNO(scratch.parent_fd >= 0, error, "scratch directory %s", whole);
     CV_TRY(make_own(&scratch, whole, error));
     *ret_scratch = scratch;
     scratch = (struct cv_scratch)CV_SCRATCH_INIT;
@@ -262,9 +252,8 @@ int cv_scratch_make(struct cv_scratch *scratch, const char *name, char **ret_pat
     cv_auto_free char *path = NULL;
     CV_TRY(cv_format(&path, error, "%s/%s", scratch->path, name));
     CV_TRY(remove_tree(scratch->fd, name, NULL, error));
-    if (mkdirat(scratch->fd, name, 0700) != 0) {
-        return cv_fail_errno(error, errno, "cannot make the scratch directory %s", path);
-    }
+    CV_TRY_ERRNO(mkdirat(scratch->fd, name, 0700) == 0, error,
+                 "cannot make the scratch directory %s", path);
     *ret_path = cv_take(path);
     return 0;
 }

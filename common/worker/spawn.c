@@ -253,9 +253,7 @@ int cv_spawn(const struct cv_spawn *spawn, pid_t *ret_pid, struct cv_error *erro
 {
     pid_t parent = getpid();
     pid_t pid = fork();
-    if (pid < 0) {
-        return cv_fail_errno(error, errno, "cannot start a process");
-    }
+    CV_TRY_ERRNO(pid >= 0, error, "cannot start a process");
     if (pid == 0) {
         become(spawn, parent);
     }

@@ -25,9 +25,8 @@ static int catch_stop_signals(struct cv_cancel *cancel, struct cv_error *error)
 {
     stop_request = cancel;
     struct sigaction action = {.sa_handler = on_stop_signal, .sa_flags = SA_RESTART};
-    if (sigaction(SIGTERM, &action, NULL) != 0 || sigaction(SIGINT, &action, NULL) != 0) {
-        return cv_fail_errno(error, errno, "cannot catch SIGTERM");
-    }
+    CV_TRY_ERRNO(sigaction(SIGTERM, &action, NULL) == 0 && sigaction(SIGINT, &action, NULL) == 0,
+                 error, "cannot catch SIGTERM");
     return 0;
 }
 
@@ -43,9 +42,7 @@ int cv_stage_read_payload(json_t **ret_payload, struct cv_error *error)
         if (count < 0 && errno == EINTR) {
             continue;
         }
-        if (count < 0) {
-            return cv_fail_errno(error, errno, "cannot read the payload");
-        }
+        CV_TRY_ERRNO(count >= 0, error, "cannot read the payload");
         cv_buffer_append(&text, chunk, (size_t)count);
         if (text.length > PAYLOAD_MAX) {
             return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "payload larger than %d bytes",
@@ -171,9 +168,7 @@ static int prepare(struct cv_stage_context *context, const json_t *payload,
     }
     context->artifacts = json_array();
     CV_TRY_MEMORY(context->artifacts, error, "the artifacts");
-    if (setenv("TMPDIR", context->scratch, 1) != 0) {
-        return cv_fail_errno(error, errno, "cannot set TMPDIR");
-    }
+    CV_TRY_ERRNO(setenv("TMPDIR", context->scratch, 1) == 0, error, "cannot set TMPDIR");
     if (context->stage->companion && start->options->companion_ms > 0) {
         CV_TRY(meet_companion(context, payload, start, error));
     }
@@ -268,9 +263,8 @@ int cv_stage_print(int fd, const json_t *object)
 static int divert_stdout(struct cv_error *error)
 {
     cv_auto_fd int fd = dup(STDOUT_FILENO);
-    if (fd < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
-        return cv_fail_errno(error, errno, "cannot set standard output aside");
-    }
+    CV_TRY_ERRNO(fd >= 0 && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0, error,
+                 "cannot set standard output aside");
     return cv_take_fd(&fd);
 }
 

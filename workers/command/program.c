@@ -58,9 +58,7 @@ static int fetch_file(struct cv_stage_context *context, const char *key, const c
     size_t got = 1;
     for (int64_t offset = 0; got > 0; offset += (int64_t)got) {
         CV_TRY(source.read(source.opaque, offset, data, COPY_BYTES, &got, error));
-        if (cv_write_all(fd, data, got)) {
-            return cv_fail_errno(error, errno, "cannot write %s", path);
-        }
+        CV_TRY_ERRNO(cv_write_all(fd, data, got) == 0, error, "cannot write %s", path);
     }
     return 0;
 }
@@ -96,9 +94,7 @@ int command_files_fetch(struct cv_stage_context *context, const char *job_id,
     cv_auto_free char *path = NULL;
     *ret_files = (struct command_files){0};
     CV_TRY(cv_format(&path, error, "%s/%s", cv_stage_scratch(context), outputs_folder));
-    if (mkdir(path, 0777) != 0) {
-        return cv_fail_errno(error, errno, "cannot make %s", path);
-    }
+    CV_TRY_ERRNO(mkdir(path, 0777) == 0, error, "cannot make %s", path);
     if (!job_id) {
         return 0;
     }
@@ -224,21 +220,15 @@ static int start(const struct program_params *params, struct program *ret_progra
 {
     int output[2];
     int failure[2];
-    if (pipe2(output, O_CLOEXEC) != 0) {
-        return cv_fail_errno(error, errno, "cannot make a pipe");
-    }
+    CV_TRY_ERRNO(pipe2(output, O_CLOEXEC) == 0, error, "cannot make a pipe");
     cv_auto_fd int output_read = output[0];
     cv_auto_fd int output_write = output[1];
-    if (pipe2(failure, O_CLOEXEC) != 0) {
-        return cv_fail_errno(error, errno, "cannot make a pipe");
-    }
+    CV_TRY_ERRNO(pipe2(failure, O_CLOEXEC) == 0, error, "cannot make a pipe");
     cv_auto_fd int failure_read = failure[0];
     cv_auto_fd int failure_write = failure[1];
     pid_t parent = getpid();
     pid_t pid = fork();
-    if (pid < 0) {
-        return cv_fail_errno(error, errno, "cannot start a process");
-    }
+    CV_TRY_ERRNO(pid >= 0, error, "cannot start a process");
     if (pid == 0) {
         become(params, parent, output_write, failure_write);
     }
@@ -353,9 +343,7 @@ static int reap(const struct program *program, bool is_good, struct program_end 
         (void)kill(program->pid, SIGKILL);
     }
     while (waitpid(program->pid, &end->status, 0) < 0) {
-        if (errno != EINTR) {
-            return cv_fail_errno(error, errno, "cannot wait for the program");
-        }
+        CV_TRY_ERRNO(errno == EINTR, error, "cannot wait for the program");
     }
     end->has_status = true;
     return 0;

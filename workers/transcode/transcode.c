@@ -249,9 +249,7 @@ static int run_request(struct cv_stage_context *context, const struct transcode_
     }
     cv_auto_free char *directory = NULL;
     CV_TRY(cv_format(&directory, error, "%s/hls", cv_stage_scratch(context)));
-    if (mkdir(directory, 0700) != 0) {
-        return cv_fail_errno(error, errno, "cannot create %s", directory);
-    }
+    CV_TRY_ERRNO(mkdir(directory, 0700) == 0, error, "cannot create %s", directory);
     cv_auto(transcode_publisher_free) struct transcode_publisher *publisher = NULL;
     struct transcode_report report = {0};
     CV_TRY(transcode_publisher_new(context, request->video_id, &publisher, error));

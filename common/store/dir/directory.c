@@ -35,9 +35,7 @@ static int open_object(const struct cv_directory_store *directory, const char *k
                    : cv_fail_errno(error, errno, "open %s", key);
     }
     struct stat status;
-    if (fstat(fd, &status)) {
-        return cv_fail_errno(error, errno, "look at %s", key);
-    }
+    CV_TRY_ERRNO(fstat(fd, &status) == 0, error, "look at %s", key);
     if (!S_ISREG(status.st_mode)) {
         return CV_STORE_NOT_FOUND;
     }
@@ -136,9 +134,7 @@ static int delete_object(struct cv_store *store, const char *key, struct cv_erro
     if (unlinkat(parent, parent_length > 0 ? key + parent_length + 1 : key, 0) && errno != ENOENT) {
         return cv_fail_errno(error, errno, "delete %s", key);
     }
-    if (fsync(parent)) {
-        return cv_fail_errno(error, errno, "write the deletion of %s to disk", key);
-    }
+    CV_TRY_ERRNO(fsync(parent) == 0, error, "write the deletion of %s to disk", key);
     remove_empty(of_store(store), key);
     return 0;
 }
@@ -166,9 +162,7 @@ static int move(struct cv_store *store, const struct cv_object_move *move,
     }
     CV_TRY(cv_directory_walk(directory, from, parent_length, &parent, error));
     CV_TRY(cv_directory_publish(directory, move->to, parent, name, false, error));
-    if (fsync(parent)) {
-        return cv_fail_errno(error, errno, "write the move of %s to disk", from);
-    }
+    CV_TRY_ERRNO(fsync(parent) == 0, error, "write the move of %s to disk", from);
     remove_empty(directory, from);
     *ret_info = info;
     return 0;
@@ -200,9 +194,8 @@ static int check_place(struct cv_store *store, struct cv_error *error)
 {
     const struct cv_directory_store *directory = of_store(store);
     struct stat opened, now;
-    if (fstat(directory->root, &opened) || stat(directory->path, &now)) {
-        return cv_fail_errno(error, errno, "look at the store's directory %s", directory->path);
-    }
+    CV_TRY_ERRNO(fstat(directory->root, &opened) == 0 && stat(directory->path, &now) == 0, error,
+                 "look at the store's directory %s", directory->path);
     return opened.st_dev == now.st_dev && opened.st_ino == now.st_ino
                ? 0
                : cv_fail(

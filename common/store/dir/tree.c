@@ -185,9 +185,7 @@ static int read_names(const struct walk *walk, int fd, struct names *names, stru
             CV_TRY(add_name(names, entry->d_name, is_directory, error));
         }
     }
-    if (errno != 0) {
-        return cv_fail_errno(error, errno, "list %s", walk->path);
-    }
+    CV_TRY_ERRNO(errno == 0, error, "list %s", walk->path);
     if (names->count > 1) {
         qsort(names->names, names->count, sizeof(names->names[0]), compare_names);
     }

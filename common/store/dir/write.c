@@ -46,9 +46,8 @@ CV_DEFINE_CLEANUP_ADDRESS(struct incoming, incoming_deinit)
 static int random_name(char *name, size_t size, struct cv_error *error)
 {
     uint64_t random[2];
-    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random)) {
-        return cv_fail_errno(error, errno, "make a temporary name");
-    }
+    CV_TRY_ERRNO(getrandom(random, sizeof(random), 0) == (ssize_t)sizeof(random), error,
+                 "make a temporary name");
     (void)snprintf(name, size, "%016llx%016llx", (unsigned long long)random[0],
                    (unsigned long long)random[1]);
     return 0;
@@ -66,9 +65,7 @@ static int create_named(struct incoming *incoming, struct cv_error *error)
         if (fd < 0 && errno == EEXIST) {
             continue;
         }
-        if (fd < 0) {
-            return cv_fail_errno(error, errno, "write to the store");
-        }
+        CV_TRY_ERRNO(fd >= 0, error, "write to the store");
         struct stat status;
         if (flock(fd, LOCK_EX) || fstat(fd, &status)) {
             int error_number = errno;
@@ -93,9 +90,7 @@ static int create_unnamed(struct incoming *incoming, struct cv_error *error)
                    ? (int)NEEDS_NAME
                    : cv_fail_errno(error, errno, "write to the store");
     }
-    if (flock(fd, LOCK_EX)) {
-        return cv_fail_errno(error, errno, "lock a file of the store");
-    }
+    CV_TRY_ERRNO(flock(fd, LOCK_EX) == 0, error, "lock a file of the store");
     incoming->file = cv_take_fd(&fd);
     return 0;
 }
@@ -124,9 +119,7 @@ static int copy_file(const struct cv_store_input *input, int fd, struct cv_sha25
         if (step < 0 && errno == EINTR) {
             continue;
         }
-        if (step < 0) {
-            return cv_fail_errno(error, errno, "read the file to be stored");
-        }
+        CV_TRY_ERRNO(step >= 0, error, "read the file to be stored");
         if (step == 0) {
             return 0;
         }
@@ -199,9 +192,7 @@ int cv_directory_publish(const struct cv_directory_store *directory, const char 
             return cv_fail(error, CV_ERROR_INVALID_KEY,
                            "object key %s is the directory of other objects", key);
         }
-        if (errno != ENOENT) {
-            return cv_fail_errno(error, errno, "publish %s", key);
-        }
+        CV_TRY_ERRNO(errno == ENOENT, error, "publish %s", key);
         if (faccessat(from_directory, from_name, F_OK, AT_SYMLINK_NOFOLLOW) && errno == ENOENT) {
             return CV_STORE_NOT_FOUND;
         }
@@ -317,9 +308,8 @@ static int write_metadata(int fd, const struct cv_metadata *metadata, struct cv_
         const struct cv_metadata_entry *entry = &metadata->entries[i];
         char name[sizeof(METADATA_ATTRIBUTE) + CV_STORE_METADATA_NAME_MAX];
         (void)snprintf(name, sizeof(name), METADATA_ATTRIBUTE "%s", entry->name);
-        if (fsetxattr(fd, name, entry->value, strlen(entry->value), 0)) {
-            return cv_fail_errno(error, errno, "the store's file system cannot keep metadata");
-        }
+        CV_TRY_ERRNO(fsetxattr(fd, name, entry->value, strlen(entry->value), 0) == 0, error,
+                     "the store's file system cannot keep metadata");
     }
     return 0;
 }
@@ -375,9 +365,7 @@ static int put_once(struct cv_directory_store *directory, const struct cv_new_ob
                        sha256, object->sha256);
     }
     struct stat status;
-    if (fstat(incoming.file, &status)) {
-        return cv_fail_errno(error, errno, "look at %s", key);
-    }
+    CV_TRY_ERRNO(fstat(incoming.file, &status) == 0, error, "look at %s", key);
     write_notes(incoming.file, &status, object->content_type, sha256);
     if (object->metadata) {
         int result = write_metadata(incoming.file, object->metadata, error);
@@ -385,9 +373,7 @@ static int put_once(struct cv_directory_store *directory, const struct cv_new_ob
             return cv_fail_context(error, result, "%s", key);
         }
     }
-    if (fsync(incoming.file)) {
-        return cv_fail_errno(error, errno, "write %s to disk", key);
-    }
+    CV_TRY_ERRNO(fsync(incoming.file) == 0, error, "write %s to disk", key);
     CV_TRY(name_it(&incoming, error));
     CV_TRY(publish(directory, key, &incoming, object->create_only, error));
     cv_directory_read_info(incoming.file, &status, key, ret_info);

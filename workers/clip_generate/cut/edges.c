@@ -60,11 +60,8 @@ int cv_cut_encoder_open(const struct cv_cut_encoding *encoding, AVCodecContext *
     encoder->gop_size = KEY_DISTANCE;
     encoder->max_b_frames = 0;
     encoder->flags |= AV_CODEC_FLAG_CLOSED_GOP | AV_CODEC_FLAG_GLOBAL_HEADER;
-    int result = avcodec_open2(encoder, codec, &options);
-    if (result < 0) {
-        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot encode %d×%d H.264",
-                          source->width, source->height);
-    }
+    CV_TRY_AV(avcodec_open2(encoder, codec, &options), error, CV_ERROR_ENCODE,
+              "cannot encode %d×%d H.264", source->width, source->height);
     *ret_encoder = cv_take(encoder);
     return 0;
 }
@@ -104,10 +101,8 @@ static int open_work(struct work *work, struct cv_error *error)
                   error, "a decoder");
     work->decoder->pkt_timebase = stream->time_base;
     work->decoder->thread_count = encoding->threads;
-    int result = avcodec_open2(work->decoder, codec, NULL);
-    if (result < 0) {
-        return cv_fail_av(error, result, CV_ERROR_DECODE, "cannot open the H.264 decoder");
-    }
+    CV_TRY_AV(avcodec_open2(work->decoder, codec, NULL), error, CV_ERROR_DECODE,
+              "cannot open the H.264 decoder");
     CV_TRY(cv_cut_encoder_open(encoding, &work->encoder, error));
     assert(work->encoder);
     cv_auto(cv_h264_sets_deinit) struct cv_h264_sets made = {0};
@@ -167,10 +162,8 @@ static int encode_frame(struct work *work, struct cv_error *error)
         av_rescale_q(frame->pts - encoding->origin_pts, stream->time_base, encoding->clock);
     frame->pict_type = AV_PICTURE_TYPE_NONE;
     av_frame_remove_side_data(frame, AV_FRAME_DATA_SEI_UNREGISTERED);
-    int result = avcodec_send_frame(work->encoder, frame);
-    if (result < 0) {
-        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot encode a picture");
-    }
+    CV_TRY_AV(avcodec_send_frame(work->encoder, frame), error, CV_ERROR_ENCODE,
+              "cannot encode a picture");
     return collect(work, error);
 }
 

@@ -92,17 +92,13 @@ int cv_cut_file_open(const struct cv_cut_file_params *params, struct cv_cut_file
     file->depth = params->depth;
     file->step = params->step;
     file->reason = params->reason;
-    int result = avformat_alloc_output_context2(&file->muxer, NULL, "mp4", params->path);
-    if (result < 0) {
-        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot open the MP4 muxer");
-    }
+    CV_TRY_AV(avformat_alloc_output_context2(&file->muxer, NULL, "mp4", params->path), error,
+              CV_ERROR_ENCODE, "cannot open the MP4 muxer");
     CV_TRY(add_streams(file, params, error));
-    result = avio_open2(&file->muxer->pb, params->path, AVIO_FLAG_WRITE, NULL, NULL);
-    if (result < 0) {
-        return cv_fail_av(error, result, CV_ERROR_IO, "cannot create %s", params->path);
-    }
+    CV_TRY_AV(avio_open2(&file->muxer->pb, params->path, AVIO_FLAG_WRITE, NULL, NULL), error,
+              CV_ERROR_IO, "cannot create %s", params->path);
     cv_auto(cv_av_dict_free) AVDictionary *options = NULL;
-    result = av_dict_set(&options, "movflags", "+faststart", 0);
+    int result = av_dict_set(&options, "movflags", "+faststart", 0);
     result = result < 0 ? result : avformat_write_header(file->muxer, &options);
     if (result < 0) {
         return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot write MP4");
@@ -246,11 +242,8 @@ int cv_cut_sound_new(const struct cv_input *input, struct cv_cut_sound **ret_sou
                       avcodec_parameters_to_context(sound->decoder, input->audio->codecpar) >= 0,
                   error, "sound");
     sound->decoder->pkt_timebase = input->audio->time_base;
-    int result = avcodec_open2(sound->decoder, codec, NULL);
-    if (result < 0) {
-        return cv_fail_av(error, result, CV_ERROR_UNSUPPORTED_MEDIA, "cannot open the decoder %s",
-                          codec->name);
-    }
+    CV_TRY_AV(avcodec_open2(sound->decoder, codec, NULL), error, CV_ERROR_UNSUPPORTED_MEDIA,
+              "cannot open the decoder %s", codec->name);
     *ret_sound = cv_take(sound);
     return 0;
 }

@@ -88,9 +88,8 @@ static int write_file(const struct cv_files *files, const char *name, const void
     cv_auto_free char *path = NULL;
     CV_TRY(cv_format(&path, error, "%s/%s", files->directory, name));
     cv_auto_file FILE *file = fopen(path, "wbe");
-    if (!file || fwrite(data, 1, size, file) < size || fflush(file) != 0) {
-        return cv_fail_errno(error, errno, "cannot write %s", path);
-    }
+    CV_TRY_ERRNO(file && fwrite(data, 1, size, file) >= size && fflush(file) == 0, error,
+                 "cannot write %s", path);
     return 0;
 }
 

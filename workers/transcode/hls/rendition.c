@@ -243,10 +243,8 @@ static int show(struct cv_rendition *rendition, const struct item *item, struct 
     frame->pts = item->ticks;
     frame->pict_type = item->key ? AV_PICTURE_TYPE_I : AV_PICTURE_TYPE_NONE;
     rendition->frames++;
-    int result = avcodec_send_frame(rendition->encoder, frame);
-    if (result < 0) {
-        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot encode a picture");
-    }
+    CV_TRY_AV(avcodec_send_frame(rendition->encoder, frame), error, CV_ERROR_ENCODE,
+              "cannot encode a picture");
     return collect(rendition, error);
 }
 

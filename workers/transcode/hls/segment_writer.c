@@ -34,10 +34,8 @@ static void mp4_close(void *writer)
 
 static int open_muxer(struct mp4 *mp4, struct cv_error *error)
 {
-    int result = avformat_alloc_output_context2(&mp4->muxer, NULL, "mp4", NULL);
-    if (result < 0) {
-        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot open the MP4 muxer");
-    }
+    CV_TRY_AV(avformat_alloc_output_context2(&mp4->muxer, NULL, "mp4", NULL), error,
+              CV_ERROR_ENCODE, "cannot open the MP4 muxer");
     mp4->muxer->avoid_negative_ts = AVFMT_AVOID_NEG_TS_DISABLED;
     AVStream *stream = avformat_new_stream(mp4->muxer, NULL);
     CV_TRY_MEMORY(stream &&
@@ -215,10 +213,8 @@ static int ts_open(const struct cv_segment_writer_params *params, void **ret_wri
     *ret_writer = ts;
     ts->params = *params;
     ts->clock = params->codec->time_base;
-    int result = avformat_alloc_output_context2(&ts->muxer, NULL, "mpegts", NULL);
-    if (result < 0) {
-        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot open the MPEG-TS muxer");
-    }
+    CV_TRY_AV(avformat_alloc_output_context2(&ts->muxer, NULL, "mpegts", NULL), error,
+              CV_ERROR_ENCODE, "cannot open the MPEG-TS muxer");
     ts->muxer->max_delay = MUX_DELAY_US;
     ts->muxer->avoid_negative_ts = AVFMT_AVOID_NEG_TS_DISABLED;
     AVStream *stream = avformat_new_stream(ts->muxer, NULL);
@@ -260,10 +256,7 @@ static int ts_write(void *writer, AVPacket *packet, struct cv_error *error)
     }
     packet->stream_index = 0;
     av_packet_rescale_ts(packet, ts->clock, ts->muxer->streams[0]->time_base);
-    int result = av_write_frame(ts->muxer, packet);
-    if (result < 0) {
-        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot write a segment");
-    }
+    CV_TRY_AV(av_write_frame(ts->muxer, packet), error, CV_ERROR_ENCODE, "cannot write a segment");
     av_packet_unref(packet);
     if (!is_key_picture) {
         return 0;

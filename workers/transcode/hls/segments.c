@@ -144,20 +144,15 @@ static int append_file(const char *path, const char *tail_path, struct cv_error 
 {
     cv_auto_file FILE *tail = fopen(tail_path, "rbe");
     cv_auto_file FILE *target = fopen(path, "abe");
-    if (!tail || !target) {
-        return cv_fail_errno(error, errno, "cannot join segments");
-    }
+    CV_TRY_ERRNO(tail && target, error, "cannot join segments");
     static const size_t chunk = COPY_CHUNK;
     cv_auto_free char *data = malloc(chunk);
     size_t got;
     while (data && (got = fread(data, 1, chunk, tail)) > 0) {
-        if (fwrite(data, 1, got, target) < got) {
-            return cv_fail_errno(error, errno, "cannot write %s", path);
-        }
+        CV_TRY_ERRNO(fwrite(data, 1, got, target) >= got, error, "cannot write %s", path);
     }
-    if (!data || ferror(tail) || fflush(target) != 0 || unlink(tail_path) != 0) {
-        return cv_fail_errno(error, errno, "cannot join segments");
-    }
+    CV_TRY_ERRNO(data && ferror(tail) == 0 && fflush(target) == 0 && unlink(tail_path) == 0, error,
+                 "cannot join segments");
     return 0;
 }
 
