@@ -397,10 +397,7 @@ int cv_db_commit(struct cv_db *db, struct cv_error *error)
     }
     cv_auto(PQclear) PGresult *result = NULL;
     struct request commit = {.kind = SEND_SCRIPT, .statement.sql = "COMMIT"};
-    int failure = execute(db, &commit, NULL, &result, error);
-    if (failure) {
-        return failure;
-    }
+    CV_TRY(execute(db, &commit, NULL, &result, error));
     if (strcmp(PQcmdStatus(result), "COMMIT") !=
         0) { /* PostgreSQL rolls back instead after a failed statement */
         return cv_fail(error, CV_ERROR_INTERNAL,

@@ -113,10 +113,7 @@ static int start(struct cv_supervisor *supervisor, struct cv_slot *slot, struct 
     if (!json_is_object(slot->job->payload)) {
         return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "the payload is not a readable object");
     }
-    int r = make_scratch(supervisor, slot, error);
-    if (r < 0) {
-        return r;
-    }
+    CV_TRY(make_scratch(supervisor, slot, error));
     bound_scratch(supervisor, slot);
     cv_auto(cv_broker_line_deinit) struct cv_broker_line line = CV_BROKER_LINE_INIT;
     if (supervisor->stage->needs & CV_STAGE_NEEDS_STORE) {

@@ -34,10 +34,7 @@ static int settle(struct cv_db *db, const struct cv_job *job, const json_t *resu
 {
     const char *video_id = NULL;
     const json_t *removed = json_object_get(result, "removed");
-    int outcome = cv_payload_uuid(job->payload, "video_id", &video_id, error);
-    if (outcome != 0) {
-        return outcome;
-    }
+    CV_TRY(cv_payload_uuid(job->payload, "video_id", &video_id, error));
     if (!json_is_integer(removed) || json_integer_value(removed) < 0) {
         return cv_fail(error, CV_ERROR_STAGE_PROTOCOL, "result: \"removed\" is not a count");
     }

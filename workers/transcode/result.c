@@ -113,11 +113,8 @@ static int update_video(struct cv_db *db, const char *video_id, const json_t *re
         " truncated = $15::boolean WHERE id = $1::uuid";
     cv_auto_free char *playlist = NULL;
     cv_auto_free char *poster = NULL;
-    int outcome = transcode_playlist_key(video_id, &playlist, error);
-    outcome = outcome ? outcome : transcode_poster_key(video_id, &poster, error);
-    if (outcome != 0) {
-        return outcome;
-    }
+    CV_TRY(transcode_playlist_key(video_id, &playlist, error));
+    CV_TRY(transcode_poster_key(video_id, &poster, error));
     struct parameter values[CV_COUNT(columns)];
     const char *parameters[3 + CV_COUNT(columns)] = {video_id, playlist, poster};
     for (size_t i = 0; i < CV_COUNT(columns); i++) {
