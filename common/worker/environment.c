@@ -61,9 +61,6 @@ static void watch_free(struct cv_watch *watch)
 {
     cv_store_close(watch->store);
     cv_cancel_free(watch->cancel);
-    if (watch->news_fd >= 0) {
-        close(watch->news_fd);
-    }
     cv_thread_locks_deinit(&watch->mutex, &watch->changed);
     free(watch);
 }
@@ -161,8 +158,7 @@ static int cv_watch_start(const struct cv_watch_params *params, struct cv_watch 
     watch->again_ms = params->again_ms;
     watch->asked = 1;
     watch->news.refused_at = INT64_MIN;
-    watch->news_fd = -1;
-    CV_TRY(cv_wakeup_open(&watch->news_fd, error));
+    watch->news_fd = params->news_fd;
     CV_TRY(cv_cancel_new(&watch->cancel, error));
     if (watch->store) {
         cv_store_set_cancel(watch->store, watch->cancel);
@@ -203,11 +199,6 @@ static struct cv_watch_news cv_watch_look(struct cv_watch *watch)
     struct cv_watch_news news = watch->news;
     (void)pthread_mutex_unlock(&watch->mutex);
     return news;
-}
-
-int cv_watch_fd(const struct cv_watch *watch)
-{
-    return watch->news_fd;
 }
 
 /* ---- from the loop --------------------------------------------------------------------------- */
@@ -270,6 +261,7 @@ int cv_supervisor_start_watch(struct cv_supervisor *supervisor, struct cv_error 
         .access = needs & CV_STAGE_ONLY_REMOVES ? CV_STORE_READ : CV_STORE_WRITE,
         .check = supervisor->stage->check,
         .again_ms = supervisor->again_ms,
+        .news_fd = supervisor->news_fd,
     };
     return cv_watch_start(&params, &supervisor->watch, error);
 }
@@ -286,7 +278,6 @@ static void tell_change(struct cv_supervisor *supervisor, const struct cv_watch_
 
 static void look_at_watch(struct cv_supervisor *supervisor)
 {
-    cv_wakeup_clear(supervisor->watch->news_fd);
     struct cv_watch_news news = cv_watch_look(supervisor->watch);
     bool was_in_doubt = supervisor->is_in_doubt, refuses = news.trouble[0];
     supervisor->is_in_doubt = refuses || news.answered == 0;

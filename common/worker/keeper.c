@@ -45,8 +45,7 @@ struct cv_keeper {
     bool can_keep;
     int64_t row_at;
     char trouble[CV_TROUBLE_SIZE]; /* error of the last call, "" if it succeeded */
-    int news_fd;
-    struct cv_db *db; /* used by the thread only */
+    struct cv_db *db;              /* used by the thread only */
 };
 
 /* Stores the error for the loop, which logs it: the log's context belongs to the loop's thread. */
@@ -114,7 +113,7 @@ static void learn(struct cv_keeper *keeper, struct held *held, bool renewed, int
         held->renew_at = asked_at + keeper->params.heartbeat_ms;
     }
     if (held->lost || held->cancel) {
-        cv_wakeup_signal(keeper->news_fd);
+        cv_wakeup_signal(keeper->params.news_fd);
     }
 }
 
@@ -185,16 +184,11 @@ static void serve_all(struct cv_keeper *keeper)
     }
     if (outcome == CV_QUEUE_DRAIN && !keeper->told_to_drain) {
         keeper->told_to_drain = true;
-        cv_wakeup_signal(keeper->news_fd);
+        cv_wakeup_signal(keeper->params.news_fd);
     }
 }
 
 /* ---- the thread: waiting --------------------------------------------------------------------- */
-
-static void sleep_until(struct cv_keeper *keeper, int64_t at)
-{
-    cv_thread_wait(&keeper->changed, &keeper->mutex, at);
-}
 
 static int64_t next_due(const struct cv_keeper *keeper)
 {
@@ -215,7 +209,7 @@ static void set_can_keep(struct cv_keeper *keeper, bool can_keep)
 {
     if (keeper->can_keep != can_keep) {
         keeper->can_keep = can_keep;
-        cv_wakeup_signal(keeper->news_fd);
+        cv_wakeup_signal(keeper->params.news_fd);
     }
 }
 
@@ -228,7 +222,8 @@ static void *keep(void *argument)
             cv_db_close(keeper->db);
             keeper->db = NULL;
             set_can_keep(keeper, false);
-            sleep_until(keeper, cv_monotonic_ms() + keeper->params.heartbeat_ms);
+            cv_thread_wait(&keeper->changed, &keeper->mutex,
+                           cv_monotonic_ms() + keeper->params.heartbeat_ms);
             continue;
         }
         if (!keeper->db || !cv_db_is_connected(keeper->db)) {
@@ -239,7 +234,8 @@ static void *keep(void *argument)
             (void)pthread_mutex_lock(&keeper->mutex);
             if (r < 0) {
                 keep_trouble(keeper, &error);
-                sleep_until(keeper, cv_monotonic_ms() + RECONNECT_PAUSE_MS);
+                cv_thread_wait(&keeper->changed, &keeper->mutex,
+                               cv_monotonic_ms() + RECONNECT_PAUSE_MS);
                 continue;
             }
             keeper->trouble[0] = '\0';
@@ -249,7 +245,7 @@ static void *keep(void *argument)
         set_can_keep(keeper, cv_db_is_connected(keeper->db));
         int64_t due = next_due(keeper);
         if (!keeper->is_stopping && due > cv_monotonic_ms()) {
-            sleep_until(keeper, due);
+            cv_thread_wait(&keeper->changed, &keeper->mutex, due);
         }
     }
     (void)pthread_mutex_unlock(&keeper->mutex);
@@ -271,9 +267,6 @@ static void keeper_free(struct cv_keeper *keeper)
 {
     cv_db_close(keeper->db);
     cv_cancel_free(keeper->cancel);
-    if (keeper->news_fd >= 0) {
-        close(keeper->news_fd);
-    }
     cv_thread_locks_deinit(&keeper->mutex, &keeper->changed);
     free(keeper->held);
     free(keeper);
@@ -287,17 +280,13 @@ int cv_keeper_start(const struct cv_keeper_params *params, struct cv_keeper **re
     CV_TRY_MEMORY(keeper, error, "the lease keeper");
     keeper->params = *params;
     keeper->row_is_due = true;
-    keeper->news_fd = -1;
     keeper->held = calloc((size_t)params->slots, sizeof(*keeper->held));
     CV_TRY(cv_thread_locks(&keeper->mutex, &keeper->changed, error));
     CV_TRY(cv_cancel_new(&keeper->cancel, error));
-    CV_TRY(cv_wakeup_open(&keeper->news_fd, error));
     CV_TRY_MEMORY(keeper->held, error, "the lease keeper");
-    int r = cv_thread_start(&keeper->thread, keep, keeper, error);
-    if (r == 0) {
-        *ret_keeper = cv_take(keeper);
-    }
-    return r;
+    CV_TRY(cv_thread_start(&keeper->thread, keep, keeper, error));
+    *ret_keeper = cv_take(keeper);
+    return 0;
 }
 
 void cv_keeper_stop(struct cv_keeper *keeper)
@@ -308,7 +297,7 @@ void cv_keeper_stop(struct cv_keeper *keeper)
     /* If the database does not answer, the thread may wait until its time-outs. */
     int64_t until = cv_monotonic_ms() + STOP_MS;
     while (!keeper->has_ended && cv_monotonic_ms() < until) {
-        sleep_until(keeper, until);
+        cv_thread_wait(&keeper->changed, &keeper->mutex, until);
     }
     if (!keeper->has_ended) {
         cv_cancel_request(keeper->cancel, CV_CANCEL_ABORT);
@@ -415,16 +404,6 @@ bool cv_keeper_told_to_drain(struct cv_keeper *keeper)
     bool told = keeper->told_to_drain;
     (void)pthread_mutex_unlock(&keeper->mutex);
     return told;
-}
-
-int cv_keeper_fd(const struct cv_keeper *keeper)
-{
-    return keeper->news_fd;
-}
-
-void cv_keeper_drain(struct cv_keeper *keeper)
-{
-    cv_wakeup_clear(keeper->news_fd);
 }
 
 void cv_keeper_trouble(struct cv_keeper *keeper, char text[CV_TROUBLE_SIZE])

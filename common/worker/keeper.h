@@ -14,6 +14,7 @@ struct cv_keeper_params {
     int slots;
     int64_t lease_ms;
     int64_t heartbeat_ms;
+    int news_fd; /* borrowed; signalled when there is news (cv_wakeup_signal) */
 };
 
 CV_MUST_CHECK int cv_keeper_start(const struct cv_keeper_params *params,
@@ -59,7 +60,3 @@ bool cv_keeper_told_to_drain(struct cv_keeper *keeper);
 /* Why the last database call or connection failed; "" if it succeeded. */
 enum { CV_TROUBLE_SIZE = 256 };
 void cv_keeper_trouble(struct cv_keeper *keeper, char text[CV_TROUBLE_SIZE]);
-
-/* A descriptor that becomes readable when there is news; cv_keeper_drain makes it unreadable again. */
-int cv_keeper_fd(const struct cv_keeper *keeper);
-void cv_keeper_drain(struct cv_keeper *keeper);

@@ -401,9 +401,6 @@ struct cv_scratch_watch {
 
 static void watch_free(struct cv_scratch_watch *watch)
 {
-    if (watch->news_fd >= 0) {
-        close(watch->news_fd);
-    }
     cv_thread_locks_deinit(&watch->mutex, &watch->changed);
     free(watch);
 }
@@ -485,7 +482,7 @@ static void *run(void *opaque)
 
 /* ---- from the loop --------------------------------------------------------------------------- */
 
-int cv_scratch_watch_start(const struct cv_scratch *scratch, int slots,
+int cv_scratch_watch_start(const struct cv_scratch *scratch, int slots, int news_fd,
                            struct cv_scratch_watch **ret_watch, struct cv_error *error)
 {
     struct cv_scratch_watch *watch =
@@ -497,8 +494,7 @@ int cv_scratch_watch_start(const struct cv_scratch *scratch, int slots,
     cv_auto(watch_free) struct cv_scratch_watch *own = watch;
     watch->scratch = scratch;
     watch->slots = slots;
-    watch->news_fd = -1;
-    CV_TRY(cv_wakeup_open(&watch->news_fd, error));
+    watch->news_fd = news_fd;
     CV_TRY(cv_thread_start(&watch->thread, run, watch, error));
     *ret_watch = cv_take(own);
     return 0;
@@ -572,14 +568,4 @@ bool cv_scratch_watch_is_removing(struct cv_scratch_watch *watch)
     bool is_removing = watch->discarded != watch->removed;
     (void)pthread_mutex_unlock(&watch->mutex);
     return is_removing;
-}
-
-int cv_scratch_watch_fd(const struct cv_scratch_watch *watch)
-{
-    return watch->news_fd;
-}
-
-void cv_scratch_watch_drain(struct cv_scratch_watch *watch)
-{
-    cv_wakeup_clear(watch->news_fd);
 }

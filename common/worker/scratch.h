@@ -82,9 +82,10 @@ enum { CV_SCRATCH_TEXT_SIZE = 160 };
 
 struct cv_scratch_watch;
 
-/* Starts the thread for directories in `scratch`, which must outlive it. The thread also removes
- * the scratch directories of dead processes. */
-CV_MUST_CHECK int cv_scratch_watch_start(const struct cv_scratch *scratch, int slots,
+/* Starts the thread for directories in `scratch`, which must outlive it, as must `news_fd`: it is
+ * signalled (cv_wakeup_signal) when an answer may have changed. The thread also removes the scratch
+ * directories of dead processes. */
+CV_MUST_CHECK int cv_scratch_watch_start(const struct cv_scratch *scratch, int slots, int news_fd,
                                          struct cv_scratch_watch **ret_watch,
                                          struct cv_error *error);
 
@@ -105,8 +106,3 @@ CV_MUST_CHECK int cv_scratch_watch_discard(struct cv_scratch_watch *watch, int s
 
 /* Whether a discarded directory may still exist. */
 bool cv_scratch_watch_is_removing(struct cv_scratch_watch *watch);
-
-/* A descriptor, readable when one of these answers may have changed since the last
- * cv_scratch_watch_drain. */
-int cv_scratch_watch_fd(const struct cv_scratch_watch *watch);
-void cv_scratch_watch_drain(struct cv_scratch_watch *watch);

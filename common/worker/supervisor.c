@@ -132,12 +132,9 @@ static void wait_for_events(struct cv_supervisor *supervisor, struct pollfd *pol
 {
     int64_t next = INT64_MAX;
     size_t count = 0;
-    int scratch_fd = cv_scratch_watch_fd(supervisor->scratch_watch);
     bool is_connected = cv_supervisor_is_connected(supervisor);
     polls[count++] = (struct pollfd){.fd = supervisor->signal_fd, .events = POLLIN};
-    polls[count++] = (struct pollfd){.fd = cv_keeper_fd(supervisor->keeper), .events = POLLIN};
-    polls[count++] = (struct pollfd){.fd = scratch_fd, .events = POLLIN};
-    polls[count++] = (struct pollfd){.fd = cv_watch_fd(supervisor->watch), .events = POLLIN};
+    polls[count++] = (struct pollfd){.fd = supervisor->news_fd, .events = POLLIN};
     if (is_connected) {
         polls[count++] = (struct pollfd){.fd = cv_db_fd(supervisor->db), .events = POLLIN};
     }
@@ -202,7 +199,7 @@ static void tell_probe(struct cv_supervisor *supervisor)
 
 static int run_loop(struct cv_supervisor *supervisor, struct cv_error *error)
 {
-    size_t fixed = 5;
+    size_t fixed = 3;
     cv_auto_free struct pollfd *polls =
         calloc(fixed + CV_CHILD_POLLS * (size_t)supervisor->options.slots, sizeof(*polls));
     CV_TRY_MEMORY(polls, error, "the loop");
@@ -218,8 +215,7 @@ static int run_loop(struct cv_supervisor *supervisor, struct cv_error *error)
         cv_supervisor_read_notifications(supervisor);
         tell_probe(supervisor);
         wait_for_events(supervisor, polls);
-        cv_keeper_drain(supervisor->keeper);
-        cv_scratch_watch_drain(supervisor->scratch_watch);
+        cv_wakeup_clear(supervisor->news_fd);
         read_signals(supervisor);
         cv_supervisor_read_notifications(supervisor);
         int64_t now = cv_monotonic_ms();
@@ -333,6 +329,7 @@ static int supervisor_init(struct cv_supervisor *supervisor, struct cv_error *er
     cv_groups_open(CV_CGROUP_ROOT, CV_CGROUP_MEMBERSHIP, &supervisor->groups);
     CV_TRY(try_sandbox(supervisor, error));
     CV_TRY(start_probe(supervisor, error));
+    CV_TRY(cv_wakeup_open(&supervisor->news_fd, error));
     CV_TRY(cv_supervisor_start_watch(supervisor, error));
     if (supervisor->stage->needs & CV_STAGE_NEEDS_STORE) {
         CV_TRY(cv_brokers_start(&supervisor->brokers, supervisor->stage, error));
@@ -340,7 +337,7 @@ static int supervisor_init(struct cv_supervisor *supervisor, struct cv_error *er
     CV_TRY(cv_job_logs_start(&supervisor->job_logs, error));
     CV_TRY(cv_scratch_open(&supervisor->scratch, error));
     CV_TRY(cv_scratch_watch_start(&supervisor->scratch, supervisor->options.slots,
-                                  &supervisor->scratch_watch, error));
+                                  supervisor->news_fd, &supervisor->scratch_watch, error));
     supervisor->slots = calloc((size_t)supervisor->options.slots, sizeof(*supervisor->slots));
     CV_TRY_MEMORY(supervisor->slots, error, "the slots");
     supervisor->kept = calloc((size_t)supervisor->options.slots, sizeof(*supervisor->kept));
@@ -355,6 +352,7 @@ static int supervisor_init(struct cv_supervisor *supervisor, struct cv_error *er
         .slots = supervisor->options.slots,
         .lease_ms = supervisor->lease_ms,
         .heartbeat_ms = supervisor->heartbeat_ms,
+        .news_fd = supervisor->news_fd,
     };
     return cv_keeper_start(&params, &supervisor->keeper, error);
 }
@@ -382,8 +380,11 @@ static void supervisor_deinit(struct cv_supervisor *supervisor)
     cv_scratch_close(&supervisor->scratch);
     cv_groups_close(&supervisor->groups);
     cv_db_close(supervisor->db);
-    if (supervisor->signal_fd >= 0) {
-        close(supervisor->signal_fd);
+    const int fds[] = {supervisor->signal_fd, supervisor->news_fd};
+    for (size_t i = 0; i < CV_COUNT(fds); i++) {
+        if (fds[i] >= 0) {
+            close(fds[i]);
+        }
     }
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_supervisor, supervisor_deinit)
@@ -396,6 +397,7 @@ int cv_worker_supervise(const struct cv_stage *stage, const struct cv_worker_opt
         .listen = options->listen,
         .scratch = CV_SCRATCH_INIT,
         .signal_fd = -1,
+        .news_fd = -1,
         .brokers = CV_BROKERS_INIT,
         .groups = CV_GROUPS_INIT,
     };

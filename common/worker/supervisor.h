@@ -67,6 +67,7 @@ struct cv_watch_params {
     enum cv_store_access access;
     int (*check)(struct cv_error *error); /* struct cv_stage's check; NULL: there is none */
     int64_t again_ms;                     /* between two probes while one refuses */
+    int news_fd;                          /* borrowed; signalled when there is news */
 };
 
 struct cv_watch_news {
@@ -79,9 +80,6 @@ struct cv_watch_news {
 
 /* Aborts a probe under way, and ends the thread. NULL is allowed. */
 void cv_watch_stop(struct cv_watch *watch);
-
-/* A descriptor, readable when there is news since the last cv_watch_drain. */
-int cv_watch_fd(const struct cv_watch *watch);
 
 enum {
     CV_STOPS_MAX = 3, /* stages in a row that report an unusable installation */
@@ -165,6 +163,7 @@ struct cv_supervisor {
     struct cv_slot *slots;
     struct cv_kept *kept; /* one per slot */
     int signal_fd;
+    int news_fd;      /* keeper and watches signal it when they have news (cv_wakeup_signal) */
     struct cv_db *db; /* NULL until the first connection, and while it is given back */
     bool was_connected;
     bool can_keep;       /* the keeper is connected, too */
