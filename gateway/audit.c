@@ -115,7 +115,7 @@ char *audit_row(const struct exchange *exchange)
 
 static char *wait_for_row(struct audit *audit)
 {
-    (void)pthread_mutex_lock(&audit->mutex);
+    CV_LOCK(&audit->mutex);
     while (audit->count == 0 && !audit->is_ending) {
         (void)pthread_cond_wait(&audit->arrived, &audit->mutex);
     }
@@ -125,7 +125,6 @@ static char *wait_for_row(struct audit *audit)
         audit->first = (audit->first + 1) % ROWS_MAX;
         audit->count--;
     }
-    (void)pthread_mutex_unlock(&audit->mutex);
     return row;
 }
 

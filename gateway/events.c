@@ -123,7 +123,7 @@ static ssize_t read_stream(void *opaque, uint64_t offset, char *data, size_t siz
     struct stream *stream = opaque;
     ssize_t result = 0;
     (void)offset;
-    (void)pthread_mutex_lock(&stream->events->mutex);
+    CV_LOCK(&stream->events->mutex);
     size_t length = stream->unsent.length < size ? stream->unsent.length : size;
     if (length > 0) {
         (void)memcpy(data, stream->unsent.data, length);
@@ -140,7 +140,6 @@ static ssize_t read_stream(void *opaque, uint64_t offset, char *data, size_t siz
         stream->is_suspended = true;
         MHD_suspend_connection(stream->connection);
     }
-    (void)pthread_mutex_unlock(&stream->events->mutex);
     return result;
 }
 
@@ -197,11 +196,10 @@ bool events_has_room(struct events *events, const char *caller)
 {
     int count = 0;
     uint64_t hash = hash_text(caller);
-    (void)pthread_mutex_lock(&events->mutex);
+    CV_LOCK(&events->mutex);
     for (const struct stream *stream = events->streams; stream; stream = stream->next) {
         count += stream->caller == hash && !stream->is_over;
     }
-    (void)pthread_mutex_unlock(&events->mutex);
     return events->params.streams == 0 || count < events->params.streams;
 }
 
@@ -376,7 +374,7 @@ static bool take_newcomer(struct events *events, int64_t *ret_serial, struct pos
                           char **ret_topics)
 {
     bool found = false;
-    (void)pthread_mutex_lock(&events->mutex);
+    CV_LOCK(&events->mutex);
     for (struct stream *stream = events->streams; stream && !found; stream = stream->next) {
         if (stream->is_new) {
             cv_auto(json_decref) json_t *lists = json_object();
@@ -386,7 +384,6 @@ static bool take_newcomer(struct events *events, int64_t *ret_serial, struct pos
             found = *ret_topics != NULL;
         }
     }
-    (void)pthread_mutex_unlock(&events->mutex);
     return found;
 }
 
@@ -437,7 +434,7 @@ static int greet(struct events *events, struct cv_error *error)
  * streams. */
 static bool gather(struct events *events)
 {
-    (void)pthread_mutex_lock(&events->mutex);
+    CV_LOCK(&events->mutex);
     bool is_anybody = events->streams != NULL;
     if (events->generation != events->topics_generation || !events->topics) {
         cv_auto(json_decref) json_t *lists = json_object();
@@ -456,7 +453,6 @@ static bool gather(struct events *events)
             events->position = (struct position){0};
         }
     }
-    (void)pthread_mutex_unlock(&events->mutex);
     return is_anybody;
 }
 
@@ -510,7 +506,7 @@ static int watch(struct events *events, struct cv_error *error)
     }
     CV_TRY(cv_db_run(events->db, &rows, error,
                      "SELECT kind, id, data FROM api.event_states($1::jsonb)", events->watched));
-    (void)pthread_mutex_lock(&events->mutex);
+    CV_LOCK(&events->mutex);
     for (int row = 0; row < cv_db_rows(rows); row++) {
         const char *kind = cv_db_text(rows, row, "kind");
         const char *id = cv_db_text(rows, row, "id");
@@ -524,7 +520,6 @@ static int watch(struct events *events, struct cv_error *error)
             }
         }
     }
-    (void)pthread_mutex_unlock(&events->mutex);
     return 0;
 }
 
@@ -533,7 +528,7 @@ static int watch(struct events *events, struct cv_error *error)
 static bool keep_time(struct events *events, const char *news)
 {
     int64_t now = cv_monotonic_ms();
-    (void)pthread_mutex_lock(&events->mutex);
+    CV_LOCK(&events->mutex);
     for (struct stream *stream = events->streams; stream; stream = stream->next) {
         if (news) {
             send_event(stream, NULL, news, "{}");
@@ -547,9 +542,7 @@ static bool keep_time(struct events *events, const char *news)
             stream->ping_at_ms = now + PING_MS;
         }
     }
-    bool is_ending = events->is_ending;
-    (void)pthread_mutex_unlock(&events->mutex);
-    return is_ending;
+    return events->is_ending;
 }
 
 static int tick(struct events *events, struct cv_error *error)

@@ -194,7 +194,7 @@ int exchange_queue_start(struct exchange_queue *queue, int threads, void *(*run)
 
 struct exchange *exchange_queue_wait(struct exchange_queue *queue)
 {
-    (void)pthread_mutex_lock(&queue->mutex);
+    CV_LOCK(&queue->mutex);
     while (!queue->first && !queue->is_ending) {
         (void)pthread_cond_wait(&queue->arrived, &queue->mutex);
     }
@@ -204,7 +204,6 @@ struct exchange *exchange_queue_wait(struct exchange_queue *queue)
         queue->last = queue->first ? queue->last : &queue->first;
         queue->waiting--;
     }
-    (void)pthread_mutex_unlock(&queue->mutex);
     return exchange;
 }
 

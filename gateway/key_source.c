@@ -91,7 +91,7 @@ static void renew(struct key_source *source, struct cv_http_client *client, bool
 /* Waits until it is time to read the set; false: stop. */
 static bool wait_for_turn(struct key_source *source, bool is_good)
 {
-    (void)pthread_mutex_lock(&source->mutex);
+    CV_LOCK(&source->mutex);
     for (;;) {
         int64_t now = cv_monotonic_ms();
         int64_t wait_ms = !is_good ? RETRY_MS : source->is_wanted ? AGAIN_MS : EVERY_MS;
@@ -104,7 +104,6 @@ static bool wait_for_turn(struct key_source *source, bool is_good)
     bool goes_on = !source->is_ending;
     source->read_at_ms = cv_monotonic_ms();
     source->is_wanted = false;
-    (void)pthread_mutex_unlock(&source->mutex);
     return goes_on;
 }
 
@@ -191,10 +190,9 @@ void key_source_close(struct key_source *source)
 
 static void ask_for_keys(struct key_source *source)
 {
-    (void)pthread_mutex_lock(&source->mutex);
+    CV_LOCK(&source->mutex);
     source->is_wanted = true;
     (void)pthread_cond_signal(&source->changed);
-    (void)pthread_mutex_unlock(&source->mutex);
 }
 
 enum token_fault key_source_verify(struct key_source *source, const char *token, int64_t now_s,

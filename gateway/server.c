@@ -78,7 +78,7 @@ static void on_connection(void *opaque, struct MHD_Connection *connection, void 
 {
     struct server *server = opaque;
     struct client *client = *context;
-    (void)pthread_mutex_lock(&server->mutex);
+    CV_LOCK(&server->mutex);
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         const union MHD_ConnectionInfo *info =
             MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
@@ -102,7 +102,6 @@ static void on_connection(void *opaque, struct MHD_Connection *connection, void 
         free(client);
         *context = NULL;
     }
-    (void)pthread_mutex_unlock(&server->mutex);
 }
 
 /* The library's own time-out starts again with every byte, so it does not close a client that sends
@@ -110,13 +109,12 @@ static void on_connection(void *opaque, struct MHD_Connection *connection, void 
 void server_close_late(struct server *server)
 {
     int64_t now = cv_monotonic_ms();
-    (void)pthread_mutex_lock(&server->mutex);
+    CV_LOCK(&server->mutex);
     for (struct client *client = server->clients; client; client = client->next) {
         if (client->deadline_ms < now) {
             (void)shutdown(client->fd, SHUT_RDWR);
         }
     }
-    (void)pthread_mutex_unlock(&server->mutex);
 }
 
 /* ---- answers ------------------------------------------------------------------------------------ */
@@ -671,14 +669,13 @@ static bool park(struct exchange *exchange)
         !is_under_way(&exchange->answer)) {
         return false;
     }
-    (void)pthread_mutex_lock(&server->mutex);
+    CV_LOCK(&server->mutex);
     bool is_parked = !server->is_ending;
     if (is_parked) {
         answer_deinit(&exchange->answer);
         exchange->next = server->parked;
         server->parked = exchange;
     }
-    (void)pthread_mutex_unlock(&server->mutex);
     return is_parked;
 }
 

@@ -271,6 +271,21 @@ CV_MUST_CHECK int cv_thread_start(pthread_t *ret_thread, void *(*run)(void *), v
 /* Waits, with the mutex held, until the condition is signalled or cv_monotonic_ms() is `until_ms`. */
 void cv_thread_wait(pthread_cond_t *changed, pthread_mutex_t *mutex, int64_t until_ms);
 
+/* Locks a mutex until the end of the scope. */
+#define CV_LOCK(mutex) \
+    __attribute__((cleanup(cv_unlock_cleanup), unused)) pthread_mutex_t *cv_locked = cv_lock(mutex)
+
+static inline pthread_mutex_t *cv_lock(pthread_mutex_t *mutex)
+{
+    (void)pthread_mutex_lock(mutex);
+    return mutex;
+}
+
+static inline void cv_unlock_cleanup(pthread_mutex_t **mutex)
+{
+    (void)pthread_mutex_unlock(*mutex);
+}
+
 /* A descriptor that wakes a loop that polls: it is readable from a signal until it is cleared; close()
  * it. Any thread, and a signal handler, may signal. */
 CV_MUST_CHECK int cv_wakeup_open(int *ret_fd, struct cv_error *error);

@@ -180,10 +180,9 @@ static bool is_ready(struct cv_probe *probe, struct cv_buffer *why)
         cv_buffer_text(why, "draining: no new work is taken");
         return false;
     }
-    (void)pthread_mutex_lock(&probe->mutex);
+    CV_LOCK(&probe->mutex);
     bool is_well = probe->reason[0] == '\0';
     cv_buffer_text(why, probe->reason);
-    (void)pthread_mutex_unlock(&probe->mutex);
     return is_well;
 }
 
@@ -208,13 +207,12 @@ static void answer_metrics(struct cv_probe *probe, struct answer *answer)
     answer->content_type = "text/plain; version=0.0.4; charset=utf-8";
     cv_probe_measure_process(probe->metrics);
     cv_metric_set(probe->metrics, &ready, NULL, is_ready(probe, &why));
-    (void)pthread_mutex_lock(&probe->mutex);
+    CV_LOCK(&probe->mutex);
     cv_metric_set(
         probe->metrics, &dropped, NULL,
         (double)(cv_metrics_dropped(probe->metrics) + cv_metrics_dropped(probe->published)));
     cv_metrics_print(probe->metrics, &answer->text);
     cv_metrics_print(probe->published, &answer->text);
-    (void)pthread_mutex_unlock(&probe->mutex);
 }
 
 static void find_answer(struct cv_probe *probe, const char *path, const char *method,
@@ -427,9 +425,8 @@ void cv_probe_set_reason(struct cv_probe *probe, const char *reason)
     for (char *c = clean; *c; c++) {
         *c = (char)((unsigned char)*c < 0x20 ? ' ' : *c); /* one line, whatever a server said */
     }
-    (void)pthread_mutex_lock(&probe->mutex);
+    CV_LOCK(&probe->mutex);
     (void)memcpy(probe->reason, clean, sizeof(clean));
-    (void)pthread_mutex_unlock(&probe->mutex);
 }
 
 void cv_probe_drain(struct cv_probe *probe)

@@ -184,7 +184,7 @@ static void change(struct cv_metrics *metrics, const struct cv_metric *metric,
     if (!metrics || isnan(value)) {
         return;
     }
-    (void)pthread_mutex_lock(&metrics->mutex);
+    CV_LOCK(&metrics->mutex);
     struct series *series = find_series(metrics, metric, labels);
     if (series && what == OBSERVE) {
         observe(metric, series, value);
@@ -193,7 +193,6 @@ static void change(struct cv_metrics *metrics, const struct cv_metric *metric,
                             ? series->value + (what == ADD ? value : 0)
                             : value;
     }
-    (void)pthread_mutex_unlock(&metrics->mutex);
 }
 
 void cv_metric_add(struct cv_metrics *metrics, const struct cv_metric *metric,
@@ -285,11 +284,10 @@ void cv_metrics_print(const struct cv_metrics *metrics, struct cv_buffer *text)
         return;
     }
     pthread_mutex_t *mutex = (pthread_mutex_t *)&metrics->mutex;
-    (void)pthread_mutex_lock(mutex);
+    CV_LOCK(mutex);
     for (size_t i = 0; i < metrics->count; i++) {
         print_family(&metrics->families[i], text);
     }
-    (void)pthread_mutex_unlock(mutex);
 }
 
 uint64_t cv_metrics_dropped(const struct cv_metrics *metrics)
@@ -298,10 +296,8 @@ uint64_t cv_metrics_dropped(const struct cv_metrics *metrics)
         return 0;
     }
     pthread_mutex_t *mutex = (pthread_mutex_t *)&metrics->mutex;
-    (void)pthread_mutex_lock(mutex);
-    uint64_t dropped = metrics->dropped;
-    (void)pthread_mutex_unlock(mutex);
-    return dropped;
+    CV_LOCK(mutex);
+    return metrics->dropped;
 }
 
 /* ---- what the kernel knows of this process --------------------------------------------------- */

@@ -185,20 +185,17 @@ void cv_watch_stop(struct cv_watch *watch)
 /* Asks for a probe that begins after this moment; returns the question's number, 1 or more. */
 static uint64_t cv_watch_ask(struct cv_watch *watch)
 {
-    (void)pthread_mutex_lock(&watch->mutex);
+    CV_LOCK(&watch->mutex);
     uint64_t number = ++watch->asked;
     (void)pthread_cond_signal(&watch->changed);
-    (void)pthread_mutex_unlock(&watch->mutex);
     return number;
 }
 
 /* Returns what is known now. */
 static struct cv_watch_news cv_watch_look(struct cv_watch *watch)
 {
-    (void)pthread_mutex_lock(&watch->mutex);
-    struct cv_watch_news news = watch->news;
-    (void)pthread_mutex_unlock(&watch->mutex);
-    return news;
+    CV_LOCK(&watch->mutex);
+    return watch->news;
 }
 
 /* ---- from the loop --------------------------------------------------------------------------- */

@@ -136,12 +136,11 @@ void cv_job_logs_write(struct cv_job_logs *logs, const char *job_id, char *text)
     if (!logs) {
         return;
     }
-    (void)pthread_mutex_lock(&logs->mutex);
+    CV_LOCK(&logs->mutex);
     if (logs->count < WAITING_MAX && !logs->is_stopping) {
         struct waiting *log = &logs->waiting[(logs->first + logs->count++) % WAITING_MAX];
         cv_store_job_log_key(job_id, log->key);
         log->text = cv_take(own);
         (void)pthread_cond_broadcast(&logs->changed);
     }
-    (void)pthread_mutex_unlock(&logs->mutex);
 }

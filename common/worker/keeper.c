@@ -318,7 +318,7 @@ static void row_soon(struct cv_keeper *keeper, int64_t now)
 void cv_keeper_hold(struct cv_keeper *keeper, int slot, const struct cv_job *job, int64_t lease_end)
 {
     int64_t now = cv_monotonic_ms();
-    (void)pthread_mutex_lock(&keeper->mutex);
+    CV_LOCK(&keeper->mutex);
     struct held *held = &keeper->held[slot];
     *held = (struct held){
         .is_held = true,
@@ -331,84 +331,72 @@ void cv_keeper_hold(struct cv_keeper *keeper, int slot, const struct cv_job *job
     (void)memcpy(held->job_id, job->id, sizeof(held->job_id));
     row_soon(keeper, now);
     (void)pthread_cond_broadcast(&keeper->changed);
-    (void)pthread_mutex_unlock(&keeper->mutex);
 }
 
 void cv_keeper_let_go(struct cv_keeper *keeper, int slot)
 {
-    (void)pthread_mutex_lock(&keeper->mutex);
+    CV_LOCK(&keeper->mutex);
     keeper->held[slot] = (struct held){.is_held = false};
     row_soon(keeper, cv_monotonic_ms());
     (void)pthread_cond_broadcast(&keeper->changed);
-    (void)pthread_mutex_unlock(&keeper->mutex);
 }
 
 void cv_keeper_progress(struct cv_keeper *keeper, int slot, const struct cv_progress *progress)
 {
-    (void)pthread_mutex_lock(&keeper->mutex);
+    CV_LOCK(&keeper->mutex);
     keeper->held[slot].progress = *progress;
     (void)pthread_cond_broadcast(&keeper->changed);
-    (void)pthread_mutex_unlock(&keeper->mutex);
 }
 
 void cv_keeper_draining(struct cv_keeper *keeper)
 {
-    (void)pthread_mutex_lock(&keeper->mutex);
+    CV_LOCK(&keeper->mutex);
     keeper->is_draining = true;
     keeper->row_is_due = true;
     (void)pthread_cond_broadcast(&keeper->changed);
-    (void)pthread_mutex_unlock(&keeper->mutex);
 }
 
 bool cv_keeper_can_keep(struct cv_keeper *keeper)
 {
-    (void)pthread_mutex_lock(&keeper->mutex);
-    bool can_keep = keeper->can_keep;
-    (void)pthread_mutex_unlock(&keeper->mutex);
-    return can_keep;
+    CV_LOCK(&keeper->mutex);
+    return keeper->can_keep;
 }
 
 void cv_keeper_rest(struct cv_keeper *keeper, bool rest)
 {
-    (void)pthread_mutex_lock(&keeper->mutex);
+    CV_LOCK(&keeper->mutex);
     if (keeper->is_resting != rest) {
         keeper->is_resting = rest;
         (void)pthread_cond_broadcast(&keeper->changed);
     }
-    (void)pthread_mutex_unlock(&keeper->mutex);
 }
 
 struct cv_keeper_news cv_keeper_look(struct cv_keeper *keeper, int slot)
 {
-    (void)pthread_mutex_lock(&keeper->mutex);
+    CV_LOCK(&keeper->mutex);
     const struct held *held = &keeper->held[slot];
     struct cv_keeper_news news = {held->lease_end, held->lost, held->cancel};
-    (void)pthread_mutex_unlock(&keeper->mutex);
     return news;
 }
 
 void cv_keeper_ask(struct cv_keeper *keeper)
 {
-    (void)pthread_mutex_lock(&keeper->mutex);
+    CV_LOCK(&keeper->mutex);
     for (int i = 0; i < keeper->params.slots; i++) {
         keeper->held[i].ask_at = 0;
     }
     keeper->row_is_due = true;
     (void)pthread_cond_broadcast(&keeper->changed);
-    (void)pthread_mutex_unlock(&keeper->mutex);
 }
 
 bool cv_keeper_told_to_drain(struct cv_keeper *keeper)
 {
-    (void)pthread_mutex_lock(&keeper->mutex);
-    bool told = keeper->told_to_drain;
-    (void)pthread_mutex_unlock(&keeper->mutex);
-    return told;
+    CV_LOCK(&keeper->mutex);
+    return keeper->told_to_drain;
 }
 
 void cv_keeper_trouble(struct cv_keeper *keeper, char text[CV_TROUBLE_SIZE])
 {
-    (void)pthread_mutex_lock(&keeper->mutex);
+    CV_LOCK(&keeper->mutex);
     (void)memcpy(text, keeper->trouble, CV_TROUBLE_SIZE);
-    (void)pthread_mutex_unlock(&keeper->mutex);
 }

@@ -438,10 +438,8 @@ static bool go_on(void *opaque)
         }
         watch->measure_at = cv_monotonic_ms() + MEASURE_MS;
     }
-    (void)pthread_mutex_lock(&watch->mutex);
-    bool is_stopping = watch->is_stopping;
-    (void)pthread_mutex_unlock(&watch->mutex);
-    return !is_stopping;
+    CV_LOCK(&watch->mutex);
+    return !watch->is_stopping;
 }
 
 static void wait_for_work(struct cv_scratch_watch *watch)
@@ -516,13 +514,12 @@ void cv_scratch_watch_stop(struct cv_scratch_watch *watch)
 static void take_up(struct cv_scratch_watch *watch, int slot, const struct watched *item)
 {
     struct watched *now = &watch->watched[slot];
-    (void)pthread_mutex_lock(&watch->mutex);
+    CV_LOCK(&watch->mutex);
     unsigned number = now->number + 1;
     watch->busy += (item->name[0] != '\0') - (now->name[0] != '\0');
     *now = *item;
     now->number = number;
     (void)pthread_cond_signal(&watch->changed);
-    (void)pthread_mutex_unlock(&watch->mutex);
 }
 
 void cv_scratch_watch_add(struct cv_scratch_watch *watch, int slot, const char *name, pid_t pid,
@@ -555,17 +552,14 @@ int cv_scratch_watch_discard(struct cv_scratch_watch *watch, int slot, const cha
     const struct watched none = {.name = ""};
     take_up(watch, slot, &none);
     int result = cv_scratch_discard(watch->scratch, name, error);
-    (void)pthread_mutex_lock(&watch->mutex);
+    CV_LOCK(&watch->mutex);
     watch->discarded++;
     (void)pthread_cond_signal(&watch->changed);
-    (void)pthread_mutex_unlock(&watch->mutex);
     return result;
 }
 
 bool cv_scratch_watch_is_removing(struct cv_scratch_watch *watch)
 {
-    (void)pthread_mutex_lock(&watch->mutex);
-    bool is_removing = watch->discarded != watch->removed;
-    (void)pthread_mutex_unlock(&watch->mutex);
-    return is_removing;
+    CV_LOCK(&watch->mutex);
+    return watch->discarded != watch->removed;
 }

@@ -93,15 +93,13 @@ int cv_s3_start(struct cv_s3_client *client, struct cv_s3_request *request, stru
 static bool wait_for(struct cv_s3_client *client, const struct cv_s3_request *request,
                      const struct cv_cancel *cancel)
 {
-    pthread_mutex_lock(&client->lock);
+    CV_LOCK(&client->lock);
     client->awaited = request;
     while (!request->done && cv_cancel_level(cancel) < CV_CANCEL_ABORT) {
         int64_t pause_ms = cancel ? CANCEL_POLL_MS : IDLE_POLL_MS;
         cv_thread_wait(&client->changed, &client->lock, cv_monotonic_ms() + pause_ms);
     }
-    bool done = request->done;
-    pthread_mutex_unlock(&client->lock);
-    return done;
+    return request->done;
 }
 
 void cv_s3_cancel(struct cv_s3_client *client, struct cv_s3_request *request)

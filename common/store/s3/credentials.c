@@ -606,10 +606,9 @@ int cv_s3_identity_get(struct cv_s3_identity *identity, struct cv_s3_credentials
 
 bool cv_s3_identity_expire(struct cv_s3_identity *identity)
 {
-    pthread_mutex_lock(&identity->lock);
+    CV_LOCK(&identity->lock);
     bool can_renew =
         identity->source.kind != CV_S3_TOKEN_NONE || identity->shared_file || identity->is_of_files;
     identity->is_expired = can_renew;
-    pthread_mutex_unlock(&identity->lock);
     return can_renew;
 }

@@ -70,10 +70,8 @@ static int append(struct cv_files *files, const struct file *file, struct cv_err
 static int add(struct cv_files *files, struct file file, const char *name, struct cv_error *error)
 {
     CV_TRY(cv_format(&file.name, error, "%s", name));
-    (void)pthread_mutex_lock(&files->lock);
-    int result = append(files, &file, error);
-    (void)pthread_mutex_unlock(&files->lock);
-    return result;
+    CV_LOCK(&files->lock);
+    return append(files, &file, error);
 }
 
 int cv_files_add(struct cv_files *files, enum cv_ladder_part part, const char *name,

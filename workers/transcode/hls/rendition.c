@@ -277,7 +277,7 @@ static int work(struct cv_rendition *rendition, const struct item *item, struct 
 /* Waits for the next item; false if there will be none. */
 static bool next_item(struct cv_rendition *rendition, struct item *item)
 {
-    (void)pthread_mutex_lock(&rendition->lock);
+    CV_LOCK(&rendition->lock);
     while (rendition->count == 0 && !rendition->stopped) {
         (void)pthread_cond_wait(&rendition->changed, &rendition->lock);
     }
@@ -288,18 +288,16 @@ static bool next_item(struct cv_rendition *rendition, struct item *item)
         rendition->count--;
         (void)pthread_cond_broadcast(&rendition->changed);
     }
-    (void)pthread_mutex_unlock(&rendition->lock);
     return found;
 }
 
 static void fail(struct cv_rendition *rendition, int result, const struct cv_error *error)
 {
-    (void)pthread_mutex_lock(&rendition->lock);
+    CV_LOCK(&rendition->lock);
     rendition->failed = result;
     rendition->error = *error;
     rendition->stopped = true;
     (void)pthread_cond_broadcast(&rendition->changed);
-    (void)pthread_mutex_unlock(&rendition->lock);
 }
 
 static void *run(void *opaque)
@@ -326,7 +324,7 @@ static int push(struct cv_rendition *rendition, struct item *item, struct cv_err
     if (!rendition->params.own_thread) {
         return work(rendition, item, error);
     }
-    (void)pthread_mutex_lock(&rendition->lock);
+    CV_LOCK(&rendition->lock);
     while (rendition->count == rendition->capacity && !rendition->stopped) {
         (void)pthread_cond_wait(&rendition->changed, &rendition->lock);
     }
@@ -343,7 +341,6 @@ static int push(struct cv_rendition *rendition, struct item *item, struct cv_err
         rendition->waiting[(rendition->first + rendition->count++) % WAITING_MAX] = *item;
         (void)pthread_cond_broadcast(&rendition->changed);
     }
-    (void)pthread_mutex_unlock(&rendition->lock);
     return result;
 }
 
@@ -363,10 +360,9 @@ int cv_rendition_end(struct cv_rendition *rendition, int64_t end, struct cv_erro
 
 static void stop(struct cv_rendition *rendition)
 {
-    (void)pthread_mutex_lock(&rendition->lock);
+    CV_LOCK(&rendition->lock);
     rendition->stopped = true;
     (void)pthread_cond_broadcast(&rendition->changed);
-    (void)pthread_mutex_unlock(&rendition->lock);
 }
 
 int cv_rendition_join(struct cv_rendition *rendition, struct cv_error *error)

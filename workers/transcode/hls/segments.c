@@ -36,10 +36,8 @@ static int note_key(void *opaque, int64_t pts, int64_t offset, int64_t size, str
 {
     struct cv_segments *segments = opaque;
     struct cv_key key = {pts, segments->list.count, offset, size};
-    (void)pthread_mutex_lock(&segments->lock);
-    int result = cv_segment_list_add_key(&segments->list, &key, error);
-    (void)pthread_mutex_unlock(&segments->lock);
-    return result;
+    CV_LOCK(&segments->lock);
+    return cv_segment_list_add_key(&segments->list, &key, error);
 }
 
 static const struct cv_segment_writer_type *writer_of(enum cv_segment_format format)
@@ -185,9 +183,8 @@ static int complete(struct cv_segments *segments, int64_t end, int64_t next_dts,
     if (result != 0) {
         return result;
     }
-    (void)pthread_mutex_lock(&segments->lock);
+    CV_LOCK(&segments->lock);
     result = cv_segment_list_add(&segments->list, &segment, error);
-    (void)pthread_mutex_unlock(&segments->lock);
     return result;
 }
 
@@ -320,10 +317,8 @@ struct cv_playlist_names cv_segments_names(const struct cv_segments *segments)
 
 size_t cv_segments_told(struct cv_segments *segments)
 {
-    (void)pthread_mutex_lock(&segments->lock);
-    size_t count = segments->announced;
-    (void)pthread_mutex_unlock(&segments->lock);
-    return count;
+    CV_LOCK(&segments->lock);
+    return segments->announced;
 }
 
 int cv_segments_snapshot(struct cv_segments *segments, size_t count,
