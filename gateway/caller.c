@@ -120,8 +120,7 @@ static const char *identify_nobody(struct exchange *exchange)
 /* Fills exchange->principal: anon if there is no credential; only the digest if it is an API key.
  * Or refuses (401, 403, 400) in exchange->answer. Returns why a token was refused, for the metrics;
  * NULL: it was not. */
-static const char *caller_identify(struct exchange *exchange, struct key_source *keys,
-                                   bool is_plain_cookie_allowed)
+static const char *caller_identify(const struct admission *admission, struct exchange *exchange)
 {
     char token[TOKEN_TEXT_MAX];
     const char *authorization = exchange_header(exchange, "Authorization");
@@ -129,7 +128,7 @@ static const char *caller_identify(struct exchange *exchange, struct key_source 
     size_t length = 0;
     int count = 0;
     const char *cookie = caller_find_cookie(cookies, COOKIE_NAME, &length, &count);
-    if (!cookie && is_plain_cookie_allowed) {
+    if (!cookie && admission->is_plain_cookie_allowed) {
         cookie = caller_find_cookie(cookies, COOKIE_NAME_PLAIN, &length, &count);
     }
     if ((authorization && cookie) || count > 1) {
@@ -146,13 +145,13 @@ static const char *caller_identify(struct exchange *exchange, struct key_source 
             return "origin";
         }
         if (take_token(token, cookie, length)) {
-            return verify(exchange, keys, token);
+            return verify(exchange, admission->keys, token);
         }
     } else if (!authorization) {
         return identify_nobody(exchange);
     } else if (strncasecmp(authorization, "Bearer ", 7) == 0 &&
                take_token(token, authorization + 7, strlen(authorization + 7))) {
-        return is_key(token) ? note_key(exchange, token) : verify(exchange, keys, token);
+        return is_key(token) ? note_key(exchange, token) : verify(exchange, admission->keys, token);
     }
     exchange_refuse(exchange, REFUSE_UNAUTHORIZED, "the credential is not a bearer token");
     return token_fault_name(TOKEN_MALFORMED);
@@ -160,8 +159,10 @@ static const char *caller_identify(struct exchange *exchange, struct key_source 
 
 /* ---- the cookie --------------------------------------------------------------------------------- */
 
-static void set_cookie(struct exchange *exchange, bool is_plain, const char *token, int64_t seconds)
+static void set_cookie(const struct admission *admission, struct exchange *exchange,
+                       const char *token, int64_t seconds)
 {
+    bool is_plain = admission->is_plain_cookie_allowed;
     struct cv_error error;
     if (cv_format(&exchange->cookie, &error,
                   "%s=%s; Path=/; Max-Age=%lld; HttpOnly; SameSite=Strict%s",
@@ -186,8 +187,7 @@ static const char *caller_identify_newcomer(struct exchange *exchange)
 
 /* Takes the member "token" out of exchange->values, sets the principal from it, and makes the token
  * a cookie of the answer; or refuses (401, 403). Returns as caller_identify. */
-static const char *caller_sign_in(struct exchange *exchange, struct key_source *keys,
-                                  bool is_plain_cookie_allowed)
+static const char *caller_sign_in(const struct admission *admission, struct exchange *exchange)
 {
     cv_auto_free char *token = NULL;
     const char *given = json_string_value(json_object_get(exchange->values, "token"));
@@ -198,7 +198,7 @@ static const char *caller_sign_in(struct exchange *exchange, struct key_source *
         return NULL;
     }
     principal_deinit(&exchange->principal);
-    const char *fault = verify(exchange, keys, token);
+    const char *fault = verify(exchange, admission->keys, token);
     if (!fault && strcmp(exchange->principal.database_role, "anon") == 0) {
         exchange_refuse(exchange, REFUSE_FORBIDDEN,
                         "the token's role is not one that may use this API");
@@ -206,15 +206,15 @@ static const char *caller_sign_in(struct exchange *exchange, struct key_source *
     }
     if (!fault) {
         int64_t left = exchange->principal.expires_s - (int64_t)time(NULL);
-        set_cookie(exchange, is_plain_cookie_allowed, token, left > 0 ? left : 0);
+        set_cookie(admission, exchange, token, left > 0 ? left : 0);
     }
     return fault;
 }
 
-void caller_sign_out(struct exchange *exchange, bool is_plain_cookie_allowed)
+void admission_sign_out(const struct admission *admission, struct exchange *exchange)
 {
     exchange->answer.status = 204;
-    set_cookie(exchange, is_plain_cookie_allowed, "", 0);
+    set_cookie(admission, exchange, "", 0);
 }
 
 /* ---- admission ------------------------------------------------------------------------------- */
@@ -347,11 +347,10 @@ void admission_check(const struct admission *admission, struct exchange *exchang
     if (!may_try_credentials(admission, exchange)) {
         return;
     }
-    note_fault(
-        admission, exchange,
-        handler == HANDLER_SIGN_IN || handler == HANDLER_SIGN_OUT
-            ? caller_identify_newcomer(exchange)
-            : caller_identify(exchange, admission->keys, admission->is_plain_cookie_allowed));
+    note_fault(admission, exchange,
+               handler == HANDLER_SIGN_IN || handler == HANDLER_SIGN_OUT
+                   ? caller_identify_newcomer(exchange)
+                   : caller_identify(admission, exchange));
     if (!exchange->answer.status) {
         take_from_limit(admission, exchange);
     }
@@ -386,6 +385,5 @@ bool admission_take_key(const struct admission *admission, struct exchange *exch
 
 void admission_sign_in(const struct admission *admission, struct exchange *exchange)
 {
-    note_fault(admission, exchange,
-               caller_sign_in(exchange, admission->keys, admission->is_plain_cookie_allowed));
+    note_fault(admission, exchange, caller_sign_in(admission, exchange));
 }

@@ -7,9 +7,6 @@
 #include "gateway/exchange.h"
 #include "gateway/key_source.h"
 
-/* Answers so that the browser deletes the cookie. */
-void caller_sign_out(struct exchange *exchange, bool is_plain_cookie_allowed);
-
 /* Returns the value of the last cookie with this name in a Cookie header, and its length; NULL:
  * there is none. Adds the number of cookies with this name to *ret_count. */
 const char *caller_find_cookie(const char *cookies, const char *name, size_t *ret_length,
@@ -39,3 +36,6 @@ CV_MUST_CHECK bool admission_take_key(const struct admission *admission, struct 
 
 /* For the operation that signs in: the principal comes from the token in the body. */
 void admission_sign_in(const struct admission *admission, struct exchange *exchange);
+
+/* Answers so that the browser deletes the cookie. */
+void admission_sign_out(const struct admission *admission, struct exchange *exchange);

@@ -216,7 +216,7 @@ static int start_server(struct gateway *gateway, const struct options *options,
     }
     CV_TRY(start_page(gateway, error));
     const struct pool_params pool = {(int)options->connections, options->hides_payloads,
-                                     gateway->abort, server_take_key, server_take_answer};
+                                     gateway->abort, &gateway->admission, server_take_answer};
     const struct store_pool_params store_pool = {gateway->abort, server_take_work};
     const struct events_params events = {gateway->abort, (int)options->streams};
     const struct audit_params audit = {gateway->abort, gateway->admission.limits,

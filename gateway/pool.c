@@ -3,6 +3,7 @@
 #include "common/export/export.h"
 
 #include "gateway/audit.h"
+#include "gateway/caller.h"
 #include "gateway/exchange.h"
 #include "gateway/response.h"
 
@@ -139,7 +140,7 @@ static int look_up_key(const struct pool *pool, struct cv_db *db, struct exchang
     CV_TRY(cv_db_run(db, &rows, error,
                      "SELECT api.take_key(decode($1, 'hex'), $2::inet)::text AS claims",
                      exchange->principal.key_digest, exchange->address));
-    if (!pool->params.on_key(exchange, cv_db_text(rows, 0, "claims"))) {
+    if (!admission_take_key(pool->params.admission, exchange, cv_db_text(rows, 0, "claims"))) {
         CV_TRY(REFUSED);
     }
     return 0;

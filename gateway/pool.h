@@ -14,9 +14,7 @@ struct pool_params {
     int connections;
     bool hides_payloads;      /* tenants see only members' names in jobs' payloads and results */
     struct cv_cancel *cancel; /* an abort cancels statements */
-    /* Called in a pool thread with the database's answer about an exchange's API key: its claims,
-     * or NULL. Returns whether the exchange is admitted; if not, it has its answer. */
-    bool (*on_key)(struct exchange *exchange, const char *claims);
+    const struct admission *admission; /* borrowed; judges API keys */
     /* Called in a pool thread when an exchange has its answer. */
     void (*on_answer)(struct exchange *exchange);
 };

@@ -483,7 +483,7 @@ static bool answer_here(struct exchange *exchange)
         admission_sign_in(admission, exchange);
         break;
     case HANDLER_SIGN_OUT:
-        caller_sign_out(exchange, admission->is_plain_cookie_allowed);
+        admission_sign_out(admission, exchange);
         break;
     case HANDLER_TUS:
         upload_answer_options(exchange);
@@ -715,11 +715,6 @@ void server_take_work(struct exchange *exchange)
     exchange->operation = &finish_upload;
     exchange->once_key = NULL; /* its answer is recorded already */
     ask_database(exchange);
-}
-
-bool server_take_key(struct exchange *exchange, const char *claims)
-{
-    return admission_take_key(exchange->server->params.admission, exchange, claims);
 }
 
 void server_take_answer(struct exchange *exchange)

@@ -31,9 +31,6 @@ struct server_params {
 CV_MUST_CHECK int server_start(const struct server_params *params, struct server **ret_server,
                                struct cv_error *error);
 
-/* As admission_take_key. For pool_params.on_key. */
-CV_MUST_CHECK bool server_take_key(struct exchange *exchange, const char *claims);
-
 /* Handles the database's answer: does the operation's step, and sends. For pool_params.on_answer. */
 void server_take_answer(struct exchange *exchange);
 
