@@ -166,7 +166,7 @@ static int find_parts(struct cv_store *store, const struct upload *upload,
     if (result == 0 && info.size == upload->size) {
         return CV_STORE_EXISTS;
     }
-    return result < 0 ? result : cv_store_parts_find(store, upload->key, true, ret_parts, error);
+    return result < 0 ? result : cv_store_parts_find(store, upload->key, ret_parts, error);
 }
 
 /* Adds "part_size" and "parts" to an upload; *ret_offset: the number of bytes so far. */

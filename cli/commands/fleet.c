@@ -282,9 +282,8 @@ int cli_nodes_wake(struct cli_call *call, struct cv_error *error)
                              error, "node %s is called", name);
 }
 
-static void tell_woken(void *opaque, const char *node, const struct cv_error *failure)
+static void tell_woken(const char *node, const struct cv_error *failure)
 {
-    (void)opaque;
     if (failure) {
         (void)fprintf(stderr, "node %s: %s\n", node, failure->message);
     } else {
@@ -306,7 +305,7 @@ int cli_nodes_watch(struct cli_call *call, struct cv_error *error)
     while (result == 0) {
         struct cv_db *db = call->session.db;
         result = cv_db_is_connected(db) ? 0 : cv_db_reconnect(db, every_ms, error);
-        result = result ? result : cv_queue_wake_nodes(db, tell_woken, NULL, error);
+        result = result ? result : cv_queue_wake_nodes(db, tell_woken, error);
         struct pollfd wait = {.fd = cv_cancel_fd(call->cancel), .events = POLLIN};
         if (cv_cancel_level(call->cancel) != CV_CANCEL_NONE) {
             return CLI_EXIT_OK;

@@ -39,14 +39,11 @@ const char *cv_gc_kind_name(enum cv_gc_kind kind)
 }
 
 /* Counts a finding and reports it. */
-static void gc_tell(struct gc *gc, enum cv_gc_kind kind, const char *key, const char *video_id,
-                    int64_t size)
+static void gc_tell(struct gc *gc, enum cv_gc_kind kind, const char *key, int64_t size)
 {
-    const struct cv_gc_finding finding = {
-        .kind = kind, .key = key, .video_id = video_id, .size = size};
     gc->summary.found[kind]++;
     if (gc->params->tell) {
-        gc->params->tell(gc->params->opaque, &finding);
+        gc->params->tell(kind, key, size);
     }
 }
 
@@ -210,13 +207,13 @@ static int on_lost_original(struct gc *gc, const struct cv_db_result *rows, int 
     CV_TRY(is_there(gc, cv_db_text(rows, row, "s3_proxy_path"), &has_proxy, error));
     CV_TRY(is_there(gc, cv_db_text(rows, row, "s3_thumb_path"), &has_thumb, error));
     if (has_proxy || has_thumb) {
-        gc_tell(gc, CV_GC_LOST_ORIGINAL, key, id, 0);
+        gc_tell(gc, CV_GC_LOST_ORIGINAL, key, 0);
         return gc->params->remove_objects
                    ? cv_db_run(gc->db, NULL, error, "SELECT mark_original_missing($1::uuid, $2)",
                                id, key)
                    : 0;
     }
-    gc_tell(gc, CV_GC_DEAD_ROW, key, id, 0);
+    gc_tell(gc, CV_GC_DEAD_ROW, key, 0);
     if (gc->params->remove_rows) {
         CV_TRY(cv_db_run(gc->db, NULL, error, "SELECT delete_video($1::uuid)", id));
         gc->summary.rows_removed++;
@@ -252,7 +249,7 @@ static int check_row(struct gc *gc, const struct gc_range *range, const struct c
     if (range->place == CV_OBJECT_ORIGINAL) {
         return on_lost_original(gc, rows, row, error);
     }
-    gc_tell(gc, named_keys[range->place].kind, key, cv_db_text(rows, row, "id"), 0);
+    gc_tell(gc, named_keys[range->place].kind, key, 0);
     return 0;
 }
 
@@ -405,16 +402,15 @@ static enum cv_gc_kind judge(const struct gc *gc, enum cv_object_place place,
 static int remove_one_page(struct gc *gc, const char *const *keys, size_t count,
                            enum cv_object_place place, struct cv_error *error)
 {
-    int result = cv_store_delete_many(gc->store, keys, count, error);
-    for (size_t i = 0; result == 0 && place == CV_OBJECT_CLIPS && i < count; i++) {
+    CV_TRY(cv_store_delete_many(gc->store, keys, count, error));
+    for (size_t i = 0; place == CV_OBJECT_CLIPS && i < count; i++) {
         char id[CV_OBJECT_ID_SIZE];
         if (cv_object_video(place, keys[i], id)) {
-            result = cv_db_run(gc->db, NULL, error, "SELECT mark_clip_removed($1::uuid, $2)", id,
-                               keys[i]);
+            CV_TRY(cv_db_run(gc->db, NULL, error, "SELECT mark_clip_removed($1::uuid, $2)", id,
+                             keys[i]));
         }
     }
-    gc->summary.removed += result == 0 ? (int64_t)count : 0;
-    return result;
+    return 0;
 }
 
 /* Checks a page's objects. *ret_look_on: the last video may have more objects to remove after this
@@ -435,7 +431,7 @@ static int check_objects(struct gc *gc, enum cv_object_place place,
         if (kind == CV_GC_KIND_COUNT) {
             continue;
         }
-        gc_tell(gc, kind, entry->key, id, entry->size);
+        gc_tell(gc, kind, entry->key, entry->size);
         if (kind == CV_GC_ORPHAN || kind == CV_GC_OLD_CLIP || kind == CV_GC_LEFTOVER) {
             gc->summary.bytes += entry->size;
             doomed[count++] = entry->key;

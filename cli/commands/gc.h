@@ -20,19 +20,11 @@ enum cv_gc_kind {
 
 const char *cv_gc_kind_name(enum cv_gc_kind kind);
 
-struct cv_gc_finding {
-    enum cv_gc_kind kind;
-    const char *key;      /* the object's key, or the key in the row */
-    const char *video_id; /* "" for a stray */
-    int64_t size;         /* bytes; 0 for a missing object */
-};
-
 struct cv_gc_summary {
     int64_t objects; /* number of objects checked */
     int64_t pages;   /* number of lists requested */
     int64_t found[CV_GC_KIND_COUNT];
-    int64_t bytes;   /* bytes of objects to remove */
-    int64_t removed; /* objects */
+    int64_t bytes; /* bytes of objects to remove */
     int64_t rows_removed;
     bool is_complete; /* false: max_pages was reached */
 };
@@ -44,9 +36,9 @@ struct cv_gc_params {
     int64_t clip_days;  /* 0: clips are kept */
     int64_t max_pages;  /* for each prefix; 0: all */
     struct cv_cancel *cancel;
-    /* Called for every finding, before anything is removed. May be NULL. */
-    void (*tell)(void *opaque, const struct cv_gc_finding *finding);
-    void *opaque;
+    /* Called for every finding, before anything is removed. `key`: of the object, or in the row;
+     * `size`: bytes, 0 for a missing object. May be NULL. */
+    void (*tell)(enum cv_gc_kind kind, const char *key, int64_t size);
 };
 
 /* Compares the store with the tables, prefix by prefix. It requests few lists: if a page ends

@@ -271,8 +271,7 @@ int cli_ingest(struct cli_session *session, const char *path, const char *name,
     CV_TRY(find_or_insert(session->db, &original, session->owner_id, error));
     CV_TRY(store_original(session->store, &original, error));
     struct cli_video video = {.name = (char *)original.name,
-                              .state = original.is_known ? CLI_VIDEO_RESUMED : CLI_VIDEO_NEW,
-                              .is_own = true};
+                              .state = original.is_known ? CLI_VIDEO_RESUMED : CLI_VIDEO_NEW};
     (void)snprintf(video.id, sizeof(video.id), "%s", original.id);
     if (strcmp(original.status, "ready") == 0 && (original.has_playback || wishes->text_only)) {
         CV_TRY(read_again(session, json_object_get(wishes->options, "languages"), &video, error));

@@ -10,7 +10,6 @@ struct cli_video {
     char *name;                 /* the file's name, for people */
     char run_id[CLI_UUID_SIZE]; /* CLI_VIDEO_AGAIN: id of the run that reads it; else "" */
     enum cli_video_state state;
-    bool is_own; /* it was named on this command line, not left by an earlier run */
 };
 
 struct cli_video_list {

@@ -244,7 +244,7 @@ static int print_example(struct run *run, const struct cli_video *video, struct 
     if (query[0] == '\0') {
         return 0;
     }
-    bool has_colors = cli_has_colors(STDOUT_FILENO);
+    bool has_colors = cli_has_colors();
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cv_db_run(call->session.db, &rows, error,
                      "SELECT snippet, t_start, t_end, match_kind"

@@ -172,7 +172,7 @@ static int print_hit(struct cli_call *call, const struct cv_db_result *rows, int
                  cv_db_double(rows, row, "rank", 0), cv_db_text(rows, row, "video_id"));
     int result = lines ? print_context(call, rows, row, lines, false, error) : 0;
     (void)fputs("    ", stdout);
-    print_snippet(cv_db_text(rows, row, "snippet"), cli_has_colors(STDOUT_FILENO));
+    print_snippet(cv_db_text(rows, row, "snippet"), cli_has_colors());
     return result || !lines ? result : print_context(call, rows, row, lines, true, error);
 }
 

@@ -87,19 +87,12 @@ int cli_bucket_init(struct cli_call *call, struct cv_error *error)
 
 /* ---- gc -------------------------------------------------------------------------------------- */
 
-static void print_finding(void *opaque, const struct cv_gc_finding *finding)
+static void print_finding(enum cv_gc_kind kind, const char *key, int64_t size)
 {
-    (void)opaque;
-    cli_put_column(stdout, cv_gc_kind_name(finding->kind), 21);
-    (void)printf("%13lld  ", (long long)finding->size);
-    cli_put(stdout, finding->key);
+    cli_put_column(stdout, cv_gc_kind_name(kind), 21);
+    (void)printf("%13lld  ", (long long)size);
+    cli_put(stdout, key);
     (void)putchar('\n');
-}
-
-static void keep_quiet(void *opaque, const struct cv_gc_finding *finding)
-{
-    (void)opaque;
-    (void)finding;
 }
 
 static void print_summary(const struct cv_gc_params *params, const struct cv_gc_summary *summary)
@@ -147,7 +140,7 @@ int cli_gc(struct cli_call *call, struct cv_error *error)
 {
     struct cv_gc_params params = {
         .cancel = call->cancel,
-        .tell = call->json ? keep_quiet : print_finding,
+        .tell = call->json ? NULL : print_finding,
         .remove_objects = cli_given(call, "remove"),
         .remove_rows = cli_given(call, "rows"),
     };

@@ -195,7 +195,7 @@ static int start_named(struct cli_call *call, const json_t *languages, const cha
                      " ORDER BY created_at, id",
                      name ? id : NULL));
     for (int i = 0; i < cv_db_rows(rows); i++) {
-        struct cli_video video = {.name = (char *)cv_db_text(rows, i, "name"), .is_own = true};
+        struct cli_video video = {.name = (char *)cv_db_text(rows, i, "name")};
         (void)snprintf(video.id, sizeof(video.id), "%s", cv_db_text(rows, i, "id"));
         CV_TRY(start_one(call, languages, &video, list, failed, error));
     }

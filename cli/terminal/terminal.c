@@ -252,9 +252,9 @@ bool cli_is_terminal(int fd)
     return isatty(fd) == 1 && strcmp(cv_env("TERM", "dumb"), "dumb") != 0;
 }
 
-bool cli_has_colors(int fd)
+bool cli_has_colors(void)
 {
-    return cli_is_terminal(fd) && !cv_env("NO_COLOR", NULL);
+    return cli_is_terminal(STDOUT_FILENO) && !cv_env("NO_COLOR", NULL);
 }
 
 void cli_terminal_size(int fd, int *ret_columns, int *ret_rows)

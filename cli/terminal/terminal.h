@@ -43,8 +43,8 @@ void cli_put_wrapped(FILE *file, const char *text, int first, int indent, int wi
 /* Whether `fd` is a terminal whose cursor can be moved. */
 bool cli_is_terminal(int fd);
 
-/* Whether it is such a terminal, and colours are not switched off (NO_COLOR). */
-bool cli_has_colors(int fd);
+/* Whether standard output is such a terminal, and colours are not switched off (NO_COLOR). */
+bool cli_has_colors(void);
 
 /* The current columns (20 or more) and rows of the terminal `fd`; if it is not a terminal, COLUMNS,
  * or else 80, and 24. */

@@ -65,7 +65,6 @@ struct cv_deinterlacer {
     struct graph graph;
     AVFrame *pending; /* waits until the old graph is empty */
     AVFrame *frame;
-    bool ending; /* the graph was told that no more frames follow */
 };
 
 bool cv_is_interlaced(const AVFrame *picture)
@@ -98,14 +97,12 @@ void cv_deinterlacer_free(struct cv_deinterlacer *deinterlacer)
 static int build(struct cv_deinterlacer *deinterlacer, const AVFrame *picture,
                  struct cv_error *error)
 {
-    deinterlacer->ending = false;
     return graph_open(&deinterlacer->graph, picture, AV_TIME_BASE,
                       "bwdif=mode=send_frame:deint=interlaced", error);
 }
 
 static int end_graph(struct cv_deinterlacer *deinterlacer, struct cv_error *error)
 {
-    deinterlacer->ending = true;
     int result =
         deinterlacer->graph.graph ? av_buffersrc_add_frame(deinterlacer->graph.source, NULL) : 0;
     return result < 0 ? cv_fail_av(error, result, CV_ERROR_DECODE, "cannot end de-interlacing") : 0;

@@ -20,8 +20,7 @@ struct cv_media_track {
 
 struct cv_media_info {
     int width, height; /* pixels of the upright picture */
-    int coded_width, coded_height;
-    int rotation; /* degrees clockwise that were applied: 0, 90, 180, 270 */
+    int rotation;      /* degrees clockwise that were applied: 0, 90, 180, 270 */
     bool mirrored;
     AVRational sample_aspect; /* of the upright picture; 1/1 when square or unknown */
     AVRational time_base;     /* of the source's own video timestamps, seconds */

@@ -276,8 +276,6 @@ static void read_info(struct cv_input *input)
 {
     const AVCodecParameters *codec = input->video->codecpar;
     struct cv_media_info *info = &input->info;
-    info->coded_width = codec->width;
-    info->coded_height = codec->height;
     info->width = input->orientation.transpose ? codec->height : codec->width;
     info->height = input->orientation.transpose ? codec->width : codec->height;
     info->sample_aspect = read_aspect(input);

@@ -197,15 +197,14 @@ static int wake(const struct cv_db_result *rows, int row, struct cv_error *error
     return run_script(words, cv_db_text(rows, row, "name"), cv_db_text(rows, row, "host"), error);
 }
 
-int cv_queue_wake_nodes(struct cv_db *db, cv_queue_wake_told *tell, void *opaque,
-                        struct cv_error *error)
+int cv_queue_wake_nodes(struct cv_db *db, cv_queue_wake_told *tell, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cv_db_run(db, &rows, error, "SELECT " COLUMNS " FROM nodes_to_wake()"));
     for (int row = 0; row < cv_db_rows(rows); row++) {
         struct cv_error failure;
         int woken = wake(rows, row, &failure);
-        tell(opaque, cv_db_text(rows, row, "name"), woken < 0 ? &failure : NULL);
+        tell(cv_db_text(rows, row, "name"), woken < 0 ? &failure : NULL);
     }
     return 0;
 }

@@ -81,8 +81,8 @@ struct cv_store_backend {
     int (*presign)(struct cv_store *store, const struct cv_signed_url *allowed, char **ret_url,
                    struct cv_error *error);
     /* Of uploads in parts; NULL: the store is not a bucket. */
-    int (*parts_find)(struct cv_store *store, const char *key, bool make,
-                      struct cv_store_parts *ret_parts, struct cv_error *error);
+    int (*parts_find)(struct cv_store *store, const char *key, struct cv_store_parts *ret_parts,
+                      struct cv_error *error);
     int (*parts_join)(struct cv_store *store, const char *key, const struct cv_store_parts *parts,
                       struct cv_object_info *ret_info, struct cv_error *error);
     int (*parts_drop)(struct cv_store *store, const char *key, struct cv_error *error);

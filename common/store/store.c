@@ -274,15 +274,15 @@ void cv_store_parts_deinit(struct cv_store_parts *parts)
     *parts = (struct cv_store_parts){0};
 }
 
-int cv_store_parts_find(struct cv_store *store, const char *key, bool make,
-                        struct cv_store_parts *ret_parts, struct cv_error *error)
+int cv_store_parts_find(struct cv_store *store, const char *key, struct cv_store_parts *ret_parts,
+                        struct cv_error *error)
 {
     *ret_parts = (struct cv_store_parts){0};
     CV_TRY(cv_store_check_key(key, error));
     if (!store->backend->parts_find) {
         return CV_STORE_UNSUPPORTED;
     }
-    int result = store->backend->parts_find(store, key, make, ret_parts, error);
+    int result = store->backend->parts_find(store, key, ret_parts, error);
     return cv_store_judge(result, error);
 }
 

@@ -234,10 +234,9 @@ struct cv_store_parts {
 void cv_store_parts_deinit(struct cv_store_parts *parts);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_store_parts, cv_store_parts_deinit)
 
-/* Finds the unfinished upload of a key. If there is none, starts one if `make` is true, else
- * CV_STORE_NOT_FOUND. *ret_parts is initialised here. CV_STORE_UNSUPPORTED for a store that is not
+/* Finds the unfinished upload of a key, or starts one. *ret_parts is initialised here. CV_STORE_UNSUPPORTED for a store that is not
  * a bucket. */
-CV_MUST_CHECK int cv_store_parts_find(struct cv_store *store, const char *key, bool make,
+CV_MUST_CHECK int cv_store_parts_find(struct cv_store *store, const char *key,
                                       struct cv_store_parts *ret_parts, struct cv_error *error);
 
 /* What a URL allows without credentials. */

@@ -56,9 +56,8 @@ enum {
     REPORT_MS = 60 * 1000, /* stale after five minutes, like a worker */
 };
 
-static void tell_node(void *opaque, const char *node, const struct cv_error *failure)
+static void tell_node(const char *node, const struct cv_error *failure)
 {
-    (void)opaque;
     if (failure) {
         cv_log(CV_LOG_WARN, "node %s: %s", node, failure->message);
     } else {
@@ -113,7 +112,7 @@ static int scheduler_keep(struct scheduler_part *part, int64_t *ret_wait_ms, str
     }
     if (now >= part->nodes_at) {
         part->nodes_at = now + NODES_MS;
-        CV_TRY(cv_queue_wake_nodes(part->db, tell_node, NULL, error));
+        CV_TRY(cv_queue_wake_nodes(part->db, tell_node, error));
     }
     *ret_wait_ms = INT64_MAX;
     return 0;

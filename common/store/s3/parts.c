@@ -145,15 +145,14 @@ static int list_parts(struct cv_s3_store *store, const char *key, struct cv_stor
     }
 }
 
-int cv_s3_parts_find(struct cv_store *store, const char *key, bool make,
-                     struct cv_store_parts *ret_parts, struct cv_error *error)
+int cv_s3_parts_find(struct cv_store *store, const char *key, struct cv_store_parts *ret_parts,
+                     struct cv_error *error)
 {
     struct cv_s3_store *s3 = cv_s3_of(store);
     const struct cv_new_object object = {.key = key};
     CV_TRY(find_upload(s3, key, &ret_parts->upload_id, error));
     if (!ret_parts->upload_id) {
-        return make ? cv_s3_multipart_begin(s3, &object, &ret_parts->upload_id, error)
-                    : (int)CV_STORE_NOT_FOUND;
+        return cv_s3_multipart_begin(s3, &object, &ret_parts->upload_id, error);
     }
     return list_parts(s3, key, ret_parts, error);
 }
