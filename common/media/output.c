@@ -121,12 +121,10 @@ static int mp4_open(const char *path, const struct cv_sink_streams *streams, voi
 static int webm_open(const char *path, const struct cv_sink_streams *streams, void **ret_sink,
                      struct cv_error *error)
 {
-    int result = file_open("webm", "cues_to_front", "1", path, streams, ret_sink, error);
-    if (result == 0) {
-        struct file *file = *ret_sink;
-        file->counts_priming = true; /* players subtract CodecDelay */
-    }
-    return result;
+    CV_TRY(file_open("webm", "cues_to_front", "1", path, streams, ret_sink, error));
+    struct file *file = *ret_sink;
+    file->counts_priming = true; /* players subtract CodecDelay */
+    return 0;
 }
 
 static int gif_open(const char *path, const struct cv_sink_streams *streams, void **ret_sink,

@@ -232,11 +232,9 @@ static int be_greeted(const struct cv_meeting *meeting, int socket, void **ret_m
     if (strcmp(greeting.original, meeting->original) != 0) {
         return cv_fail(error, CV_ERROR_CONFIGURATION, "the other stage reads another original");
     }
-    int r = map_memory(memory, ret_memory, error);
-    if (r == 0) {
-        keep(meeting, socket, memory);
-    }
-    return r;
+    CV_TRY(map_memory(memory, ret_memory, error));
+    keep(meeting, socket, memory);
+    return 0;
 }
 
 static int meet(const struct cv_meeting *meeting, struct cv_peer *ret_peer, struct cv_error *error)
@@ -248,14 +246,11 @@ static int meet(const struct cv_meeting *meeting, struct cv_peer *ret_peer, stru
         return -1;
     }
     void *memory = NULL;
-    int r = check_user(peer, error);
-    r = r < 0                       ? r
-        : meeting->companion->sends ? greet(meeting, peer, &memory, error)
-                                    : be_greeted(meeting, peer, &memory, error);
-    if (r == 0) {
-        *ret_peer = (struct cv_peer){cv_take_fd(&peer), memory, MEMORY_BYTES};
-    }
-    return r;
+    CV_TRY(check_user(peer, error));
+    CV_TRY(meeting->companion->sends ? greet(meeting, peer, &memory, error)
+                                     : be_greeted(meeting, peer, &memory, error));
+    *ret_peer = (struct cv_peer){cv_take_fd(&peer), memory, MEMORY_BYTES};
+    return 0;
 }
 
 /* Takes the connection of the previous part; a job that reads from the beginning discards it. */
@@ -271,12 +266,10 @@ static int take_kept(const struct cv_meeting *meeting, struct cv_peer *ret_peer,
         return cv_fail(error, CV_ERROR_TIMEOUT, "no connection was kept from the previous part");
     }
     void *mapped = NULL;
-    int r = map_memory(memory, &mapped, error);
-    if (r == 0) {
-        keep(meeting, socket, memory);
-        *ret_peer = (struct cv_peer){cv_take_fd(&socket), mapped, MEMORY_BYTES};
-    }
-    return r;
+    CV_TRY(map_memory(memory, &mapped, error));
+    keep(meeting, socket, memory);
+    *ret_peer = (struct cv_peer){cv_take_fd(&socket), mapped, MEMORY_BYTES};
+    return 0;
 }
 
 int cv_companion_meet(const struct cv_meeting *meeting, struct cv_peer *ret_peer,

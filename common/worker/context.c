@@ -75,11 +75,9 @@ int cv_stage_open_store(struct cv_stage_context *context, struct cv_error *error
     if (context->store) {
         return 0;
     }
-    int r = cv_store_open(NULL, &context->store, error);
-    if (r == 0) {
-        cv_store_set_cancel(context->store, context->cancel);
-    }
-    return r;
+    CV_TRY(cv_store_open(NULL, &context->store, error));
+    cv_store_set_cancel(context->store, context->cancel);
+    return 0;
 }
 
 int cv_stage_note_program(struct cv_stage_context *context, const struct cv_program_end *end,

@@ -593,15 +593,12 @@ int cv_s3_identity_get(struct cv_s3_identity *identity, struct cv_s3_credentials
                        struct cv_error *error)
 {
     cv_auto(cv_s3_credentials_deinit) struct cv_s3_credentials credentials = {0};
-    pthread_mutex_lock(&identity->lock);
-    int result = is_due(identity) ? renew(identity, error) : 0;
-    result = result ? result : copy(&identity->current, &credentials, error);
-    pthread_mutex_unlock(&identity->lock);
-    if (result == 0) {
-        *ret_credentials = credentials;
-        credentials = (struct cv_s3_credentials){0};
-    }
-    return result;
+    CV_LOCK(&identity->lock);
+    CV_TRY(is_due(identity) ? renew(identity, error) : 0);
+    CV_TRY(copy(&identity->current, &credentials, error));
+    *ret_credentials = credentials;
+    credentials = (struct cv_s3_credentials){0};
+    return 0;
 }
 
 bool cv_s3_identity_expire(struct cv_s3_identity *identity)

@@ -353,12 +353,10 @@ int cv_s3_get_end(struct cv_store_get *given, void **ret_data, size_t *ret_size,
     if (result == 0) {
         char *data = NULL;
         size_t size = request->text.length;
-        result = cv_buffer_take(&request->text, &data, error);
-        if (result == 0) {
-            *ret_data = data;
-            *ret_size = size;
-        }
-        return result;
+        CV_TRY(cv_buffer_take(&request->text, &data, error));
+        *ret_data = data;
+        *ret_size = size;
+        return 0;
     }
     if (request->answer.status == 404 && error->type == CV_ERROR_OBJECT_NOT_FOUND) {
         return CV_STORE_NOT_FOUND;
