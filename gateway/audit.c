@@ -160,19 +160,13 @@ static void *run_thread(void *opaque)
 
 int audit_start(const struct audit_params *params, struct audit **ret_audit, struct cv_error *error)
 {
-    struct audit *audit = calloc(1, sizeof(*audit));
-    if (!audit || cv_thread_locks(&audit->mutex, &audit->arrived, error)) {
-        free(audit);
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the audit log");
-    }
+    cv_auto(audit_stop) struct audit *audit = calloc(1, sizeof(*audit));
+    CV_TRY_MEMORY(audit, error, "the audit log");
+    CV_TRY(cv_thread_locks(&audit->mutex, &audit->arrived, error));
     audit->params = *params;
-    int result = cv_thread_start(&audit->thread, run_thread, audit, error);
-    if (result) {
-        audit_stop(audit);
-        return result;
-    }
+    CV_TRY(cv_thread_start(&audit->thread, run_thread, audit, error));
     audit->has_thread = true;
-    *ret_audit = audit;
+    *ret_audit = cv_take(audit);
     return 0;
 }
 

@@ -616,22 +616,17 @@ static void *run_tail(void *opaque)
 int events_start(const struct events_params *params, struct events **ret_events,
                  struct cv_error *error)
 {
-    struct events *events = calloc(1, sizeof(*events));
+    cv_auto(events_stop) struct events *events = calloc(1, sizeof(*events));
     CV_TRY_MEMORY(events, error, "live events");
     events->params = *params;
     events->wake_fd = -1;
     if (pthread_mutex_init(&events->mutex, NULL) != 0) {
-        free(events);
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "cannot make a lock for live events");
     }
-    int result = cv_wakeup_open(&events->wake_fd, error);
-    result = result ? result : cv_thread_start(&events->thread, run_tail, events, error);
-    if (result) {
-        events_stop(events);
-        return result;
-    }
+    CV_TRY(cv_wakeup_open(&events->wake_fd, error));
+    CV_TRY(cv_thread_start(&events->thread, run_tail, events, error));
     events->is_running = true;
-    *ret_events = events;
+    *ret_events = cv_take(events);
     return 0;
 }
 

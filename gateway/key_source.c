@@ -151,13 +151,9 @@ static int check_url(struct key_source *source, struct cv_error *error)
 int key_source_open(const struct key_source_params *params, struct key_source **ret_source,
                     struct cv_error *error)
 {
-    struct key_source *made = calloc(1, sizeof(*made));
-    if (!made || pthread_rwlock_init(&made->lock, NULL) != 0 ||
-        cv_thread_locks(&made->mutex, &made->changed, error)) {
-        free(made);
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for keys");
-    }
-    cv_auto(key_source_close) struct key_source *source = made;
+    cv_auto(key_source_close) struct key_source *source = calloc(1, sizeof(*source));
+    CV_TRY_MEMORY(source && pthread_rwlock_init(&source->lock, NULL) == 0, error, "keys");
+    CV_TRY(cv_thread_locks(&source->mutex, &source->changed, error));
     source->params = *params;
     source->params.tokens.may_be_empty = params->url != NULL;
     CV_TRY(params->url ? check_url(source, error) : 0);

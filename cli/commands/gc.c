@@ -221,18 +221,15 @@ static int on_lost_original(struct gc *gc, const struct cv_db_result *rows, int 
     return 0;
 }
 
+static int compare_key(const void *key, const void *entry)
+{
+    return strcmp(key, ((const struct cv_object_entry *)entry)->key);
+}
+
 static bool is_on_page(const struct cv_object_list *page, const char *key)
 {
-    size_t low = 0, high = page->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        int order = strcmp(page->entries[middle].key, key);
-        if (order == 0) {
-            return true;
-        }
-        *(order < 0 ? &low : &high) = order < 0 ? middle + 1 : middle;
-    }
-    return false;
+    return page->count > 0 &&
+           bsearch(key, page->entries, page->count, sizeof(page->entries[0]), compare_key);
 }
 
 /* Checks each row's object itself, because the list may be older than the row, and a page may end

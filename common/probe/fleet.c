@@ -194,12 +194,9 @@ CV_DEFINE_CLEANUP(struct cv_fleet *, fleet_free)
 
 int cv_fleet_start(struct cv_probe *probe, struct cv_fleet **ret_fleet, struct cv_error *error)
 {
-    struct cv_fleet *made = calloc(1, sizeof(*made));
-    if (!made || cv_thread_locks(&made->mutex, &made->changed, error)) {
-        free(made);
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the fleet's metrics");
-    }
-    cv_auto(fleet_free) struct cv_fleet *fleet = made;
+    cv_auto(fleet_free) struct cv_fleet *fleet = calloc(1, sizeof(*fleet));
+    CV_TRY_MEMORY(fleet, error, "the fleet's metrics");
+    CV_TRY(cv_thread_locks(&fleet->mutex, &fleet->changed, error));
     fleet->probe = probe;
     CV_TRY(cv_env_int("CORTANA_METRICS_FLEET_MS", INTERVAL_MS, INTERVAL_LEAST_MS, INTERVAL_MOST_MS,
                       &fleet->interval_ms, error));

@@ -145,14 +145,13 @@ static void *run(void *opaque)
 static int cv_watch_start(const struct cv_watch_params *params, struct cv_watch **ret_watch,
                           struct cv_error *error)
 {
-    struct cv_watch *watch = calloc(1, sizeof(*watch));
-    if (!watch || cv_thread_locks(&watch->mutex, &watch->changed, error)) {
-        free(watch);
+    cv_auto(watch_free) struct cv_watch *watch = calloc(1, sizeof(*watch));
+    if (!watch) {
         cv_store_close(params->store);
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the watch");
     }
-    cv_auto(watch_free) struct cv_watch *own = watch;
     watch->store = params->store;
+    CV_TRY(cv_thread_locks(&watch->mutex, &watch->changed, error));
     watch->access = params->access;
     watch->check = params->check;
     watch->again_ms = params->again_ms;
@@ -164,7 +163,7 @@ static int cv_watch_start(const struct cv_watch_params *params, struct cv_watch 
         cv_store_set_cancel(watch->store, watch->cancel);
     }
     CV_TRY(cv_thread_start(&watch->thread, run, watch, error));
-    *ret_watch = cv_take(own);
+    *ret_watch = cv_take(watch);
     return 0;
 }
 

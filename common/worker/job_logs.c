@@ -79,28 +79,20 @@ static void *run(void *opaque)
     return NULL;
 }
 
-static int make(struct cv_job_logs **ret_logs, struct cv_error *error)
-{
-    struct cv_job_logs *made = calloc(1, sizeof(*made));
-    if (!made || cv_thread_locks(&made->mutex, &made->changed, error)) {
-        free(made);
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for logs of jobs");
-    }
-    *ret_logs = made;
-    return 0;
-}
-
 int cv_job_logs_start(struct cv_job_logs **ret_logs, struct cv_error *error)
 {
     int64_t days = 0;
     struct cv_error reason;
-    cv_auto(logs_free) struct cv_job_logs *logs = NULL;
     *ret_logs = NULL;
     CV_TRY(cv_store_job_log_days(&days, error));
     if (days == 0) {
         return 0;
     }
-    CV_TRY(make(&logs, error));
+    cv_auto(logs_free) struct cv_job_logs *logs = calloc(1, sizeof(*logs));
+    if (!logs) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for logs of jobs");
+    }
+    CV_TRY(cv_thread_locks(&logs->mutex, &logs->changed, error));
     CV_TRY(cv_cancel_new(&logs->cancel, error));
     if (cv_store_open(NULL, &logs->store, &reason) != 0) {
         cv_log(CV_LOG_DEBUG, "logs of jobs are not written: %s", reason.message);

@@ -483,18 +483,17 @@ static void *run(void *opaque)
 int cv_scratch_watch_start(const struct cv_scratch *scratch, int slots, int news_fd,
                            struct cv_scratch_watch **ret_watch, struct cv_error *error)
 {
-    struct cv_scratch_watch *watch =
+    cv_auto(watch_free) struct cv_scratch_watch *watch =
         calloc(1, sizeof(*watch) + (size_t)slots * sizeof(watch->watched[0]));
-    if (!watch || cv_thread_locks(&watch->mutex, &watch->changed, error)) {
-        free(watch);
+    if (!watch) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to watch the scratch directory");
     }
-    cv_auto(watch_free) struct cv_scratch_watch *own = watch;
+    CV_TRY(cv_thread_locks(&watch->mutex, &watch->changed, error));
     watch->scratch = scratch;
     watch->slots = slots;
     watch->news_fd = news_fd;
     CV_TRY(cv_thread_start(&watch->thread, run, watch, error));
-    *ret_watch = cv_take(own);
+    *ret_watch = cv_take(watch);
     return 0;
 }
 
