@@ -150,22 +150,13 @@ static json_t *make_claims(const struct cli_token *token)
             return NULL;
         }
     }
-    cv_auto(json_decref) json_t *claims =
-        json_pack("{s:s, s:s, s:I, s:I}", "role", is_service ? "service_role" : "authenticated",
-                  "aud", token->audience ? token->audience : "authenticated", "iat",
-                  (json_int_t)now, "exp", (json_int_t)(now + token->hours * SECONDS_AN_HOUR));
-    json_t *own = teams ? json_pack("{s:O}", "team_ids", teams) : NULL;
-    bool good =
-        claims && own &&
-        (is_service || json_object_set_new(own, "cortana_role", json_string(token->role)) == 0) &&
-        (!token->user || json_object_set_new(claims, "sub", json_string(token->user)) == 0) &&
-        (!token->issuer || json_object_set_new(claims, "iss", json_string(token->issuer)) == 0);
-    if (!good || json_object_set_new(claims, "app_metadata", json_incref(own)) != 0) {
-        json_decref(own);
-        return NULL;
-    }
-    json_decref(own);
-    return cv_take(claims);
+    /* A member whose value is NULL is left out. */
+    return json_pack("{s:s, s:s, s:I, s:I, s:s*, s:s*, s:{s:O, s:s*}}", "role",
+                     is_service ? "service_role" : "authenticated", "aud",
+                     token->audience ? token->audience : "authenticated", "iat", (json_int_t)now,
+                     "exp", (json_int_t)(now + token->hours * SECONDS_AN_HOUR), "sub", token->user,
+                     "iss", token->issuer, "app_metadata", "team_ids", teams, "cortana_role",
+                     is_service ? NULL : token->role);
 }
 
 int cli_tokens_make(const struct cli_token *token, const char *secret, char **ret_text,
