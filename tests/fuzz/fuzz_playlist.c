@@ -71,15 +71,14 @@ static int open_object(struct cv_store *store, const char *key, struct cv_store_
 }
 
 /* All objects in one page. */
-static int list_objects(struct cv_store *store, const char *prefix, const char *start_after,
-                        const char *continuation, size_t limit, struct cv_object_list *ret_list,
-                        struct cv_error *error)
+static int list_objects(struct cv_store *store, const struct cv_listing *listing,
+                        struct cv_object_list *ret_list, struct cv_error *error)
 {
-    (void)store, (void)start_after, (void)continuation, (void)limit;
+    (void)store;
     int result = 0;
     for (size_t i = 0; result == 0 && i < CV_COUNT(names); i++) {
         const struct cv_object_info info = {.size = (int64_t)objects[i].size, .etag = "any"};
-        if (strncmp(names[i], prefix, strlen(prefix)) == 0) {
+        if (strncmp(names[i], listing->prefix, strlen(listing->prefix)) == 0) {
             result = cv_object_list_add(ret_list, names[i], &info, error);
         }
     }
