@@ -285,6 +285,7 @@ static void test_numbers_have_no_letters_in_them(void **state)
         {"b426b58ec@e2a45f", "b426b58ec0e2a45f"},
         {"ge.json#L4@)", "ge.json#L40)"},
         {"(@-39):", "(0-39):"},
+        {"v@.14.2", "v0.14.2"},
         {"blob/86b73624c18a190T/packa", "blob/86b73624c18a190f/packa"},
         {"https://git.example/setup—python", "https://git.example/setup-python"},
         {"lollipopolis", "lollipopolis"},
@@ -299,9 +300,56 @@ static void test_numbers_have_no_letters_in_them(void **state)
         (void)snprintf(text, sizeof(text), "%s", cases[i][0]);
         struct ocr_word word = {.text = text, .sure = 0.9};
         assert_int_equal(ocr_words_add(&words, &word, &error), 0);
-        ocr_words_mend_codes(&words);
+        ocr_words_mend_codes(&words, &plain_picture);
         assert_string_equal(words.items[0].text, cases[i][1]);
     }
+}
+
+/* One digit as it was read, and the picture of it. */
+static void expect_digit(const char *read, const char *const rows[12], const char *wanted)
+{
+    cv_auto(ocr_words_deinit) struct ocr_words words = {0};
+    struct cv_error error;
+    char text[2];
+    uint8_t pixels[8 * 12];
+    struct ocr_line_picture line = {.grey = pixels, .width = 8, .height = 12, .tall = 12};
+
+    for (int i = 0; i < 8 * 12; i++) {
+        pixels[i] = rows[i / 8][i % 8] == '#' ? 0 : 255;
+    }
+    (void)snprintf(text, sizeof(text), "%s", read);
+    struct ocr_symbol symbol = {.text = {read[0], '\0'}, .right = 8, .bottom = 12};
+    assert_int_equal(ocr_words_add_symbol(&words, &symbol, &error), 0);
+    struct ocr_word word = {.text = text, .symbol_count = 1};
+    assert_int_equal(ocr_words_add(&words, &word, &error), 0);
+    ocr_words_mend_codes(&words, &line);
+    assert_string_equal(words.items[0].text, wanted);
+}
+
+static void test_a_slashed_or_dotted_zero_is_known_by_its_ink(void **state)
+{
+    (void)state;
+    static const char *const slashed[] = {"  ####  ", " ##  ## ", "##    ##", "##   ###",
+                                          "##   ###", "##  # ##", "## #  ##", "###   ##",
+                                          "###   ##", "##    ##", " ##  ## ", "  ####  "};
+    static const char *const dotted[] = {"  ####  ", " ##  ## ", "##    ##", "##    ##",
+                                         "##    ##", "## ## ##", "## ## ##", "##    ##",
+                                         "##    ##", "##    ##", " ##  ## ", "  ####  "};
+    static const char *const eight[] = {"  ####  ", " ##  ## ", "##    ##", "##    ##",
+                                        " ##  ## ", "  ####  ", "  ####  ", " ##  ## ",
+                                        "##    ##", "##    ##", " ##  ## ", "  ####  "};
+    static const char *const six[] = {"  ####  ", " ##  ## ", "##      ", "##      ",
+                                      "## ###  ", "###  ## ", "##    ##", "##    ##",
+                                      "##    ##", "##    ##", " ##  ## ", "  ####  "};
+
+    expect_digit("8", slashed, "0");
+    expect_digit("6", slashed, "0");
+    expect_digit("8", dotted, "0");
+    expect_digit("6", dotted, "0");
+    expect_digit("9", dotted, "0");
+    expect_digit("8", eight, "8");
+    expect_digit("6", six, "6");
+    expect_digit("7", slashed, "7");
 }
 
 static void test_a_unit_apart_from_its_number_is_a_word(void **state)
@@ -336,6 +384,7 @@ int main(void)
         cmocka_unit_test(test_letters_in_cells_have_blanks_where_a_cell_is_empty),
         cmocka_unit_test(test_a_cell_has_one_letter),
         cmocka_unit_test(test_numbers_have_no_letters_in_them),
+        cmocka_unit_test(test_a_slashed_or_dotted_zero_is_known_by_its_ink),
         cmocka_unit_test(test_a_unit_apart_from_its_number_is_a_word),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,8 +7,9 @@
  * each cell. */
 CV_MUST_CHECK int ocr_words_join_cells(struct ocr_words *words, struct cv_error *error);
 
-/* Mends letters in hexadecimal numbers, zeros that are read as @, and dashes in addresses. */
-void ocr_words_mend_codes(struct ocr_words *words);
+/* Mends letters in hexadecimal numbers, zeros that are read as other characters, and dashes in addresses. `line` is
+ * the picture that the words were read in; letters whose boxes are not known are judged by the text alone. */
+void ocr_words_mend_codes(struct ocr_words *words, const struct ocr_line_picture *line);
 
 /* Puts a blank between a number and its unit where one word has both, and room between them ("2 ms"). */
 CV_MUST_CHECK int ocr_words_part_units(struct ocr_words *words, int tall, struct cv_error *error);
