@@ -3,6 +3,8 @@
 #include "workers/ocr/tracks/new_lines.h"
 #include "workers/ocr/tracks/rows.h"
 
+#include <string.h>
+
 enum {
     LOST_MAX = 64,   /* lines asked where they went */
     WAYS_MAX = 16,   /* that they may have gone */
@@ -163,24 +165,50 @@ static bool is_taken(const struct ocr_session *session, const struct cv_box *box
     return is;
 }
 
-/* Whether a line still stands at a place. Changes by a codec are allowed where no line was found
- * whose reading could be better. Moves `place` to where the line is. */
-static int stands(const struct ocr_session *session, const struct ocr_track *track,
-                  struct cv_box *place, bool *ret_is, struct cv_error *error)
+static bool is_elsewhere(const struct ocr_track *track, const struct cv_box *place)
 {
-    struct ocr_match match = {.whole = false};
-    enum ocr_likeness likeness = OCR_LIKENESS_NONE;
+    return place->x != track->box.x || place->y != track->box.y;
+}
+
+/* Whether a place shows the picture of a line, changed by a codec, a shade, or a movement by a part of a pixel. What the
+ * finder found there is left to be read where the known reading is unsure, where the picture is sharper, and where it is
+ * alike in place and levels: another digit may be. */
+static int shows(const struct ocr_session *session, const struct ocr_track *track,
+                 const struct cv_box *place, bool *ret_is, struct cv_error *error)
+{
+    enum ocr_likeness likeness;
+    bool has_moved = is_elsewhere(track, place);
     struct cv_box line = ocr_track_line(track);
 
     line.x += place->x - track->box.x;
     line.y += place->y - track->box.y;
-    CV_TRY(ocr_match(&track->crop, session->frame, corner(place), &match, error));
-    if (!match.whole && !ocr_is_found(session, &line)) {
-        CV_TRY(ocr_match_likeness(&track->crop, session->frame, corner(place), &likeness, error));
+    bool is_found = ocr_is_found(session, &line);
+    *ret_is = false;
+    if (is_found && track->reading.confidence < OCR_SURE) {
+        return 0;
     }
-    place->x += match.whole ? match.dx : 0;
-    place->y += match.whole ? match.dy : 0;
-    *ret_is = match.whole || likeness == OCR_LIKENESS_SAME;
+    CV_TRY(ocr_match_likeness(&track->crop, session->frame, corner(place), &likeness, error));
+    if (likeness == OCR_LIKENESS_NONE && !has_moved) {
+        return ocr_match_shaded(&track->crop, session->frame, corner(place), ret_is, error);
+    }
+    *ret_is = (likeness == OCR_LIKENESS_SAME && (has_moved || !is_found)) ||
+              (likeness == OCR_LIKENESS_BLURRED && has_moved);
+    return 0;
+}
+
+/* Whether a line still stands at a place. Moves `place` to where the line is. */
+static int stands(const struct ocr_session *session, const struct ocr_track *track,
+                  struct cv_box *place, bool *ret_is, struct cv_error *error)
+{
+    struct ocr_match match;
+
+    CV_TRY(ocr_match(&track->crop, session->frame, corner(place), &match, error));
+    *ret_is = match.whole;
+    CV_TRY(match.whole ? 0 : shows(session, track, place, ret_is, error));
+    if (match.whole || is_elsewhere(track, place)) {
+        place->x += match.dx;
+        place->y += match.dy;
+    }
     return 0;
 }
 
@@ -194,10 +222,16 @@ static int find_again(struct ocr_session *session, struct ocr_track *track, stru
     if (!track->is_read || track->weight != OCR_WEIGHT_WORDS || away_ms > AGAIN_MS) {
         return 0;
     }
-    for (int i = session->shift.dx || session->shift.dy ? 0 : 1; i < 2 && !is_here; i++) {
+    struct ocr_jump ways[OCR_JUMPS_MAX + 2] = {{session->shift.dx, session->shift.dy}};
+    memcpy(ways + 1, session->jumps, sizeof(session->jumps));
+    ways[session->jump_count + 1] = (struct ocr_jump){0, 0};
+    for (int i = 0; i < session->jump_count + 2 && !is_here; i++) {
         struct cv_box place = track->box;
-        place.x += i ? 0 : session->shift.dx;
-        place.y += i ? 0 : session->shift.dy;
+        place.x += ways[i].dx;
+        place.y += ways[i].dy;
+        if (i <= session->jump_count && !is_elsewhere(track, &place)) {
+            continue;
+        }
         if (!is_taken(session, &place)) {
             CV_TRY(stands(session, track, &place, &is_here, error));
         }

@@ -230,9 +230,6 @@ struct forerunner {
 /* Share of a line's box that another one covers where both are the same line. */
 static const double SAME_LINE = 0.70;
 
-/* Below it a reading may be wrong in a digit. */
-static const double SURE = 0.90;
-
 /* Whether most of `part` lies in `whole`. */
 static bool lies_in(const struct cv_box *part, const struct cv_box *whole)
 {
@@ -262,8 +259,8 @@ static struct ocr_track *find_left(const struct ocr_session *session, const stru
 /* Two sure readings of one place whose numbers differ are two texts, however alike their pictures. */
 static bool is_another_text(const struct ocr_track *known, const struct ocr_track *fresh)
 {
-    return known->is_read && known->reading.confidence >= SURE &&
-           fresh->reading.confidence >= SURE &&
+    return known->is_read && known->reading.confidence >= OCR_SURE &&
+           fresh->reading.confidence >= OCR_SURE &&
            ocr_digits_differ(known->reading.text, fresh->reading.text);
 }
 

@@ -7,6 +7,9 @@
 
 #include <jansson.h>
 
+/* Confidence below which a reading may be wrong in a digit. */
+#define OCR_SURE 0.90
+
 /* What the letters of a reading prove by themselves. */
 enum ocr_weight {
     OCR_WEIGHT_NONE,  /* no letter, no digit, no emoji: a border, a corner, a dash */
