@@ -66,13 +66,14 @@ def of_c(literals):
 
 def of_gateway(source):
     """(kind or None, text) of one of its files: titles have a kind."""
-    calls = re.findall(rf"exchange_refuse\(\s*exchange,\s*\w+,\s*({C_TEXT}),\s*({C_TEXT}),(.*?)\);", source, re.S)
-    assert len(calls) == len(re.findall(r"(?<!void )exchange_refuse\(", source)), "a refusal is written in a way that is not known here"
-    calls += re.findall(rf"\{{\d+,\s*({C_TEXT}),\s*({C_TEXT}),\s*({C_TEXTS})", source)
-    calls += re.findall(rf"\.kind = ({C_TEXT}),\s*\.title = ({C_TEXT}),\s*\.detail = ({C_TEXTS})", source)
-    details = [detail for *_, detail in calls] + re.findall(r"needed\[\] = \{(.*?)\};", source, re.S)
+    calls = re.findall(r"exchange_refuse(?:_faults)?\(\s*exchange,\s*[\w.\[\]]+,(.*?)\);", source, re.S)
+    assert len(calls) == len(re.findall(r"(?<!void )exchange_refuse(?:_faults)?\(", source)), \
+        "a refusal is written in a way that is not known here"
+    for kind, title in re.findall(rf"\[REFUSE_\w+\] = \{{\d+, ({C_TEXT}), ({C_TEXT}), \d+\}}", source):
+        yield json.loads(kind), json.loads(title)
+    details = calls + re.findall(rf"\{{{C_TEXT},\s*REFUSE_\w+,\s*({C_TEXTS})\}}", source)
+    details += re.findall(r"needed\[\] = \{(.*?)\};", source, re.S)
     details += re.findall(rf"add_fault\(&?check,[^,]+,((?:{C_TEXT}|[^\",;])+)", source)
-    yield from ((json.loads(kind), json.loads(title)) for kind, title, _ in calls)
     yield from ((None, of_c(one)) for detail in details for one in re.findall(C_TEXTS, detail))
 
 
