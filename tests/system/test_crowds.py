@@ -102,7 +102,7 @@ def test_fifty_workers_and_too_few_connections(crowd):
     assert 0 < inside < CROWD
     resize(jobs.connection, 200)  # everybody comes at once, those that had been in and those that had not
     jobs = connect()
-    wait_until(lambda: registered(jobs) == CROWD, "all to be registered")
+    wait_until(lambda: registered(jobs) == CROWD, "all to be registered", 180)
     ids += [jobs.enqueue({"do": "work", "ms": 100}) for _ in range(2 * CROWD)]
     all_done(jobs, ids)
     jobs.connection.close()
