@@ -64,7 +64,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN string_to_array(cortana.search_fold(cortana.search_phrase(p_text)), ''' <-> ''');
 COMMENT ON FUNCTION cortana.search_word_list IS
     'Returns the words of a text in their order, folded. The planner puts the body into the calling expression; as a '
-    'function of its own it would be planned for every line';
+    'function of its own it would be planned for every line.';
 
 CREATE FUNCTION cortana.search_key(p_text text) RETURNS int
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -593,7 +593,7 @@ COMMENT ON COLUMN cortana.search_terms.lookup IS
 COMMENT ON COLUMN cortana.search_terms.beginnings IS 'Beginnings of words, folded.';
 COMMENT ON COLUMN cortana.search_terms.alternatives IS
     'The sides of an OR that contains beginnings of words, each as search_terms in text form; used instead of '
-    'lookup. It never contains SQL, because a user can call search_candidates() with any value.';
+    'lookup.';
 COMMENT ON COLUMN cortana.search_terms.pairs IS
     'Keys of the neighbouring words in "phrases"; a result must have all of them.';
 COMMENT ON COLUMN cortana.search_terms.neighbours IS
