@@ -95,11 +95,12 @@ class Pipeline:
                           " WHERE status <> 'done'")
 
     def objects(self):
-        """Every object of the store but the originals: key to SHA-256."""
+        """What the videos have in the store but their originals: key to SHA-256. Without
+        `probes/`: a worker that is killed during a probe leaves an object there for an hour."""
         return {str(path.relative_to(self.store)): hashlib.sha256(path.read_bytes()).hexdigest()
                 for path in sorted(self.store.rglob("*"))
                 if path.is_file() and "original" not in path.parts
-                and not path.relative_to(self.store).parts[0].startswith(".")}
+                and not path.relative_to(self.store).parts[0].startswith((".", "probes"))}
 
     def rows(self, video_id):
         """What the pipeline is to leave in the tables, without what differs from run to run."""
