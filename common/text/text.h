@@ -1,5 +1,5 @@
-/* Text that was on screen: entities, merging detections into segments, and paths of boxes. Pure
- * functions over UTF-8, without database or pictures. */
+/* Text that was on screen: the entities in it, and the paths of its boxes. Pure functions, without
+ * database or pictures. */
 #pragma once
 
 #include "common/base/base.h"
@@ -35,47 +35,6 @@ CV_DEFINE_CLEANUP(struct cv_entity_extractor *, cv_entity_extractor_free)
  * have any bytes; invalid UTF-8 is read as U+FFFD. CV_ERROR_LIMIT_EXCEEDED for more than 1 MiB. */
 CV_MUST_CHECK int cv_entity_extract(struct cv_entity_extractor *extractor, const char *text,
                                     struct cv_entity_list *ret_list, struct cv_error *error);
-
-/* ---- merge ----------------------------------------------------------------------------------- */
-
-/* One detection, and after merging one segment. Texts are borrowed. */
-struct cv_detection {
-    const char *text;
-    const char *normalized; /* normal_form(text) of SQL */
-    double confidence;      /* 0..1 */
-    int64_t t_start_ms;
-    int64_t t_end_ms;      /* exclusive; not before t_start_ms */
-    struct cv_box box;     /* at t_start_ms; pixels of the upright original frame */
-    struct cv_box end_box; /* at t_end_ms; all zero: did not move */
-    const char *language;  /* may be NULL */
-    int64_t source;        /* any number of the caller; a segment has that of its best detection */
-    size_t part;           /* used inside cv_text_merge only */
-};
-
-/* A text that reappears at its place after a longer pause becomes a second segment. Four frames of
- * the default sampling rate, so that OCR may miss a line in a few frames. */
-enum { CV_MERGE_GAP_MS = 400 };
-
-/* The most detections of a video, more than a full screen has in a day; more is
- * CV_ERROR_LIMIT_EXCEEDED. */
-enum { CV_MERGE_MAX = 2000000 };
-
-/* Merges detections, in any order, to segments ordered by time, then place. One segment is
- * - one text at one place, or moving with its surroundings, through pauses up to CV_MERGE_GAP_MS;
- * - including misreadings of it: the text is the reading with the most votes (confidence times
- *   duration), the confidence the mean of its readings;
- * - without the pieces that were visible at an edge of the picture just before or after it, and
- *   without its states while it was being typed;
- * - for a number that changes faster than people read (four or more states, none longer than 500
- *   ms): all states, under the text that was visible longest.
- *
- * Texts that differ in a word or a number stay separate, and so do equal texts at two places.
- * Merging the result again changes nothing. Deterministic; about n log n. free() the array; its
- * texts are those of `detections`. parts[i] is set to the index of the segment that contains
- * detection i, or SIZE_MAX if that detection was left out; `parts` has room for `count`. */
-CV_MUST_CHECK int cv_text_merge(const struct cv_detection *detections, size_t count,
-                                struct cv_detection **ret_segments, size_t *ret_count,
-                                size_t *parts, struct cv_error *error);
 
 /* ---- path ------------------------------------------------------------------------------------ */
 

@@ -1,4 +1,4 @@
-#include "common/text/text.h"
+#include "workers/segment_index/merge/merge.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -415,35 +415,6 @@ static void test_hostile_detections(void **state)
     assert_int_equal(error.type, CV_ERROR_LIMIT_EXCEEDED);
 }
 
-static void test_a_path_keeps_what_moves_and_what_rests(void **state)
-{
-    (void)state;
-    struct cv_path path = {0};
-    struct cv_error error;
-
-    /* At rest to 1000 ms, then 7 pixels a frame, then at rest again. */
-    assert_int_equal(cv_path_add(&path, 0, 5, 900, &error), 0);
-    for (int i = 1; i <= 50; i++) {
-        assert_int_equal(cv_path_add(&path, 1000 + i * 33, 5, 900 - 7 * i, &error), 0);
-    }
-    assert_int_equal(cv_path_add(&path, 2000, 5, 0, &error), 0); /* not later: left out */
-    cv_path_simplify(&path);
-    assert_in_range(path.count, 3, 4);
-    assert_int_equal(path.items[1].y, 900);
-    assert_in_range(path.items[1].t_ms, 1010, 1020);
-    assert_int_equal(path.items[path.count - 1].t_ms, 2650);
-    assert_int_equal(path.items[path.count - 1].y, 550);
-    cv_path_deinit(&path);
-
-    /* To and fro without end: few points, and none of them later than the last sighting. */
-    for (int i = 0; i < 20000; i++) {
-        assert_int_equal(cv_path_add(&path, i * 33, 0, i % 2 * 100, &error), 0);
-    }
-    cv_path_simplify(&path);
-    assert_in_range(path.count, 1, CV_PATH_POINTS_MAX);
-    cv_path_deinit(&path);
-}
-
 /* Which segment each detection went into. */
 static void test_parts_are_told(void **state)
 {
@@ -467,7 +438,6 @@ static void test_parts_are_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_path_keeps_what_moves_and_what_rests),
         cmocka_unit_test(test_parts_are_told),
         cmocka_unit_test(test_nothing),
         cmocka_unit_test(test_one_text_becomes_one_range),

@@ -2,6 +2,8 @@
 
 #include "common/text/text.h"
 
+#include "workers/segment_index/merge/merge.h"
+
 #include <assert.h>
 #include <limits.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-#include "common/text/merge_pairs.h"
-#include "common/text/place.h"
+#include "workers/segment_index/merge/pairs.h"
+#include "workers/segment_index/merge/place.h"
 
 #include <string.h>
 

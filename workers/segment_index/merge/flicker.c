@@ -1,6 +1,6 @@
-#include "common/text/merge_flicker.h"
+#include "workers/segment_index/merge/flicker.h"
 
-#include "common/text/place.h"
+#include "workers/segment_index/merge/place.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -4,12 +4,13 @@
 
 #include "common/base/base.h"
 
-/* A text made ready for comparing: its bones, that is letters and digits without accents, blanks
- * and punctuation, with what OCR confuses (0/o, 1/l/i, 5/s, 8/b, rn/m, vv/w) made equal. */
+/* A text made ready for comparing. Its skeleton (the term of Unicode's UTS #39) is its letters and
+ * digits without accents, blanks and punctuation; letters that OCR confuses (0/o, 1/l/i, 5/s, 8/b,
+ * rn/m, vv/w) are the same letter in it. */
 struct cv_text_key {
     const char *normalized; /* borrowed */
-    int32_t *bones;
-    size_t count;
+    int32_t *skeleton;
+    size_t count;    /* of letters in the skeleton */
     uint64_t hash;   /* of the normalized text */
     uint64_t digits; /* of its digits, in order */
 };

@@ -1,7 +1,7 @@
 /* Which detection may continue which track, and how the picture moved in between. */
 #pragma once
 
-#include "common/text/merge_tracks.h"
+#include "workers/segment_index/merge/tracks.h"
 
 /* The detections [begin, end) that begin in one frame, and how far the picture moved since the
  * frame before; 0, 0: not known. */

@@ -1,4 +1,4 @@
-#include "common/text/place.h"
+#include "workers/segment_index/merge/place.h"
 
 enum {
     /* Pixels by which the boxes of a line that stands still differ. */

@@ -1,5 +1,5 @@
-#include "common/text/merge_flicker.h"
-#include "common/text/merge_pairs.h"
+#include "workers/segment_index/merge/flicker.h"
+#include "workers/segment_index/merge/pairs.h"
 
 #include <string.h>
 

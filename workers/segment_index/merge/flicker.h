@@ -2,7 +2,7 @@
  * typed. */
 #pragma once
 
-#include "common/text/text.h"
+#include "workers/segment_index/merge/merge.h"
 
 /* Joins states that follow one another at one place, none of which stood longer than 500 ms and that
  * differ in numbers alone, to one segment: from the first to the last, with the text that stood

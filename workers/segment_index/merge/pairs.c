@@ -1,20 +1,20 @@
-#include "common/text/merge_pairs.h"
+#include "workers/segment_index/merge/pairs.h"
 
-#include "common/text/place.h"
+#include "workers/segment_index/merge/place.h"
 
 enum {
     /* A text this long that is there once before and once after has moved, wherever it went; a shorter one is
      * listed in more than one place. */
-    SENTENCE_BONES = 24,
-    /* Texts that went the same way tell how the picture moved when they have so many letters together. */
-    TELLING_BONES = 12,
+    SENTENCE_LETTERS = 24,
+    /* Texts that moved alike tell how the picture moved when they have so many letters together. */
+    TELLING_LETTERS = 12,
     /* Texts that tell how the picture moved, and pixels by which they may disagree. */
-    MAX_WAYS = 64,
-    SAME_WAY = 8,
+    MAX_SHIFTS = 64,
+    SAME_SHIFT = 8,
     /* Heights by which a text moves by itself: a label that floats up. */
     SMALL_JUMP = 3,
     FLOAT_MS = 167,       /* in which it may stand nowhere: what a field's label takes on Android */
-    JUMP_BONES = 5,       /* shorter texts stand in many places */
+    JUMP_LETTERS = 5,     /* shorter texts stand in many places */
     REPLACED_AMONG = 256, /* texts that begin at once; more is a picture made to be slow */
     SAME_LEFT = 4,        /* pixels by which the left edges of one line differ */
 };
@@ -27,35 +27,36 @@ void cv_pairs_deinit(struct cv_pairs *pairs)
 }
 
 /* How far a text that is over may have moved to where an equal one begins. */
-struct way {
+struct shift {
     int dx, dy;
-    size_t weight; /* its bones: the longer the text, the surer that it is the same */
+    size_t weight; /* letters of its skeleton: the longer the text, the surer that it is the same */
 };
 
-/* The way that most of the texts agree on, by weight. One short text alone tells nothing: it may have left,
+/* The shift that most of the texts agree on, by weight. One short text alone tells nothing: it may have left,
  * and another like it come. */
-static struct cv_motion agree(const struct way *ways, size_t count)
+static struct cv_motion agree(const struct shift *shifts, size_t count)
 {
     struct cv_motion motion = {0};
-    size_t most = TELLING_BONES - 1;
+    size_t most = TELLING_LETTERS - 1;
     for (size_t i = 0; i < count; i++) {
         size_t weight = 0, supporters = 0;
         for (size_t j = 0; j < count; j++) {
-            if (abs(ways[i].dx - ways[j].dx) + abs(ways[i].dy - ways[j].dy) <= SAME_WAY) {
-                weight += ways[j].weight;
+            if (abs(shifts[i].dx - shifts[j].dx) + abs(shifts[i].dy - shifts[j].dy) <= SAME_SHIFT) {
+                weight += shifts[j].weight;
                 supporters++;
             }
         }
-        if (weight > most && (supporters > 1 || weight >= SENTENCE_BONES)) {
+        if (weight > most && (supporters > 1 || weight >= SENTENCE_LETTERS)) {
             most = weight;
-            motion = (struct cv_motion){.dx = ways[i].dx, .dy = ways[i].dy};
+            motion = (struct cv_motion){.dx = shifts[i].dx, .dy = shifts[i].dy};
         }
     }
     return motion;
 }
 
-/* The tracks with a detection's own text that are over as it begins; returns how many ways it adds. */
-static size_t add_ways(struct cv_tracks *tracks, size_t detection, struct way *ways, size_t room)
+/* The tracks with a detection's own text that are over as it begins; returns how many shifts it adds. */
+static size_t add_shifts(struct cv_tracks *tracks, size_t detection, struct shift *shifts,
+                         size_t room)
 {
     const struct cv_detection *next = &tracks->detections[detection];
     size_t count = 0, steps = 0;
@@ -69,8 +70,8 @@ static size_t add_ways(struct cv_tracks *tracks, size_t detection, struct way *w
             cv_text_likeness(&tracks->keys[track->key], &tracks->keys[detection]) ==
                 CV_LIKENESS_SAME &&
             cv_is_same_size(from, to) && !cv_is_same_place(from, to)) {
-            ways[count++] =
-                (struct way){to.x - from.x, to.y - from.y, tracks->keys[detection].count};
+            shifts[count++] =
+                (struct shift){to.x - from.x, to.y - from.y, tracks->keys[detection].count};
         }
     }
     return count;
@@ -78,12 +79,12 @@ static size_t add_ways(struct cv_tracks *tracks, size_t detection, struct way *w
 
 struct cv_motion cv_find_motion(struct cv_tracks *tracks, size_t begin, size_t end)
 {
-    struct way ways[MAX_WAYS];
+    struct shift shifts[MAX_SHIFTS];
     size_t count = 0;
-    for (size_t i = begin; i < end && count < MAX_WAYS; i++) {
-        count += add_ways(tracks, i, ways + count, MAX_WAYS - count);
+    for (size_t i = begin; i < end && count < MAX_SHIFTS; i++) {
+        count += add_shifts(tracks, i, shifts + count, MAX_SHIFTS - count);
     }
-    struct cv_motion motion = agree(ways, count);
+    struct cv_motion motion = agree(shifts, count);
     motion.begin = begin;
     motion.end = end;
     return motion;
@@ -109,12 +110,12 @@ static int place_error(const struct cv_tracks *tracks, const struct cv_track *tr
                        size_t detection, const struct cv_motion *motion, enum cv_likeness likeness)
 {
     struct cv_box from = track->end_box, to = tracks->detections[detection].box;
-    struct cv_box ways[2] = {from, cv_moved(from, motion->dx, motion->dy)};
+    struct cv_box expected[2] = {from, cv_moved(from, motion->dx, motion->dy)};
     bool paused = cv_has_paused(track, &tracks->detections[detection]);
     int error = -1;
     for (size_t i = 0; i < (paused ? 1 : 2); i++) {
-        int apart = cv_apart_x(ways[i], to) + abs(ways[i].y - to.y);
-        if (cv_is_same_place(ways[i], to) && (error < 0 || apart < error)) {
+        int apart = cv_apart_x(expected[i], to) + abs(expected[i].y - to.y);
+        if (cv_is_same_place(expected[i], to) && (error < 0 || apart < error)) {
             error = apart;
         }
     }
@@ -126,7 +127,7 @@ static int place_error(const struct cv_tracks *tracks, const struct cv_track *tr
         int64_t pause = tracks->detections[detection].t_start_ms - track->t_end_ms;
         bool near = apart <= SMALL_JUMP * to.height && pause <= FLOAT_MS;
         bool far = !paused && cv_is_same_size(from, to) &&
-                   tracks->keys[detection].count >= JUMP_BONES &&
+                   tracks->keys[detection].count >= JUMP_LETTERS &&
                    !is_replaced(tracks, track, motion);
         return near || far ? apart : -1;
     }
@@ -181,11 +182,11 @@ static int consider(struct cv_tracks *tracks, size_t which, size_t detection,
     }
     int64_t place = place_error(tracks, track, detection, motion, likeness);
     if (place < 0 && (likeness == CV_LIKENESS_PART || likeness == CV_LIKENESS_WHOLE)) {
-        struct cv_box from = track->end_box, way = cv_moved(from, motion->dx, motion->dy);
+        struct cv_box from = track->end_box, moved = cv_moved(from, motion->dx, motion->dy);
         struct cv_box to = next->box;
         bool part = likeness == CV_LIKENESS_PART;
-        bool fits = part ? cv_is_within(from, to) || cv_is_within(way, to)
-                         : cv_is_within(to, from) || cv_is_within(to, way);
+        bool fits = part ? cv_is_within(from, to) || cv_is_within(moved, to)
+                         : cv_is_within(to, from) || cv_is_within(to, moved);
         place = fits ? 0 : -1;
     }
     if (place < 0) {

@@ -1,7 +1,7 @@
 /* Whether two boxes, and two times, can be those of one text. */
 #pragma once
 
-#include "common/text/merge_tracks.h"
+#include "workers/segment_index/merge/tracks.h"
 
 /* Frames that touch may overlap by the rounding of their times to milliseconds and a frame. */
 enum { CV_OVERLAP_MS = 50 };

@@ -1,16 +1,14 @@
-#include "common/text/similar.h"
-
-#include "common/text/unicode.h"
+#include "workers/segment_index/merge/similar.h"
 
 #include <string.h>
 #include <utf8proc.h>
 
 enum {
     /* Longer texts are compared by their beginning; a line of a screen has less than 200 letters. */
-    MAX_BONES = 400,
-    /* Shorter texts are readings of one another only when their bones are equal. */
+    MAX_LETTERS = 400,
+    /* Shorter texts are readings of one another only when their skeletons are equal. */
     MIN_FUZZY = 5,
-    /* Bones that a part of a line must have to be told from a chance hit. */
+    /* Letters of the skeleton that a part of a line must have to be told from a chance hit. */
     MIN_PART = 3,
     MAX_EDITS = 40,
 };
@@ -20,7 +18,7 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     return (hash ^ value) * 0x100000001B3ULL; /* FNV-1a */
 }
 
-static int32_t bone(int32_t point)
+static int32_t skeleton_letter(int32_t point)
 {
     switch (point) {
     case '0':
@@ -49,8 +47,8 @@ static bool is_kept(int32_t point)
            (point && point < 0x80 && strchr("|@#%", (char)point));
 }
 
-/* Bones of `length` bytes of valid UTF-8 into `bones`; returns their number. */
-static size_t make_bones(const char *text, size_t length, int32_t *bones, size_t capacity)
+/* Puts the skeleton of `length` bytes of valid UTF-8 into `skeleton`; returns the number of its letters. */
+static size_t make_skeleton(const char *text, size_t length, int32_t *skeleton, size_t capacity)
 {
     size_t count = 0;
     for (size_t at = 0; at < length && count < capacity;) {
@@ -68,13 +66,13 @@ static size_t make_bones(const char *text, size_t length, int32_t *bones, size_t
         if (made < 1 || !is_kept(parts[0])) {
             continue;
         }
-        int32_t made_of = bone(parts[0]);
-        if (count > 0 && bones[count - 1] == 'r' && made_of == 'n') {
-            bones[count - 1] = 'm';
-        } else if (count > 0 && bones[count - 1] == 'v' && made_of == 'v') {
-            bones[count - 1] = 'w';
+        int32_t letter = skeleton_letter(parts[0]);
+        if (count > 0 && skeleton[count - 1] == 'r' && letter == 'n') {
+            skeleton[count - 1] = 'm';
+        } else if (count > 0 && skeleton[count - 1] == 'v' && letter == 'v') {
+            skeleton[count - 1] = 'w';
         } else {
-            bones[count++] = made_of;
+            skeleton[count++] = letter;
         }
     }
     return count;
@@ -83,11 +81,11 @@ static size_t make_bones(const char *text, size_t length, int32_t *bones, size_t
 int cv_text_key_init(struct cv_text_key *key, const char *normalized, struct cv_error *error)
 {
     size_t length = strlen(normalized);
-    size_t capacity = length < MAX_BONES ? length : MAX_BONES;
+    size_t capacity = length < MAX_LETTERS ? length : MAX_LETTERS;
     *key = (struct cv_text_key){.normalized = normalized, .hash = 0xCBF29CE484222325ULL};
-    key->bones = malloc((capacity + 1) * sizeof(*key->bones));
-    CV_TRY_MEMORY(key->bones, error, "comparing texts");
-    key->count = make_bones(normalized, length, key->bones, capacity);
+    key->skeleton = malloc((capacity + 1) * sizeof(*key->skeleton));
+    CV_TRY_MEMORY(key->skeleton, error, "comparing texts");
+    key->count = make_skeleton(normalized, length, key->skeleton, capacity);
     for (size_t i = 0; i < length; i++) {
         key->hash = mix(key->hash, (unsigned char)normalized[i]);
         if (normalized[i] >= '0' && normalized[i] <= '9') {
@@ -99,11 +97,11 @@ int cv_text_key_init(struct cv_text_key *key, const char *normalized, struct cv_
 
 void cv_text_key_deinit(struct cv_text_key *key)
 {
-    free(key->bones);
-    key->bones = NULL;
+    free(key->skeleton);
+    key->skeleton = NULL;
 }
 
-/* Levenshtein distance of two runs of bones, or limit + 1 when it is more than `limit` (Ukkonen's
+/* Levenshtein distance of two runs of letters, or limit + 1 when it is more than `limit` (Ukkonen's
  * band). */
 static size_t edits(const int32_t *a, size_t a_count, const int32_t *b, size_t b_count,
                     size_t limit)
@@ -112,7 +110,7 @@ static size_t edits(const int32_t *a, size_t a_count, const int32_t *b, size_t b
     if (apart > limit || limit > MAX_EDITS) {
         return limit + 1;
     }
-    size_t row[MAX_BONES + 1];
+    size_t row[MAX_LETTERS + 1];
     for (size_t j = 0; j <= b_count; j++) {
         row[j] = j <= limit ? j : limit + 1;
     }
@@ -138,12 +136,12 @@ static size_t edits(const int32_t *a, size_t a_count, const int32_t *b, size_t b
     return row[b_count];
 }
 
-/* The next word of `*text` that has bones; 0 at the end. */
-static size_t next_word(const char **text, int32_t *bones)
+/* The next word of `*text` that has letters; 0 at the end. */
+static size_t next_word(const char **text, int32_t *skeleton)
 {
     while (**text) {
         size_t length = strcspn(*text, " ");
-        size_t count = make_bones(*text, length, bones, MAX_BONES);
+        size_t count = make_skeleton(*text, length, skeleton, MAX_LETTERS);
         *text += length + ((*text)[length] == ' ');
         if (count > 0) {
             return count;
@@ -156,7 +154,7 @@ static size_t next_word(const char **text, int32_t *bones)
  * tells two lines apart, however long they are. */
 static bool words_agree(const char *first, const char *second)
 {
-    int32_t a[MAX_BONES], b[MAX_BONES];
+    int32_t a[MAX_LETTERS], b[MAX_LETTERS];
     const char *first_rest = first, *second_rest = second;
     bool all_close = true;
     for (;;) {
@@ -174,7 +172,7 @@ static bool words_agree(const char *first, const char *second)
 static bool contains(const struct cv_text_key *whole, const struct cv_text_key *part)
 {
     return part->count >= MIN_PART && part->count < whole->count &&
-           memmem(whole->bones, whole->count * sizeof(int32_t), part->bones,
+           memmem(whole->skeleton, whole->count * sizeof(int32_t), part->skeleton,
                   part->count * sizeof(int32_t));
 }
 
@@ -200,7 +198,7 @@ enum cv_likeness cv_text_likeness(const struct cv_text_key *first, const struct 
     }
     size_t limit = shorter * 2 / 5;
     limit = limit > MAX_EDITS ? MAX_EDITS : limit;
-    size_t distance = edits(first->bones, first->count, second->bones, second->count, limit);
+    size_t distance = edits(first->skeleton, first->count, second->skeleton, second->count, limit);
     if (distance == 0 || are_readings(first, second, distance, shorter)) {
         return CV_LIKENESS_READING;
     }

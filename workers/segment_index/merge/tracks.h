@@ -1,8 +1,8 @@
 /* Tracks: what stands or moves on the screen, found again from one detection to the next. */
 #pragma once
 
-#include "common/text/similar.h"
-#include "common/text/text.h"
+#include "workers/segment_index/merge/merge.h"
+#include "workers/segment_index/merge/similar.h"
 
 /* No index; ends chains. */
 #define CV_NONE SIZE_MAX
