@@ -412,6 +412,10 @@ CV_MUST_CHECK int cv_format(char **ret_text, struct cv_error *error, const char 
 /* Milliseconds of a clock that never jumps; for leases, time-outs and durations. */
 int64_t cv_monotonic_ms(void);
 
+/* The pause after a try that failed, when `tries` tries failed before it. It is drawn between a half and all of `first_ms`,
+ * which doubles with each try up to `most_ms`: processes that failed together do not return together. */
+int64_t cv_pause_ms(int tries, int64_t first_ms, int64_t most_ms);
+
 /* Milliseconds since 1970-01-01 UTC; for display and file names only. */
 int64_t cv_wall_ms(void);
 

@@ -32,6 +32,16 @@ int64_t cv_monotonic_ms(void)
     return clock_ms(CLOCK_MONOTONIC);
 }
 
+int64_t cv_pause_ms(int tries, int64_t first_ms, int64_t most_ms)
+{
+    int64_t full = first_ms;
+    for (int i = 0; i < tries && full < most_ms; i++) {
+        full *= 2;
+    }
+    full = full < most_ms ? full : most_ms;
+    return full / 2 + (int64_t)arc4random_uniform((uint32_t)(full - full / 2) + 1);
+}
+
 int64_t cv_wall_ms(void)
 {
     return clock_ms(CLOCK_REALTIME);

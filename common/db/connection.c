@@ -62,7 +62,7 @@ enum {
     STATEMENT_TIMEOUT_MS = 5 * 60 * 1000,
     /* Pauses between attempts to connect: 100 ms at first, because a restart is often over soon, and
      * up to 10 s, so that a server that comes back is not flooded with connections. */
-    PAUSE_LEAST_MS = 100,
+    FIRST_PAUSE_MS = 100,
     PAUSE_MOST_MS = 10 * 1000,
     /* After a drain the cancel descriptor stays readable for good. Waits then check the cancel
      * level this often instead: an abort is noticed soon, and the wait does not spin. */
@@ -367,15 +367,6 @@ static bool may_come_back(const struct cv_error *error)
            error->type == CV_ERROR_SERVER || error->type == CV_ERROR_TIMEOUT;
 }
 
-/* Decorrelated jitter (M. Brooker, "Exponential Backoff And Jitter", 2015): each pause is drawn
- * between the least and three times the pause before it. */
-static int64_t next_pause(int64_t previous)
-{
-    int64_t range = previous * 3 - PAUSE_LEAST_MS;
-    int64_t pause = PAUSE_LEAST_MS + (int64_t)arc4random_uniform((uint32_t)range + 1);
-    return pause < PAUSE_MOST_MS ? pause : PAUSE_MOST_MS;
-}
-
 int cv_db_port(const struct cv_db *db)
 {
     const char *host = PQhost(db->connection), *port = PQport(db->connection);
@@ -391,8 +382,7 @@ int cv_db_reconnect(struct cv_db *db, int64_t timeout_ms, struct cv_error *error
     }
     cv_db_drop(db);
     int64_t deadline = cv_monotonic_ms() + timeout_ms;
-    int64_t pause = PAUSE_LEAST_MS;
-    while (true) {
+    for (int tries = 0;; tries++) {
         int64_t left = deadline - cv_monotonic_ms();
         int64_t one_try = left < db->connect_timeout_ms ? left : db->connect_timeout_ms;
         int result = db->is_of_environment ? read_conninfo(db, error) : 0;
@@ -400,7 +390,7 @@ int cv_db_reconnect(struct cv_db *db, int64_t timeout_ms, struct cv_error *error
         if (result == 0 || !may_come_back(error)) {
             return result;
         }
-        pause = next_pause(pause);
+        int64_t pause = cv_pause_ms(tries, FIRST_PAUSE_MS, PAUSE_MOST_MS);
         int64_t now = cv_monotonic_ms();
         if (now + pause >= deadline) {
             struct cv_error last = *error;

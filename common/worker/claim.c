@@ -46,8 +46,7 @@ static int open_database(struct cv_supervisor *supervisor, struct cv_error *erro
     return 0;
 }
 
-/* Sets the time of the next try. Each pause is longer than the last and has a random part, so that
- * workers do not all return at once. */
+/* Sets the time of the next try. */
 static void hold_off(struct cv_supervisor *supervisor, const char *trouble)
 {
     enum { FIRST_PAUSE_MS = 250, PAUSE_MAX_MS = 5000 };
@@ -57,13 +56,8 @@ static void hold_off(struct cv_supervisor *supervisor, const char *trouble)
         supervisor->database_is_away = true;
     }
     cv_keeper_rest(supervisor->keeper, true);
-    int64_t pause = FIRST_PAUSE_MS;
-    for (int i = 0; i < supervisor->connect_tries && pause < PAUSE_MAX_MS; i++) {
-        pause *= 2;
-    }
-    supervisor->connect_tries++;
     supervisor->connect_at =
-        cv_monotonic_ms() + pause / 2 + (int64_t)arc4random_uniform((uint32_t)pause);
+        cv_monotonic_ms() + cv_pause_ms(supervisor->connect_tries++, FIRST_PAUSE_MS, PAUSE_MAX_MS);
 }
 
 /* Retries for ever; only a first connection that is refused permanently ends the worker. */
@@ -76,6 +70,7 @@ int cv_supervisor_connect(struct cv_supervisor *supervisor, int64_t now, struct 
     if (r == 0) {
         cv_keeper_rest(supervisor->keeper, false);
         supervisor->was_connected = true;
+        supervisor->give_way_at = 0; /* the keeper has its time to connect, too */
         supervisor->claim_at = 0;
         supervisor->schema_at = 0; /* this may be another server than before */
         return 0;
@@ -91,11 +86,11 @@ void cv_supervisor_watch_keeper(struct cv_supervisor *supervisor, int64_t now)
 {
     enum { PATIENCE_MS = 1000 };
     supervisor->can_keep = cv_keeper_can_keep(supervisor->keeper);
-    if (!cv_supervisor_is_connected(supervisor) || supervisor->can_keep) {
+    if (!cv_supervisor_is_connected(supervisor)) {
+        return;
+    }
+    if (supervisor->can_keep) {
         supervisor->give_way_at = 0;
-        if (!cv_supervisor_is_connected(supervisor)) {
-            return;
-        }
         if (supervisor->database_is_away) {
             cv_log(CV_LOG_INFO, "the database is back");
         }

@@ -213,12 +213,18 @@ static void set_can_keep(struct cv_keeper *keeper, bool can_keep)
     }
 }
 
+/* Whether to give the connection back. A running job needs it. */
+static bool is_to_rest(const struct cv_keeper *keeper)
+{
+    return keeper->is_resting && count_held(keeper) == 0;
+}
+
 static void *keep(void *argument)
 {
     struct cv_keeper *keeper = argument;
     (void)pthread_mutex_lock(&keeper->mutex);
     while (!keeper->is_stopping) {
-        if (keeper->is_resting && count_held(keeper) == 0) {
+        if (is_to_rest(keeper)) {
             cv_db_close(keeper->db);
             keeper->db = NULL;
             set_can_keep(keeper, false);
@@ -244,7 +250,8 @@ static void *keep(void *argument)
         serve_all(keeper);
         set_can_keep(keeper, cv_db_is_connected(keeper->db));
         int64_t due = next_due(keeper);
-        if (!keeper->is_stopping && due > cv_monotonic_ms()) {
+        /* The mutex was released above, so all of this may have changed. */
+        if (!keeper->is_stopping && !is_to_rest(keeper) && due > cv_monotonic_ms()) {
             cv_thread_wait(&keeper->changed, &keeper->mutex, due);
         }
     }

@@ -239,7 +239,7 @@ enum {
      * does. */
     TRIES_MAX = 5,
     STOPS_PAUSE_PROBES = 6, /* in intervals of again_ms: half a minute by default */
-    FIRST_PAUSE_MS = 100,
+    FIRST_PAUSE_MS = 200,
     PAUSE_MAX_MS = 2000,
 };
 
@@ -385,15 +385,6 @@ static void count_stops(struct cv_supervisor *supervisor, const struct cv_slot *
     }
 }
 
-static int64_t pause_after(int tries)
-{
-    int64_t pause = FIRST_PAUSE_MS;
-    for (int i = 1; i < tries && pause < PAUSE_MAX_MS; i++) {
-        pause *= 2;
-    }
-    return pause + (int64_t)arc4random_uniform((uint32_t)pause);
-}
-
 /* After a failed report: plans another try if one may succeed; otherwise reports the job as failed;
  * otherwise drops it, and its lease expires. */
 static bool try_again(struct cv_supervisor *supervisor, int index, const struct cv_error *error)
@@ -405,7 +396,7 @@ static bool try_again(struct cv_supervisor *supervisor, int index, const struct 
     bool may_help =
         is_away || (error->verdict == CV_VERDICT_RETRY && slot->settle_tries < TRIES_MAX);
     if (may_help) {
-        slot->settle_at = now + pause_after(slot->settle_tries);
+        slot->settle_at = now + cv_pause_ms(slot->settle_tries - 1, FIRST_PAUSE_MS, PAUSE_MAX_MS);
         return slot->settle_at < lease_end;
     }
     if (!slot->verdict.result) {

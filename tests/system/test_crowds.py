@@ -2,6 +2,7 @@
 them, through a pooler, and after a restart; twenty processes that migrate."""
 
 import contextlib
+import re
 
 import pytest
 from tcp_gate import PgBouncer
@@ -10,11 +11,12 @@ from workers import STAGE_SCHEMA, Jobs, Workers, wait_until
 
 CROWD = 50
 LEASE_MS = 2000
+PATIENCE_S = 1  # for so long a worker that has one connection waits for the second, at least
 
 
 @pytest.fixture
 def crowd(cluster, program, tmp_path):
-    """(name, jobs(), start(arguments) of fifty workers, resize(link, connections)) on a cluster of the
+    """(name, jobs(), start(arguments, count) of fifty workers, resize(link, connections)) on a cluster of the
     test's own. Resizing ends the link that it is given: nobody gets in while the crowd takes every place."""
     name = cluster.create_database()
     started = Workers(program, cluster.url(name), tmp_path)
@@ -24,12 +26,14 @@ def crowd(cluster, program, tmp_path):
 
     def resize(link, connections):
         with contextlib.closing(link):
-            link.cursor().execute(f"ALTER SYSTEM SET max_connections = {connections}")
+            for setting in (f"max_connections = {connections}", "superuser_reserved_connections = 0",
+                            "log_disconnections = on", "log_line_prefix = '%a '"):
+                link.cursor().execute(f"ALTER SYSTEM SET {setting}")
             cluster.restart()
 
-    def start(*arguments, **environment):
+    def start(*arguments, count=CROWD, **environment):
         return [started.start("test-stage", *arguments, CORTANA_LEASE_MS=LEASE_MS, **environment)
-                for _ in range(CROWD)]
+                for _ in range(count)]
 
     with contextlib.closing(connect().connection) as link:
         link.cursor().execute(STAGE_SCHEMA)
@@ -45,6 +49,13 @@ def held(jobs, role):
 
 def registered(jobs):
     return jobs.row("SELECT count(*) AS n FROM workers WHERE state = 'running'")["n"]
+
+
+def stays(cluster):
+    """How long, in seconds, each connection of a worker lasted that has ended."""
+    log = (cluster.directory / "log").read_text()
+    return [int(hours) * 3600 + int(minutes) * 60 + float(seconds) for hours, minutes, seconds in re.findall(
+        r"^test-stage .*disconnection: session time: (\d+):(\d+):([\d.]+)", log, re.M)]
 
 
 def all_done(jobs, ids):
@@ -86,6 +97,16 @@ def test_a_worker_with_one_connection_claims_nothing_and_keeps_none_from_others(
         jobs.rows(f"DROP ROLE {role}")
 
 
+def test_a_worker_waits_for_its_second_connection_each_time_it_has_the_first(cluster, crowd):
+    """One that gave the first back as soon as it returned would not come in when there is room for both."""
+    _, connect, start, resize = crowd
+    resize(connect().connection, 2)
+    with contextlib.closing(connect().connection):  # leaves one to the worker
+        start(count=1)
+        wait_until(lambda: len(stays(cluster)) >= 3, "it to give way three times")
+    assert min(stays(cluster)) >= PATIENCE_S
+
+
 def test_fifty_workers_and_too_few_connections(crowd):
     """Those that get in work, each with all the connections that it needs; the others say what is wrong, and
     come in when there is room."""
@@ -102,7 +123,7 @@ def test_fifty_workers_and_too_few_connections(crowd):
     assert 0 < inside < CROWD
     resize(jobs.connection, 200)  # everybody comes at once, those that had been in and those that had not
     jobs = connect()
-    wait_until(lambda: registered(jobs) == CROWD, "all to be registered", 180)
+    wait_until(lambda: registered(jobs) == CROWD, "all to be registered")
     ids += [jobs.enqueue({"do": "work", "ms": 100}) for _ in range(2 * CROWD)]
     all_done(jobs, ids)
     jobs.connection.close()

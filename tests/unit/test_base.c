@@ -1,5 +1,6 @@
 #include "common/base/base.h"
 
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -116,6 +117,24 @@ static void test_the_device_that_decodes_is_read_strictly(void **state)
     assert_int_equal(unsetenv("CORTANA_HARDWARE_DECODE"), 0);
 }
 
+static void test_pauses_double_and_never_exceed_their_limit(void **state)
+{
+    (void)state;
+    enum { FIRST = 250, MOST = 5000, DRAWS = 1000 };
+    static const int64_t full[] = {250, 500, 1000, 2000, 4000, 5000, 5000};
+    for (size_t i = 0; i < CV_COUNT(full); i++) {
+        int64_t least = INT64_MAX, most = 0;
+        for (int draw = 0; draw < DRAWS; draw++) {
+            int64_t pause = cv_pause_ms((int)i, FIRST, MOST);
+            least = pause < least ? pause : least;
+            most = pause > most ? pause : most;
+        }
+        assert_in_range(least, full[i] / 2, full[i] / 2 + full[i] / 10);
+        assert_in_range(most, full[i] - full[i] / 10, full[i]);
+    }
+    assert_in_range(cv_pause_ms(INT_MAX, FIRST, MOST), MOST / 2, MOST);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -125,6 +144,7 @@ int main(void)
         cmocka_unit_test(test_cancel_only_rises),
         cmocka_unit_test(test_numbers_and_uuids_are_read_strictly),
         cmocka_unit_test(test_the_device_that_decodes_is_read_strictly),
+        cmocka_unit_test(test_pauses_double_and_never_exceed_their_limit),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }

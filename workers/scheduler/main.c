@@ -279,9 +279,9 @@ static int open_both(struct parts *parts, struct cv_error *error)
  * is to stop. */
 static int open_patiently(struct parts *parts, struct cv_error *error)
 {
-    enum { PAUSE_LEAST_MS = 250, PAUSE_MOST_MS = 5000 };
+    enum { FIRST_PAUSE_MS = 250, PAUSE_MOST_MS = 5000 };
     struct cv_daemon *daemon = &parts->daemon;
-    for (int64_t pause = PAUSE_LEAST_MS;; pause *= pause < PAUSE_MOST_MS ? 2 : 1) {
+    for (int tries = 0;; tries++) {
         int result = open_both(parts, error);
         if (result == 0 || cv_daemon_is_stopping(daemon)) {
             return 0;
@@ -289,13 +289,13 @@ static int open_patiently(struct parts *parts, struct cv_error *error)
         if (error->verdict != CV_VERDICT_RETRY) {
             return result;
         }
-        if (pause == PAUSE_LEAST_MS) {
+        if (tries == 0) {
             cv_log(CV_LOG_WARN, "waiting for the database: %s", error->message);
         }
         cv_probe_set_reason(daemon->probe, error->message);
         cv_probe_beat(daemon->probe);
         struct pollfd stop = {.fd = cv_cancel_fd(daemon->cancel), .events = POLLIN};
-        (void)poll(&stop, 1, (int)(pause / 2 + arc4random_uniform((uint32_t)pause)));
+        (void)poll(&stop, 1, (int)cv_pause_ms(tries, FIRST_PAUSE_MS, PAUSE_MOST_MS));
     }
 }
 
