@@ -1054,31 +1054,22 @@ COMMENT ON FUNCTION cortana.search_document_condition IS
     'Returns the condition of the index on the words of a line. Excluded words are part of it, because otherwise '
     'all lines of a common word would be read to remove those that contain an excluded word.';
 
-CREATE FUNCTION cortana.search_rarest_first(p_words text[]) RETURNS text[]
-LANGUAGE plpgsql STABLE
+CREATE FUNCTION cortana.search_rarest_first(p_words text[], p_common text[], p_shares real[]) RETURNS text[]
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
-DECLARE
-    common text[];
-    shares real[];
 BEGIN
-    -- Of two words, the order hardly matters: each of them leads the other one to its next line.
-    IF cardinality(p_words) > 2 THEN
-        SELECT most_common_elems::text::text[], most_common_elem_freqs INTO common, shares
-        FROM pg_stats
-        WHERE schemaname = 'public' AND tablename = 'search_materialized' AND attname = 'document';
-    END IF;
     RETURN ARRAY(
         SELECT typed FROM unnest(p_words) WITH ORDINALITY AS t (typed, n)
-        ORDER BY (SELECT sum(shares[array_position(common, btrim(word, ''''))])
+        ORDER BY (SELECT sum(p_shares[array_position(p_common, btrim(word, ''''))])
                   FROM string_to_table(btrim(typed, '( )'), ' | ') AS word) NULLS FIRST,
                  length(typed) DESC, n);
 END
 $$;
 COMMENT ON FUNCTION cortana.search_rarest_first IS
-    'Returns words, the rarest first: words that are not among the thousand most common ones of the library (by the '
-    'statistics of ANALYZE), longest first, then the others by how many lines contain them. Instead of a word there may be '
-    'several in the form of a tsquery, (a | b). The order changes what a search costs, not what it finds.';
+    'Returns words, the rarest first: words that are not among the most common ones of the library (p_common), longest '
+    'first, then the others by the share of the lines that contain them (p_shares). Instead of a word there may be several '
+    'in the form of a tsquery, (a | b). The order changes what a search costs, not what it finds.';
 
 CREATE FUNCTION cortana.search_every_key(p_keys int[]) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -1095,14 +1086,16 @@ COMMENT ON FUNCTION cortana.search_every_key IS
     'shortest list, and looks up each line of it in all other lists. Of several conditions it asks the second one only '
     'where the first one matches, and so on, and skips to the line where a condition matches next.';
 
-CREATE FUNCTION cortana.search_every_word(p_words tsquery, p_excluded tsquery) RETURNS text
-LANGUAGE plpgsql STABLE
+CREATE FUNCTION cortana.search_every_word(p_words tsquery, p_excluded tsquery, p_common text[], p_shares real[])
+RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     RETURN (
         SELECT string_agg(search_document_condition(alternatives::tsquery, p_excluded), ' AND ' ORDER BY n)
-        FROM unnest(search_rarest_first(string_to_array(p_words::text, ' & '))) WITH ORDINALITY AS t (alternatives, n));
+        FROM unnest(search_rarest_first(string_to_array(p_words::text, ' & '), p_common, p_shares))
+             WITH ORDINALITY AS t (alternatives, n));
 END
 $$;
 COMMENT ON FUNCTION cortana.search_every_word IS
@@ -1251,19 +1244,21 @@ COMMENT ON FUNCTION cortana.search_joined_keys IS
     'Returns keys for words that are written as one in the line and as two in the query, or the other way round, first the '
     'key of the joined words, which is the rarest, then the others in the order of p_rarest_first.';
 
-CREATE FUNCTION cortana.search_word_lookup(p_terms search_terms) RETURNS text
+CREATE FUNCTION cortana.search_word_lookup(p_terms search_terms, p_common text[], p_shares real[]) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     IF p_terms.alternatives IS NOT NULL THEN
-        RETURN (SELECT format('(%s)', string_agg(format('(%s)', search_word_lookup(side::search_terms)), ' OR '))
+        RETURN (SELECT format('(%s)', string_agg(
+                           format('(%s)', search_word_lookup(side::search_terms, p_common, p_shares)), ' OR '))
                 FROM unnest(p_terms.alternatives) AS side);
     END IF;
     RETURN (
         SELECT concat_ws(' AND ',
             CASE WHEN p_terms.lookup::text ~ '[|!(]' THEN search_document_condition(p_terms.lookup, p_terms.excluded)
-                 WHEN p_terms.lookup IS NOT NULL THEN search_every_word(p_terms.lookup, p_terms.excluded) END,
+                 WHEN p_terms.lookup IS NOT NULL
+                 THEN search_every_word(p_terms.lookup, p_terms.excluded, p_common, p_shares) END,
             CASE WHEN p_terms.neighbours IS NOT NULL THEN format('keys @> %L', p_terms.neighbours) END,
             (SELECT string_agg(format('keys @> %L', ARRAY[
                         search_key('^' || left(b, CASE WHEN length(b) < 4 THEN 2 ELSE 4 END))])
@@ -1328,9 +1323,10 @@ DECLARE
     -- If the index cannot exclude words, a common word could make the search read all lines that are filtered.
     guesses int := CASE WHEN terms.excluded IS NULL THEN enough ELSE p_limit END;
     words text[] := search_word_list(terms.literal);
-    rare_words text[] := search_rarest_first(search_typed_words(terms.literal));
-    has_every_word text := search_every_key(
-        coalesce(terms.pairs, ARRAY(SELECT search_key('w' || search_fold(w)) FROM unnest(rare_words) AS w)));
+    common text[];
+    shares real[];
+    rare_words text[];
+    has_every_word text;
     is_complete boolean := false;
     parts text[];
     near_words tsquery;
@@ -1363,6 +1359,15 @@ BEGIN
         RETURN QUERY SELECT unnest(found);
         RETURN;
     END IF;
+    -- Of two words, the order hardly matters: each of them leads the other one to its next line.
+    IF terms.folded LIKE '% % %' OR terms.alternatives IS NOT NULL THEN
+        SELECT most_common_elems::text::text[], most_common_elem_freqs INTO common, shares
+        FROM pg_stats
+        WHERE schemaname = 'public' AND tablename = 'search_materialized' AND attname = 'document';
+    END IF;
+    rare_words := search_rarest_first(search_typed_words(terms.literal), common, shares);
+    has_every_word := search_every_key(
+        coalesce(terms.pairs, ARRAY(SELECT search_key('w' || search_fold(w)) FROM unnest(rare_words) AS w)));
     -- Every line that matches the words has the keys of all of them. If few lines have these keys, the lookups in the
     -- next block would only find the same lines again. This is not so if the words of the document differ from those
     -- of the keys, or if a filter without a key rejects lines, because then not all lines may have been read.
@@ -1389,7 +1394,7 @@ BEGIN
         END IF;
         IF terms.words IS NOT NULL THEN
             found := found || search_newest(
-                base, search_word_lookup(terms),
+                base, search_word_lookup(terms, common, shares),
                 CASE WHEN terms.beginnings IS NOT NULL
                      THEN format('document @@ %L::tsquery', terms.words) END,
                 enough, span);
@@ -1419,7 +1424,7 @@ BEGIN
                  WHEN terms.folded LIKE '% %' THEN 3 ELSE 5 END)
         AND length(terms.folded) BETWEEN 3 AND 100 THEN
         parts := search_typed_words(regexp_replace(terms.literal, '[^[:alnum:]]+', ' ', 'g'));
-        FOR alternative IN SELECT search_joined_keys(parts, search_rarest_first(parts))
+        FOR alternative IN SELECT search_joined_keys(parts, search_rarest_first(parts, common, shares))
         LOOP
             guessed := guessed || search_newest(base, search_every_key(alternative), NULL, guesses, wide_span);
         END LOOP;
@@ -1428,7 +1433,7 @@ BEGIN
         END IF;
         IF near_words IS NOT NULL THEN
             guessed := guessed || search_newest(
-                base, search_every_word(near_words, terms.excluded), NULL, enough, wide_span);
+                base, search_every_word(near_words, terms.excluded, common, shares), NULL, enough, wide_span);
         END IF;
     END IF;
     RETURN QUERY SELECT unnest(found || guessed);

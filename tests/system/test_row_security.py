@@ -134,10 +134,9 @@ def test_terms_are_quoted_wherever_they_become_sql(library, hostile):
                  json.dumps({"beginnings": [hostile], "words": "'hi'"}))
     text = json.dumps({**terms, "words": "'hi'"})
     both = json.dumps({"words": "'hi'", "alternatives": [side, side]})
-    for function, given in (("search_field_conditions", text), ("search_word_lookup", text),
-                            ("search_word_lookup", both)):
-        made = value(f"SELECT cortana.{function}(jsonb_populate_record(NULL::cortana.search_terms, %s))", given)
-        condition = made if function == "search_field_conditions" else f"AND {made}"
+    lookup = "'AND ' || cortana.search_word_lookup(terms, NULL, NULL)"
+    for function, given in (("cortana.search_field_conditions(terms)", text), (lookup, text), (lookup, both)):
+        condition = value(f"SELECT {function} FROM jsonb_populate_record(NULL::cortana.search_terms, %s) AS terms", given)
         plan = value("EXPLAIN (FORMAT json) SELECT FROM search_materialized WHERE true " + condition.replace("%", "%%"))
         read = set(re.findall(r'"Relation Name": "(\w+)"', json.dumps(plan)))
         assert read == {"search_materialized"}, condition

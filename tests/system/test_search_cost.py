@@ -1,5 +1,6 @@
 """A search reads little, whatever is asked, and finds no less for it."""
 
+import collections
 import random
 import re
 
@@ -11,6 +12,8 @@ from test_search import Search
 LETTERS = "aekostu"  # few, so that many words are near to each other, and none that OCR confuses
 LINE_COUNT = 12000
 EVERY = (1, 7, 60, 900, 5000)
+SHOW_STATEMENTS = {"client_min_messages": "log", "auto_explain.log_min_duration": 0,
+                   "auto_explain.log_nested_statements": "on"}
 
 
 @pytest.fixture(scope="module")
@@ -136,16 +139,39 @@ def test_words_that_few_lines_contain_are_looked_up_once(large):
     run("RESET track_functions")
 
 
+def statements_of(search, query):
+    """The first lines of the statements within the functions that a search calls."""
+    run = search.queue.run
+    run("LOAD 'auto_explain'")
+    for setting, value in SHOW_STATEMENTS.items():
+        run(f"SET {setting} = {value}")
+    search.queue.connection.notices = collections.deque()  # a list would keep only the last fifty
+    search.texts(query)
+    logged = "\n".join(search.queue.connection.notices)
+    for setting in SHOW_STATEMENTS:
+        run(f"RESET {setting}")
+    return re.findall("^Query Text: (.*)", logged, re.M)
+
+
 def test_rare_words_are_asked_for_first(large):
-    run = large.queue.run
-    rarest_first = "SELECT search_rarest_first(%s)"
+    value = large.queue.value
+    rarest_first = "SELECT search_rarest_first(%s, '{tick1,n1,tick7}', '{0.9,0.01,0.14}')"
     words = ["tick1", "tick7", "n10000", "tick5000000"]
-    run("ANALYZE search_materialized")
-    assert large.queue.value(rarest_first, words) == ["tick5000000", "n10000", "tick7", "tick1"]
-    assert large.queue.value(rarest_first, ["( 'n1' | 'tick1' )", "'tick7'", "( 'n1' | 'n2' )"]) == \
+    assert value(rarest_first, words) == ["tick5000000", "n10000", "tick7", "tick1"]
+    assert value(rarest_first, ["( 'n1' | 'tick1' )", "'tick7'", "( 'n1' | 'n2' )"]) == \
         ["( 'n1' | 'n2' )", "'tick7'", "( 'n1' | 'tick1' )"]
-    assert large.queue.value(rarest_first, ["tick1", "tick5000"]) == ["tick5000", "tick1"]
-    assert large.queue.value(rarest_first, None) == []
+    assert value("SELECT search_rarest_first('{tick1,tick5000}', NULL, NULL)") == ["tick5000", "tick1"]
+    assert value("SELECT search_rarest_first(NULL, NULL, NULL)") == []
+
+
+def test_a_search_reads_once_how_common_words_are(large):
+    large.queue.run("ANALYZE search_materialized")
+    words = ["tick7", "aged", "tick1"]  # the rarest first
+    keys = [str(large.queue.value("SELECT search_key('w' || search_fold(%s))", word)) for word in words]
+    statements = statements_of(large, "tick1 aged tick7")
+    assert keys in [re.findall(r"keys @> '{(-?\d+)}'", text) for text in statements]
+    assert words in [re.findall(r"document @@ '''(\w+)'''", text) for text in statements]
+    assert sum("most_common_elems" in text for text in statements) == 1
 
 
 def test_every_word_and_part_is_a_condition_of_its_own(large):
