@@ -42,6 +42,19 @@ RECORDINGS = {
     "theme_switch": {**STANDS, "mention_recall": 0.98, "mention_precision": 0.98},
     "shifting_advert": {**STANDS, "mention_recall": 0.98, "mention_precision": 0.98},
     "small_digits": {"line_recall": 0.98, "segments_per_line": 1.1, "mention_recall": 0.98},
+    # text that scrolls, leaves and comes back
+    "bounce": {"line_recall": 0.94, "segment_precision": 0.98, "segments_per_line": 1.05,
+               "start_error": 20, "end_error": 20},
+    "carousel": {"line_recall": 0.98, "segments_per_line": 1.2, "start_error": 20, "end_error": 20},
+    "fling": STANDS,
+    "glass_feed": STANDS,
+    "nested_scroll": {**STANDS, "end_error": 150},
+    "news_crawl": {**STANDS, "segments_per_line": 1.4},
+    "pull_to_refresh": {**STANDS, "start_error": 190},
+    "repeated_posts": {**STANDS, "start_error": 40, "end_error": 70},
+    "sticky_feed": {"line_recall": 0.97, "segment_precision": 0.98, "segments_per_line": 1.0,
+                    "start_error": 100, "end_error": 700},
+    "zoom": {**STANDS, "end_error": 100},
 }
 
 
@@ -125,7 +138,7 @@ def test_fixture_is_read_well(program, database, sql, queue, store_dir, tmp_path
 
 
 def test_recordings_are_read_well(program, database, sql, queue, store_dir, tmp_path):
-    """Avatars beside names, numbers that change all the time, typing, themes, things put in."""
+    """Avatars beside names, numbers that change all the time, typing, themes, things put in, scrolling."""
     pipeline = Pipeline(program, database, sql, store_dir, tmp_path)
     clips = [generator.make(tmp_path, name, 1) for name in RECORDINGS]
     videos = read_clips(queue, pipeline, clips)

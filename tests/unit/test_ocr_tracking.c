@@ -386,72 +386,6 @@ static void test_times_come_from_the_motion(void **state)
     json_decref(result);
 }
 
-/* A line rests half under the tab bar: it is wholly visible when it has come out, and no longer when it goes back. */
-static void test_a_line_at_rest_on_an_edge(void **state)
-{
-    (void)state;
-    struct ocr_motion up[] = {{1000, 0, -3}, {1017, 0, -10}, {1033, 0, -20}};
-    struct ocr_motion down[] = {{2000, 0, 5}, {2017, 0, 18}, {2033, 0, 20}};
-    const struct ocr_timing timings[3] = {
-        {.t_start = 0, .t_end = 1000},
-        {.t_start = 1033,
-         .t_end = 2000,
-         .shift_known = true,
-         .dy = -20,
-         .motion = up,
-         .motion_count = 3},
-        {.t_start = 2033,
-         .t_end = 3000,
-         .shift_known = true,
-         .dy = 20,
-         .motion = down,
-         .motion_count = 3},
-    };
-    const struct ocr_stretch stretch = {
-        .first = {0, 40, 405}, .last = {2, 40, 405}, .width = 100, .height = 20};
-    struct cv_pane pane = {60, 420, 0, WIDTH, 1, 1, NULL, 0};
-    int steps[] = {CV_SCENE_BEGINS, 0, 0}, near[] = {0, 0, 0};
-    const struct cv_panes panes = {
-        .items = &pane, .count = 1, .steps = steps, .near = near, .step_count = 3};
-    const struct ocr_course course = {timings, 3, &panes, {0, 0, WIDTH, HEIGHT}, 1};
-
-    struct ocr_span span = ocr_timing_of(&course, &stretch);
-    assert_int_equal(span.start, 1017);
-    assert_int_equal(span.end, 2017);
-}
-
-/* First seen whole above a button that hid its end in the kept frame before: the way up tells when it
- * came out from behind. */
-static void test_a_line_comes_out_from_under_a_button(void **state)
-{
-    (void)state;
-    struct ocr_motion up[] = {{1000, 0, -10}, {1017, 0, -30}, {1033, 0, -60}, {1050, 0, -80}};
-    const struct ocr_timing timings[2] = {
-        {.t_start = 0, .t_end = 1000},
-        {.t_start = 1050,
-         .t_end = 2000,
-         .shift_known = true,
-         .dy = -80,
-         .motion = up,
-         .motion_count = 4},
-    };
-    const struct ocr_stretch stretch = {
-        .first = {1, 40, 250}, .last = {1, 40, 250}, .width = 240, .height = 20};
-    struct cv_box button = {BUTTON_X, BUTTON_Y, BUTTON_WIDTH, BUTTON_HEIGHT};
-    struct cv_pane pane = {60, 420, 0, WIDTH, 1, 1, &button, 1};
-    int steps[] = {CV_SCENE_BEGINS, 0}, near[] = {0, 0};
-    const struct cv_panes panes = {
-        .items = &pane, .count = 1, .steps = steps, .near = near, .step_count = 2};
-    const struct ocr_course course = {timings, 2, &panes, {0, 0, WIDTH, HEIGHT}, 1};
-
-    struct ocr_span span = ocr_timing_of(&course, &stretch);
-    assert_int_equal(span.start, 1033);
-    assert_int_equal(span.end, 2000);
-    pane.cover_count = 0; /* nothing hid it: it came while the content moved */
-    span = ocr_timing_of(&course, &stretch);
-    assert_int_equal(span.start, 1000);
-}
-
 static void test_a_line_that_comes_back_is_not_read_again(void **state)
 {
     (void)state;
@@ -651,8 +585,6 @@ int main(void)
         cmocka_unit_test(test_a_standing_line_is_read_once),
         cmocka_unit_test(test_a_scrolled_page_gives_each_line_once),
         cmocka_unit_test(test_times_come_from_the_motion),
-        cmocka_unit_test(test_a_line_at_rest_on_an_edge),
-        cmocka_unit_test(test_a_line_comes_out_from_under_a_button),
         cmocka_unit_test(test_a_line_that_comes_back_is_not_read_again),
         cmocka_unit_test(test_what_a_cover_hid_is_no_line_of_its_own),
         cmocka_unit_test(test_what_the_side_cuts_is_no_line_of_its_own),

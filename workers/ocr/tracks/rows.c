@@ -128,8 +128,10 @@ static enum cut cut_of(const struct ocr_session *session, const struct ocr_row *
     return at_sure_edge(&first, &last) ? CUT_SURELY : CUT_PERHAPS;
 }
 
+/* A row, or one visit of several. */
 struct timed_row {
     const struct ocr_row *row;
+    struct ocr_stretch stretch; /* of the row, in that visit */
     struct ocr_span span;
     bool is_cut;
 };
@@ -141,11 +143,11 @@ static int compare_rows(const void *left, const void *right)
     if (a->span.start != b->span.start) {
         return a->span.start < b->span.start ? -1 : 1;
     }
-    if (a->row->stretch.first.y != b->row->stretch.first.y) {
-        return a->row->stretch.first.y < b->row->stretch.first.y ? -1 : 1;
+    if (a->stretch.first.y != b->stretch.first.y) {
+        return a->stretch.first.y < b->stretch.first.y ? -1 : 1;
     }
-    if (a->row->stretch.first.x != b->row->stretch.first.x) {
-        return a->row->stretch.first.x < b->row->stretch.first.x ? -1 : 1;
+    if (a->stretch.first.x != b->stretch.first.x) {
+        return a->stretch.first.x < b->stretch.first.x ? -1 : 1;
     }
     return (a->row->line > b->row->line) - (a->row->line < b->row->line);
 }
@@ -156,7 +158,7 @@ static struct ocr_kept_row kept_row(const struct timed_row *timed,
                                     const struct ocr_session *session)
 {
     const struct ocr_row *row = timed->row;
-    const struct ocr_stretch *stretch = &row->stretch;
+    const struct ocr_stretch *stretch = &timed->stretch;
     struct cv_box first = box_at(row, &stretch->first), last = box_at(row, &stretch->last);
     int reduction = session->reduction;
 
@@ -186,24 +188,49 @@ static struct ocr_course course_of(const struct ocr_session *session)
                                session->screen, session->reduction};
 }
 
+struct timed_rows {
+    struct timed_row *items;
+    size_t count;
+};
+
+static void timed_rows_deinit(struct timed_rows *timed)
+{
+    free(timed->items);
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct timed_rows, timed_rows_deinit)
+
+static int time_row(const struct ocr_course *course, const struct ocr_row *row, bool is_cut,
+                    struct timed_rows *timed, struct cv_error *error)
+{
+    struct ocr_visits visits;
+
+    ocr_timing_of(course, &row->stretch, &visits);
+    for (int i = 0; i < visits.count; i++) {
+        const struct ocr_visit *visit = &visits.items[i];
+        CV_TRY_MEMORY(CV_MAKE_ROOM(timed->items, timed->count), error, "rows");
+        struct timed_row *here = &timed->items[timed->count++];
+        *here = (struct timed_row){row, row->stretch, visit->span, is_cut};
+        here->stretch.first = visit->first;
+        here->stretch.last = visit->last;
+    }
+    return 0;
+}
+
 /* All rows that are whole lines, with their times and in their order. */
-static size_t time_rows(const struct ocr_session *session, struct timed_row *timed)
+static int time_rows(const struct ocr_session *session, struct timed_rows *timed,
+                     struct cv_error *error)
 {
     struct ocr_course course = course_of(session);
-    size_t count = 0;
 
     for (size_t i = 0; i < session->row_count; i++) {
         const struct ocr_row *row = &session->rows[i];
         enum cut cut = row->is_gone ? CUT_SURELY : cut_of(session, row);
-        if (cut == CUT_SURELY) {
-            continue;
-        }
-        struct timed_row *here = &timed[count++];
-        *here = (struct timed_row){.row = row, .is_cut = cut == CUT_PERHAPS};
-        here->span = ocr_timing_of(&course, &row->stretch);
+        CV_TRY(cut == CUT_SURELY ? 0 : time_row(&course, row, cut == CUT_PERHAPS, timed, error));
     }
-    qsort(timed, count, sizeof(*timed), compare_rows);
-    return count;
+    if (timed->count > 0) {
+        qsort(timed->items, timed->count, sizeof(*timed->items), compare_rows);
+    }
+    return 0;
 }
 
 /* What ocr_session_finish gathers. */
@@ -221,7 +248,7 @@ static int add_row(const struct gathering *all, const struct timed_row *timed,
     const struct ocr_row *row = timed->row;
     struct ocr_pack *pack = all->session->pack;
     struct ocr_kept_row kept = kept_row(timed, all->session);
-    CV_TRY(ocr_path_of(&all->course, &row->stretch, timed->span, &kept.path, error));
+    CV_TRY(ocr_path_of(&all->course, &timed->stretch, timed->span, &kept.path, error));
     cv_auto(json_decref) json_t *path = kept.path;
     double acceptance = ocr_row_judge(row, row->stretch.width, all->least, &kept);
     bool stands = !kept.refusal;
@@ -249,14 +276,14 @@ int ocr_session_finish(struct ocr_session *session, double min_confidence, bool 
     CV_TRY(cv_panes_finish(&session->panes, error));
     CV_TRY(ocr_join_hidden_rows(session, error));
     CV_TRY(ocr_join_interrupted_rows(session, min_confidence, error));
-    cv_auto_free struct timed_row *timed = calloc(session->row_count + 1, sizeof(*timed));
+    cv_auto(timed_rows_deinit) struct timed_rows timed = {0};
     cv_auto(json_decref) json_t *detections = json_array();
     cv_auto(json_decref) json_t *evidence = with_evidence ? json_array() : NULL;
-    CV_TRY_MEMORY(timed && detections && (evidence || !with_evidence), error, "rows");
-    size_t count = time_rows(session, timed);
+    CV_TRY_MEMORY(detections && (evidence || !with_evidence), error, "rows");
+    CV_TRY(time_rows(session, &timed, error));
     struct gathering all = {session, course_of(session), min_confidence, detections, evidence};
-    for (size_t i = 0; i < count; i++) {
-        CV_TRY(add_row(&all, &timed[i], error));
+    for (size_t i = 0; i < timed.count; i++) {
+        CV_TRY(add_row(&all, &timed.items[i], error));
     }
     json_t *result = json_pack(
         "{s:O, s:O*, s:I, s:I, s:I, s:I}", "detections", detections, "evidence", evidence, "frames",

@@ -1,7 +1,12 @@
 #include "workers/ocr/tracks/timing.h"
 
-/* Pixels by which the edge of a pane, learned from moving ink, may be short of the true one. */
-enum { EDGE_SLACK = 1 };
+enum {
+    /* Pixels by which the edge of a pane, learned from moving ink, may be short of the true one. */
+    EDGE_SLACK = 1,
+    /* Part of a line's height by which its steps may lead past where it was last seen: as much as the
+     * boxes of two rows that are joined differ (interruptions.c). */
+    ASTRAY = 3,
+};
 
 /* A line on its way: all that the questions below are asked of. */
 struct way {
@@ -108,74 +113,6 @@ static int64_t end_of(const struct way *way)
     return end;
 }
 
-/* On from the first sighting to the source frame that first showed the line whole; false when none up
- * to the last sighting did, or nobody knows how the content moved. */
-static bool find_entry(const struct way *way, int64_t *ret_start)
-{
-    const struct ocr_stretch *stretch = way->stretch;
-    int x = stretch->first.x, y = stretch->first.y;
-
-    for (int frame = stretch->first.frame + 1; frame <= stretch->last.frame; frame++) {
-        const struct ocr_timing *timing = &way->course->timings[frame];
-        if (!timing->shift_known) {
-            return false;
-        }
-        const struct cv_pane *pane = moves_it(way, (size_t)frame, x, y);
-        if (!pane) {
-            continue;
-        }
-        for (size_t i = 0; i < timing->motion_count; i++) {
-            const struct ocr_motion *at = &timing->motion[i];
-            if (inside(way, pane, x + at->dx, y + at->dy) &&
-                !covers(way, pane, x + at->dx, y + at->dy)) {
-                *ret_start = at->t_ms;
-                return true;
-            }
-        }
-        x += timing->dx;
-        y += timing->dy;
-        if (inside(way, pane, x, y) && !covers(way, pane, x, y)) {
-            *ret_start = timing->t_start;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Back from the last sighting to the source frame in which the line ceased to be shown whole. */
-static bool find_exit(const struct way *way, int64_t *ret_end)
-{
-    const struct ocr_stretch *stretch = way->stretch;
-    int x = stretch->last.x, y = stretch->last.y;
-
-    for (int frame = stretch->last.frame; frame > stretch->first.frame; frame--) {
-        const struct ocr_timing *timing = &way->course->timings[frame];
-        int64_t end = timing->t_start;
-        if (!timing->shift_known) {
-            return false;
-        }
-        const struct cv_pane *pane = moves_it(way, (size_t)frame, x, y);
-        if (!pane) {
-            continue;
-        }
-        x -= timing->dx;
-        y -= timing->dy;
-        for (size_t i = timing->motion_count; i-- > 0;) {
-            const struct ocr_motion *at = &timing->motion[i];
-            if (inside(way, pane, x + at->dx, y + at->dy)) {
-                *ret_end = end;
-                return true;
-            }
-            end = at->t_ms;
-        }
-        if (inside(way, pane, x, y)) {
-            *ret_end = end;
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The pane whose edges a sighting lies within. */
 static const struct cv_pane *pane_of(const struct way *way, const struct ocr_sighting *sighting)
 {
@@ -183,35 +120,142 @@ static const struct cv_pane *pane_of(const struct way *way, const struct ocr_sig
                   sighting->y);
 }
 
-/* The time in which all of it was inside; false when it never was. */
-static bool time_whole(const struct way *way, int64_t *ret_start, int64_t *ret_end)
+static bool begins_whole(const struct way *way)
 {
-    const struct ocr_sighting *first = &way->stretch->first, *last = &way->stretch->last;
-
+    const struct ocr_sighting *first = &way->stretch->first;
     const struct cv_pane *pane = pane_of(way, first);
-    bool begins = inside(way, pane, first->x, first->y) &&
-                  !(way->stretch->pieced && covers(way, pane, first->x, first->y));
 
-    if (begins) {
-        *ret_start = start_of(way);
-    } else if (!find_entry(way, ret_start)) {
-        return false;
-    }
-    if (inside(way, pane_of(way, last), last->x, last->y)) {
-        *ret_end = end_of(way);
-        return true;
-    }
-    return find_exit(way, ret_end);
+    return inside(way, pane, first->x, first->y) &&
+           !(way->stretch->pieced && covers(way, pane, first->x, first->y));
 }
 
-struct ocr_span ocr_timing_of(const struct ocr_course *course, const struct ocr_stretch *stretch)
+static bool ends_whole(const struct way *way)
+{
+    const struct ocr_sighting *last = &way->stretch->last;
+
+    return inside(way, pane_of(way, last), last->x, last->y);
+}
+
+/* A line that is followed from its first sighting to its last one. */
+struct walk {
+    const struct way *way;
+    struct ocr_visits *visits;
+    struct cv_point at;
+    bool is_in;      /* all of it is visible there */
+    bool is_sighted; /* the last visit has a kept frame */
+};
+
+static struct ocr_visit *last_of(const struct walk *walk)
+{
+    return &walk->visits->items[cv_max(walk->visits->count, 1) - 1];
+}
+
+/* Notes whether all of the line was visible from `t_ms` on. What is thought to lie over its way counts until
+ * it was seen whole. A visit without a kept frame is replaced by the next one. */
+static void note(struct walk *walk, const struct cv_pane *pane, int x, int y, int64_t t_ms)
+{
+    struct ocr_visits *visits = walk->visits;
+    bool is_in =
+        inside(walk->way, pane, x, y) && (visits->count > 0 || !covers(walk->way, pane, x, y));
+
+    if (is_in == walk->is_in || (is_in && walk->is_sighted && visits->count == OCR_VISITS_MAX)) {
+        return;
+    }
+    walk->is_in = is_in;
+    if (!is_in) {
+        last_of(walk)->span.end = t_ms;
+        return;
+    }
+    visits->count += visits->count == 0 || walk->is_sighted;
+    walk->is_sighted = false;
+    last_of(walk)->span.start = t_ms;
+}
+
+/* Notes where the line is in a kept frame. */
+static void sight(struct walk *walk, int frame)
+{
+    struct ocr_sighting here = {frame, walk->at.x, walk->at.y};
+    struct ocr_visit *visit = last_of(walk);
+
+    if (walk->is_in) {
+        visit->first = walk->is_sighted ? visit->first : here;
+        visit->last = here;
+        walk->is_sighted = true;
+    }
+}
+
+/* Goes the way of the content; false: nobody knows it. */
+static bool go(struct walk *walk)
+{
+    const struct way *way = walk->way;
+    const struct ocr_stretch *stretch = way->stretch;
+
+    sight(walk, stretch->first.frame);
+    for (int frame = stretch->first.frame + 1; frame <= stretch->last.frame; frame++) {
+        const struct ocr_timing *timing = &way->course->timings[frame];
+        const struct cv_pane *pane = moves_it(way, (size_t)frame, walk->at.x, walk->at.y);
+        if (!timing->shift_known) {
+            return false;
+        }
+        for (size_t i = 0; pane && i < timing->motion_count; i++) {
+            const struct ocr_motion *moved = &timing->motion[i];
+            note(walk, pane, walk->at.x + moved->dx, walk->at.y + moved->dy, moved->t_ms);
+        }
+        if (pane) {
+            walk->at.x += timing->dx;
+            walk->at.y += timing->dy;
+            note(walk, pane, walk->at.x, walk->at.y, timing->t_start);
+        }
+        sight(walk, frame);
+    }
+    return true;
+}
+
+/* Whether the walk led to where the line was last seen. */
+static bool is_there(const struct walk *walk)
+{
+    const struct ocr_stretch *stretch = walk->way->stretch;
+    int slack = stretch->height / ASTRAY;
+
+    return abs(walk->at.x - stretch->last.x) <= slack && abs(walk->at.y - stretch->last.y) <= slack;
+}
+
+/* Ends the last visit, and joins all visits where they are doubtful. */
+static void settle(struct walk *walk, int64_t end)
+{
+    const struct ocr_stretch *stretch = walk->way->stretch;
+    struct ocr_visits *visits = walk->visits;
+
+    visits->count -= visits->count > 1 && !walk->is_sighted;
+    if (walk->is_in || ends_whole(walk->way)) {
+        last_of(walk)->span.end = end;
+    }
+    if (!is_there(walk)) {
+        visits->items[0].span.end = last_of(walk)->span.end;
+        visits->count = 1;
+    }
+    visits->items[0].first = stretch->first;
+    last_of(walk)->last = stretch->last;
+}
+
+void ocr_timing_of(const struct ocr_course *course, const struct ocr_stretch *stretch,
+                   struct ocr_visits *ret_visits)
 {
     struct way way = {course, stretch};
-    struct ocr_span span = {0, 0};
+    struct walk walk = {.way = &way,
+                        .visits = ret_visits,
+                        .at = {stretch->first.x, stretch->first.y},
+                        .is_in = begins_whole(&way)};
+    struct ocr_visit whole = {{start_of(&way), end_of(&way)}, stretch->first, stretch->last};
 
-    if (!time_whole(&way, &span.start, &span.end)) {
-        span = (struct ocr_span){start_of(&way), end_of(&way)};
+    *ret_visits = (struct ocr_visits){.items = {whole}, .count = walk.is_in};
+    if (go(&walk) && ret_visits->count > 0) {
+        settle(&walk, whole.span.end);
+    } else {
+        *ret_visits = (struct ocr_visits){.items = {whole}, .count = 1};
     }
-    span.end = span.end > span.start ? span.end : span.start + 1;
-    return span;
+    for (int i = 0; i < ret_visits->count; i++) {
+        struct ocr_span *span = &ret_visits->items[i].span;
+        span->end = span->end > span->start ? span->end : span->start + 1;
+    }
 }

@@ -7,6 +7,7 @@
 enum {
     OCR_SHIFT_MAX = 16384,   /* pixels between two kept frames */
     OCR_LAST_FRAME_MS = 100, /* how long a last frame of unknown end stands: 1/10 s */
+    OCR_VISITS_MAX = 16,     /* of one stretch; what follows counts as part of the last one */
 };
 
 struct ocr_motion {
@@ -50,6 +51,18 @@ struct ocr_stretch {
         pieced; /* what was seen at first may have been a part of it: something lay over the rest */
 };
 
-/* The time in which the line was wholly inside of the pane that it moved in (inside of the frame where
- * it did not move) and nothing lay over it. */
-struct ocr_span ocr_timing_of(const struct ocr_course *course, const struct ocr_stretch *stretch);
+/* A time in which all of a line was visible, and where it was first and last seen in it. */
+struct ocr_visit {
+    struct ocr_span span;
+    struct ocr_sighting first, last;
+};
+
+struct ocr_visits {
+    struct ocr_visit items[OCR_VISITS_MAX];
+    int count; /* 1 at least */
+};
+
+/* The times in which the line was wholly inside of the pane that it moved in (inside of the frame where
+ * it did not move) and nothing lay over it. There are several where the content took it out and back. */
+void ocr_timing_of(const struct ocr_course *course, const struct ocr_stretch *stretch,
+                   struct ocr_visits *ret_visits);
