@@ -1,6 +1,7 @@
 /* Lines that are seen badly for a while: blurred by the codec, under a pointer, in pieces. */
 #include "tests/unit/ocr_pictures.h"
 #include "workers/ocr/tracks/match.h"
+#include "workers/ocr/tracks/same_line.h"
 #include "workers/ocr/tracks/session.h"
 
 #include <setjmp.h>
@@ -143,6 +144,65 @@ static void test_a_line_that_moved_by_a_part_of_a_pixel_is_known(void **state)
                      OCR_LIKENESS_NONE);
     assert_int_equal(likeness_lower("Score 1,476", "Score 1,477"), OCR_LIKENESS_NONE);
     assert_int_equal(likeness_lower("Score 1,476", "Score 1,478"), OCR_LIKENESS_NONE);
+}
+
+static bool is_roughly(const char *text, const char *after)
+{
+    cv_auto(cv_frame_deinit) struct cv_frame before = picture_lower(text, 4);
+    cv_auto(cv_frame_deinit) struct cv_frame frame = picture_lower(after, 2);
+    cv_auto(ocr_crop_deinit) struct ocr_crop crop = cut_line(&frame);
+    struct cv_error error;
+    bool is = false;
+
+    assert_int_equal(
+        ocr_match_roughly(&crop, &before, (struct cv_point){crop.box.x, crop.box.y}, &is, &error),
+        0);
+    return is;
+}
+
+static void test_a_rough_likeness_is_not_for_any_text(void **state)
+{
+    (void)state;
+    assert_true(is_roughly("Redis stays on metal", "Redis stays on metal"));
+    assert_false(is_roughly("River flows to north", "Redis stays on metal"));
+    assert_false(is_roughly("", "Redis stays on metal"));
+}
+
+static bool is_misread(const char *known, double worst, const char *fresh)
+{
+    struct ocr_reading before = {.worst_word = worst}, after = {.worst_word = 0.95};
+
+    before.text = (char *)known;
+    after.text = (char *)fresh;
+    return ocr_is_misread(&before, &after);
+}
+
+static void test_a_misread_letter_makes_no_other_text(void **state)
+{
+    (void)state;
+    assert_true(
+        is_misread("every sleeper beyond the gaswork$", 0.74, "every sleeper beyond the gasworks"));
+    assert_true(is_misread("List of railways, Harbours 0f the coast", 0.8,
+                           "List of railways, Harbours of the coast"));
+    assert_false(
+        is_misread("every sleeper beyond the gaswork$", 0.93, "every sleeper beyond the gasworks"));
+    assert_false(
+        is_misread("every sleeper beyond the harbour", 0.74, "every sleeper beyond the gasworks"));
+    assert_false(
+        is_misread("see page 214 of the old timetable", 0.74, "see page 215 of the old timetable"));
+    assert_false(is_misread("gaswork$", 0.74, "gasworks"));
+}
+
+static void test_a_letter_for_a_digit_is_no_other_number(void **state)
+{
+    (void)state;
+    assert_false(ocr_digits_differ("Harbours 0f the coast", "Harbours of the coast"));
+    assert_false(ocr_digits_differ("↑ / 4 navigate", "↑ / ↓ navigate"));
+    assert_false(ocr_digits_differ("1,476 watching now", "1,476 watching new"));
+    assert_true(ocr_digits_differ("1,476 watching now", "1,470 watching now"));
+    assert_true(ocr_digits_differ("1,47 watching now", "1,476 watching now"));
+    assert_true(ocr_digits_differ("1,47O watching now", "1,470 watching now"));
+    assert_true(ocr_digits_differ("Chapter", "Chapter 2"));
 }
 
 /* A page at night, behind the shade of a dialog or not. */
@@ -441,6 +501,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_blurred_line_is_known),
         cmocka_unit_test(test_a_line_that_moved_by_a_part_of_a_pixel_is_known),
+        cmocka_unit_test(test_a_rough_likeness_is_not_for_any_text),
+        cmocka_unit_test(test_a_misread_letter_makes_no_other_text),
+        cmocka_unit_test(test_a_letter_for_a_digit_is_no_other_number),
         cmocka_unit_test(test_a_line_behind_a_shade_is_known),
         cmocka_unit_test(test_a_line_begins_while_it_is_blurred),
         cmocka_unit_test(test_a_pointer_does_not_end_a_line),

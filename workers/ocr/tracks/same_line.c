@@ -1,5 +1,6 @@
 #include "workers/ocr/tracks/same_line.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
@@ -8,6 +9,9 @@ enum {
     CLOSE = 2,       /* letter heights: what is so near to a cover may be taken for a part of it */
     LETTERS_MIN = 4, /* bytes that two texts have in common */
     LETTERS_OFF = 2, /* … but for so many: half a letter is read as another one */
+    LONG_MIN = 24,   /* bytes of a text in which a misread letter makes no other text */
+    LETTERS_A_MISTAKE =
+        12,          /* bytes for each of them; a page in small blurred letters has 25 and more */
     LINES_MAX = 128, /* of one frame that are looked at; more is texture */
     PAIRS_MAX = 64,  /* of lines before and after that may be the same */
     AGREE_MIN = 3,   /* lines that have to agree on how the page grew */
@@ -25,22 +29,6 @@ bool ocr_shares_place(const struct cv_box *known, const struct cv_box *fresh)
     bool right = abs(cv_box_right(known) - cv_box_right(fresh)) <= ALIGNED;
 
     return (left || right) && abs(middle) * 2 <= cv_min(known->height, fresh->height);
-}
-
-bool ocr_digits_differ(const char *a, const char *b)
-{
-    for (;;) {
-        a += strcspn(a, "0123456789");
-        b += strcspn(b, "0123456789");
-        if (*a != *b) {
-            return true;
-        }
-        if (!*a) {
-            return false;
-        }
-        a++;
-        b++;
-    }
 }
 
 static size_t common_start(const char *a, const char *b)
@@ -61,6 +49,28 @@ static size_t common_end(const char *a, const char *b)
         length++;
     }
     return length;
+}
+
+static bool has_digit(const char *text, size_t from, size_t to)
+{
+    bool has = false;
+
+    for (size_t i = from; i < to && !has; i++) {
+        has = isdigit((unsigned char)text[i]);
+    }
+    return has;
+}
+
+bool ocr_digits_differ(const char *a, const char *b)
+{
+    size_t left = strlen(a), right = strlen(b), shorter = left < right ? left : right;
+    size_t start = common_start(a, b), end = common_end(a, b);
+
+    end = end < shorter - start ? end : shorter - start;
+    bool here = has_digit(a, start, left - end), there = has_digit(b, start, right - end);
+    bool beside = (start > 0 && isdigit((unsigned char)a[start - 1])) ||
+                  (end > 0 && isdigit((unsigned char)a[left - end]));
+    return (here && there) || ((here || there) && (beside || start + end == shorter));
 }
 
 bool ocr_shares_text(const char *a, const char *b)
@@ -95,6 +105,16 @@ bool ocr_is_variant(const struct ocr_track *known, const struct ocr_track *fresh
         return false;
     }
     return !ocr_digits_differ(a, b) && ocr_text_edits(a, b) * 6 <= longest;
+}
+
+bool ocr_is_misread(const struct ocr_reading *known, const struct ocr_reading *fresh)
+{
+    const char *a = known->text, *b = fresh->text;
+    size_t left = strlen(a), right = strlen(b), longest = left > right ? left : right;
+
+    return longest >= LONG_MIN && longest <= OCR_COMPARED_MAX &&
+           fmin(known->worst_word, fresh->worst_word) < OCR_SURE && !ocr_digits_differ(a, b) &&
+           ocr_text_edits(a, b) * LETTERS_A_MISTAKE <= longest;
 }
 
 /* How much of a line the second row shows, against the first; by their texts. */
