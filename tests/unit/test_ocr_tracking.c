@@ -561,6 +561,31 @@ static void test_cut_lines_leave_no_garbage(void **state)
     json_decref(result);
 }
 
+/* The first line of a terminal: its letters begin at the picture's edge. */
+static struct cv_frame prompt_at(int scrolled, unsigned noise)
+{
+    struct cv_frame frame = new_frame(WIDTH, HEIGHT, white);
+
+    (void)draw_text(&frame, "leaves platform nine", 40, -scrolled, 20, black);
+    add_noise(&frame, 4, noise);
+    return frame;
+}
+
+static void test_a_line_that_stands_at_the_edge_is_read(void **state)
+{
+    (void)state;
+    int offsets[10];
+    const json_t *row = NULL;
+
+    for (size_t i = 0; i < CV_COUNT(offsets); i++) {
+        offsets[i] = 2; /* of the room above ascenders */
+    }
+    json_t *result = read_pictures(prompt_at, offsets, CV_COUNT(offsets), false);
+    assert_int_equal(rows_with(result, "leaves platform nine", &row), 1);
+    assert_int_equal(number(row, "t_end") - number(row, "t_start"), 1000);
+    json_decref(result);
+}
+
 static void test_model_names(void **state)
 {
     (void)state;
@@ -590,6 +615,7 @@ int main(void)
         cmocka_unit_test(test_what_the_side_cuts_is_no_line_of_its_own),
         cmocka_unit_test(test_a_page_that_grows),
         cmocka_unit_test(test_cut_lines_leave_no_garbage),
+        cmocka_unit_test(test_a_line_that_stands_at_the_edge_is_read),
         cmocka_unit_test(test_model_names),
     };
     return cmocka_run_group_tests(tests, start_engine, stop_engine);

@@ -201,6 +201,8 @@ static void test_icons_beside_a_line_are_no_words(void **state)
         {{{"I", 0, 8, NULL}, {"am", 18, 60, NULL}, {"here", 70, 140, NULL}}, 0.9, "I am here"},
         {{{"в", 0, 15, NULL}, {"доме", 25, 90, NULL}}, 0.4, "в доме"},
         {{{"&", 0, 30, NULL}}, 0.9, "&"},
+        {{{"Carrier", 0, 100, NULL}, {">", 112, 112 + 2 * TALL, NULL}}, 0.9, "Carrier"},
+        {{{"Home", 0, 80, NULL}, {">", 92, 92 + TALL / 2, NULL}}, 0.9, "Home >"},
     };
     for (size_t i = 0; i < CV_COUNT(cases); i++) {
         cv_auto(ocr_reading_deinit) struct ocr_reading reading = {0};

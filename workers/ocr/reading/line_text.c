@@ -133,6 +133,9 @@ enum {
     MARKS_END = 0x2E00,
     APART_TALL = 55,  /* hundredths of a capital's height: a blank in text is 30 to 50 */
     APART_TIMES = 16, /* tenths of the line's other gaps */
+    /* Hundredths of a capital's height. In 48 recordings signs like > = ~ + are at most 86 wide. A Wi-Fi symbol
+     * that is read as one of them is 130 to 210 wide, a check mark 96 to 136. */
+    SIGN_WIDTH = 95,
 };
 static const double ICON_SURE = 0.60;
 /* By so much the rest of the line is surer than an icon. */
@@ -209,6 +212,19 @@ static double sure_of(const struct ocr_words *words, size_t from, size_t to)
     return bytes ? sum / (double)bytes : 0;
 }
 
+/* Whether a word is one sign of mathematics, of a currency, or of quotation, and wider than such a sign is. */
+static bool is_too_wide(const struct ocr_word *word, int tall)
+{
+    utf8proc_int32_t point;
+    utf8proc_ssize_t size = next_point(word->text, &point);
+    utf8proc_category_t category = utf8proc_category(point);
+    bool is_narrow = category == UTF8PROC_CATEGORY_SM || category == UTF8PROC_CATEGORY_SC ||
+                     category == UTF8PROC_CATEGORY_PI || category == UTF8PROC_CATEGORY_PF;
+
+    return is_narrow && point < MARKS_FROM && !word->text[size] &&
+           (word->right - word->left) * 100 > SIGN_WIDTH * tall;
+}
+
 static bool is_first_icon(const struct ocr_words *words, int tall)
 {
     const struct ocr_word *word = &words->items[0];
@@ -219,7 +235,7 @@ static bool is_first_icon(const struct ocr_words *words, int tall)
     if (looks.characters > ICON_CHARACTERS || looks.is_foreign) {
         return false;
     }
-    if (looks.signs == looks.characters) {
+    if (looks.signs == looks.characters || is_too_wide(word, tall)) {
         return true;
     }
     bool is_guess =
@@ -230,7 +246,7 @@ static bool is_first_icon(const struct ocr_words *words, int tall)
 }
 
 /* At the end: a caret, a bell, a sign of what opens there. Letters there are text. */
-static bool is_last_icon(const struct ocr_words *words)
+static bool is_last_icon(const struct ocr_words *words, int tall)
 {
     const struct ocr_word *word = &words->items[words->count - 1];
     struct looks looks = looks_of(word->text);
@@ -238,7 +254,7 @@ static bool is_last_icon(const struct ocr_words *words)
     if (looks.characters > ICON_CHARACTERS || looks.is_foreign || looks.digits || looks.letters) {
         return false;
     }
-    return looks.signs == looks.characters ||
+    return looks.signs == looks.characters || is_too_wide(word, tall) ||
            (word->sure < ICON_SURE &&
             sure_of(words, 0, words->count - 1) >= word->sure + REST_SURER);
 }
@@ -269,7 +285,7 @@ void ocr_words_drop_icons(struct ocr_words *words, const struct ocr_line_picture
            !has_insert(line, words->items[0].left, true)) {
         drop(words, 0);
     }
-    while (words->count > 1 && is_last_icon(words) &&
+    while (words->count > 1 && is_last_icon(words, line->tall) &&
            !has_insert(line, words->items[words->count - 1].right, false)) {
         drop(words, words->count - 1);
     }

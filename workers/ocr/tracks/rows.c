@@ -57,8 +57,11 @@ int ocr_end_stretch(struct ocr_session *session, struct ocr_track *track, struct
     track->open = false;
     track->stretch.places = track->places;
     if (!track->is_read) {
-        struct cv_box frame_edge = track->box;
-        if (ocr_touches_edge(NULL, &frame_edge, session->screen.width, session->screen.height)) {
+        const struct ocr_sighting *first = &track->stretch.first, *last = &track->stretch.last;
+        /* What moves at the frame's edge is cut. What stands there may be whole: the first line of a terminal. */
+        bool stood = first->x == last->x && first->y == last->y;
+        if (!stood &&
+            ocr_touches_edge(NULL, &track->box, session->screen.width, session->screen.height)) {
             return 0;
         }
         CV_TRY(ocr_read_track(session, track, error));
@@ -121,11 +124,11 @@ static enum cut cut_of(const struct ocr_session *session, const struct ocr_row *
     int width = session->screen.width, height = session->screen.height;
     bool moves = first.pane && last.pane;
 
-    if (!moves || !ocr_touches_edge(first.pane, &first.box, width, height) ||
-        !ocr_touches_edge(last.pane, &last.box, width, height)) {
+    if (!ocr_touches_edge(moves ? first.pane : NULL, &first.box, width, height) ||
+        !ocr_touches_edge(moves ? last.pane : NULL, &last.box, width, height)) {
         return CUT_NOWHERE;
     }
-    return at_sure_edge(&first, &last) ? CUT_SURELY : CUT_PERHAPS;
+    return moves && at_sure_edge(&first, &last) ? CUT_SURELY : CUT_PERHAPS;
 }
 
 /* A row, or one visit of several. */
