@@ -354,6 +354,117 @@ static void test_a_slashed_or_dotted_zero_is_known_by_its_ink(void **state)
     expect_digit("7", slashed, "7");
 }
 
+static void test_signs_in_addresses_are_letters(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"alex®example.com", "alex@example.com"},
+        {"©example.com", "©example.com"},
+        {"Linux®", "Linux®"},
+        {"€7104786b73624c18a190f/src", "e7104786b73624c18a190f/src"},
+        {"€7104786", "€7104786"},
+        {"https://Itgrail.example.org/QI71", "https://ltgrail.example.org/QI71"},
+        {"https://ITGRAIL.EXAMPLE.ORG", "https://ITGRAIL.EXAMPLE.ORG"},
+        {"Itgrail.example.org", "Itgrail.example.org"},
+    };
+    for (size_t i = 0; i < CV_COUNT(cases); i++) {
+        cv_auto(ocr_words_deinit) struct ocr_words words = {0};
+        char text[64];
+        struct cv_error error;
+        (void)snprintf(text, sizeof(text), "%s", cases[i][0]);
+        struct ocr_word word = {.text = text, .sure = 0.9};
+        assert_int_equal(ocr_words_add(&words, &word, &error), 0);
+        assert_int_equal(ocr_words_mend_names(&words, &plain_picture, &error), 0);
+        assert_string_equal(words.items[0].text, cases[i][1]);
+    }
+}
+
+enum { LETTER_WIDTH = 8, LETTER_HEIGHT = 12 };
+
+/* What was read from the picture of one letter, before a 9. */
+static void expect_before_nine(const char *read, const char *const rows[LETTER_HEIGHT],
+                               const char *wanted)
+{
+    cv_auto(ocr_words_deinit) struct ocr_words words = {0};
+    struct cv_error error;
+    char text[8];
+    uint8_t pixels[3 * LETTER_WIDTH * LETTER_HEIGHT];
+    struct ocr_line_picture line = {
+        .grey = pixels, .width = 3 * LETTER_WIDTH, .height = LETTER_HEIGHT, .tall = LETTER_HEIGHT};
+
+    memset(pixels, 255, sizeof(pixels));
+    for (int i = 0; i < LETTER_WIDTH * LETTER_HEIGHT; i++) {
+        int x = i % LETTER_WIDTH, y = i / LETTER_WIDTH;
+        pixels[y * line.width + x] = rows[y][x] == '#' ? 0 : 255;
+    }
+    (void)snprintf(text, sizeof(text), "%s9", read);
+    for (size_t i = 0; text[i]; i++) {
+        int left = text[i + 1] ? 0 : 2 * LETTER_WIDTH;
+        struct ocr_symbol symbol = {.text = {text[i], '\0'},
+                                    .left = left,
+                                    .right = left + LETTER_WIDTH,
+                                    .bottom = LETTER_HEIGHT};
+        assert_int_equal(ocr_words_add_symbol(&words, &symbol, &error), 0);
+    }
+    struct ocr_word word = {.text = text, .symbol_count = strlen(text)};
+    assert_int_equal(ocr_words_add(&words, &word, &error), 0);
+    assert_int_equal(ocr_words_mend_names(&words, &line, &error), 0);
+    assert_string_equal(words.items[0].text, wanted);
+}
+
+static void test_a_one_is_known_by_its_ink(void **state)
+{
+    (void)state;
+    static const char *const one[] = {"   ##   ", "  ###   ", " ####   ", "   ##   ",
+                                      "   ##   ", "   ##   ", "   ##   ", "   ##   ",
+                                      "   ##   ", "   ##   ", "   ##   ", " ###### "};
+    static const char *const ell[] = {"   ##   ", "   ##   ", "   ##   ", "   ##   ",
+                                      "   ##   ", "   ##   ", "   ##   ", "   ##   ",
+                                      "   ##   ", "   ##   ", "   ##   ", "   ##   "};
+    static const char *const seven[] = {"########", "########", "########", "     ###",
+                                        "     ## ", "    ### ", "    ##  ", "   ###  ",
+                                        "   ##   ", "  ###   ", "  ##    ", " ###    "};
+
+    expect_before_nine("1", one, "19");
+    expect_before_nine("l", one, "19");
+    expect_before_nine("I", one, "19");
+    expect_before_nine("7", one, "19");
+    expect_before_nine("l1", one, "19");
+    expect_before_nine("1l", one, "19");
+    expect_before_nine("l", ell, "l9");
+    expect_before_nine("I", ell, "I9");
+    expect_before_nine("7", seven, "79");
+    expect_before_nine("s", seven, "59");
+}
+
+static void test_digits_belong_to_the_name_that_they_touch(void **state)
+{
+    (void)state;
+    for (int gap = 7; gap <= 12; gap += 5) {
+        cv_auto(ocr_words_deinit) struct ocr_words words = {0};
+        struct cv_error error;
+        char name[] = "@amira2", digits[] = "27";
+        const char *const texts[] = {name, digits};
+        for (int i = 0, x = 0; i < 2; i++) {
+            size_t first = words.symbol_count;
+            int left = x;
+            for (const char *at = texts[i]; *at; at++, x += 20) {
+                struct ocr_symbol symbol = {.text = {*at, '\0'}, .left = x, .right = x + 20};
+                assert_int_equal(ocr_words_add_symbol(&words, &symbol, &error), 0);
+            }
+            struct ocr_word word = {.text = i ? digits : name,
+                                    .left = left,
+                                    .right = x,
+                                    .first_symbol = first,
+                                    .symbol_count = strlen(texts[i])};
+            assert_int_equal(ocr_words_add(&words, &word, &error), 0);
+            x += gap;
+        }
+        assert_int_equal(ocr_words_mend_names(&words, &plain_picture, &error), 0);
+        assert_string_equal(words.items[0].text, gap == 7 ? "@amira227" : "@amira2");
+    }
+}
+
 static void test_a_unit_apart_from_its_number_is_a_word(void **state)
 {
     (void)state;
@@ -387,6 +498,9 @@ int main(void)
         cmocka_unit_test(test_a_cell_has_one_letter),
         cmocka_unit_test(test_numbers_have_no_letters_in_them),
         cmocka_unit_test(test_a_slashed_or_dotted_zero_is_known_by_its_ink),
+        cmocka_unit_test(test_signs_in_addresses_are_letters),
+        cmocka_unit_test(test_a_one_is_known_by_its_ink),
+        cmocka_unit_test(test_digits_belong_to_the_name_that_they_touch),
         cmocka_unit_test(test_a_unit_apart_from_its_number_is_a_word),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

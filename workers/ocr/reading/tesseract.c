@@ -191,6 +191,7 @@ int ocr_tesseract_read(TessBaseAPI *api, const struct ocr_line_picture *line,
     ocr_words_drop_icons(&words, line);
     ocr_words_drop_misread_dots(&words, line);
     CV_TRY(ocr_words_join_cells(&words, error));
+    CV_TRY(ocr_words_mend_names(&words, line, error));
     ocr_words_mend_codes(&words, line);
     CV_TRY(ocr_words_part_units(&words, line->tall, error));
     return ocr_words_join(&words, line, ret_reading, error);

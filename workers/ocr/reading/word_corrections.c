@@ -164,8 +164,7 @@ static int clear_cells(struct ocr_words *words, const struct grid *grid, struct 
     return write_word(words, word, error);
 }
 
-/* Appends the next word to the one at `index`. */
-static int join_next(struct ocr_words *words, size_t index, struct cv_error *error)
+int ocr_words_join_next(struct ocr_words *words, size_t index, struct cv_error *error)
 {
     struct ocr_word *word = &words->items[index], *next = word + 1;
     double before = (double)word->symbol_count, behind = (double)next->symbol_count;
@@ -239,7 +238,7 @@ int ocr_words_join_cells(struct ocr_words *words, struct cv_error *error)
     }
     for (size_t i = is_icon(&words->items[0]); i + 1 < words->count;) {
         if (is_joined(words, &grid, i)) {
-            CV_TRY(join_next(words, i, error));
+            CV_TRY(ocr_words_join_next(words, i, error));
         } else {
             i++;
         }

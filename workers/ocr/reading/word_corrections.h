@@ -7,9 +7,18 @@
  * each cell. */
 CV_MUST_CHECK int ocr_words_join_cells(struct ocr_words *words, struct cv_error *error);
 
+/* Appends the next word to the one at `index`; their letters must be known. */
+CV_MUST_CHECK int ocr_words_join_next(struct ocr_words *words, size_t index,
+                                      struct cv_error *error);
+
 /* Mends letters in hexadecimal numbers, zeros that are read as other characters, and dashes in addresses. `line` is
  * the picture that the words were read in; letters whose boxes are not known are judged by the text alone. */
 void ocr_words_mend_codes(struct ocr_words *words, const struct ocr_line_picture *line);
+
+/* Mends letters in names and addresses: 7, l and I read for a one, € for the e of a hexadecimal number, ® and
+ * © for the @ of a mail address, I for the l of a host. `line` is the picture that the words were read in. */
+CV_MUST_CHECK int ocr_words_mend_names(struct ocr_words *words, const struct ocr_line_picture *line,
+                                       struct cv_error *error);
 
 /* Puts a blank between a number and its unit where one word has both, and room between them ("2 ms"). */
 CV_MUST_CHECK int ocr_words_part_units(struct ocr_words *words, int tall, struct cv_error *error);
