@@ -284,13 +284,13 @@ static void name_best(const struct candidate *finalists, const double *scores, s
     }
 }
 
-/* Discs, squares and diamonds: half the icons and bullets of the world are one of them. */
+/* Discs (also the new moon), squares and diamonds: half the icons and bullets of the world are one of them. */
 static bool is_geometric(const char *text)
 {
     static const struct {
         utf8proc_int32_t first, last;
-    } shapes[] = {{0x25AA, 0x25FE},   {0x26AA, 0x26AB},   {0x2B1B, 0x2B1C},  {0x1F518, 0x1F518},
-                  {0x1F532, 0x1F53D}, {0x1F7E0, 0x1F7EB}, {0x1F3F5, 0x1F3F5}};
+    } shapes[] = {{0x25AA, 0x25FE},   {0x26AA, 0x26AB},   {0x2B1B, 0x2B1C},   {0x1F518, 0x1F518},
+                  {0x1F532, 0x1F53D}, {0x1F7E0, 0x1F7EB}, {0x1F3F5, 0x1F3F5}, {0x1F311, 0x1F311}};
     utf8proc_int32_t point = 0;
 
     (void)utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &point);
