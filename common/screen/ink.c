@@ -366,6 +366,40 @@ static bool measure_part(const struct cv_frame *frame, const struct cv_box *colu
            reach * 100 >= ink->low * PART_PERCENT;
 }
 
+/* Gives a part the levels of the nearest one with ink, if there is one. */
+static void take_nearest(struct cv_ink *ink, const bool *has_ink, int part)
+{
+    for (int away = 1; away < ink->part_count; away++) {
+        int at = part - away >= 0 && has_ink[part - away] ? part - away : part + away;
+        if (at < ink->part_count && has_ink[at]) {
+            ink->parts[part] = ink->parts[at];
+            return;
+        }
+    }
+}
+
+/* Where a mark begins or ends, the parts nearby have both papers, and what they have for ink is the other paper. They
+ * get the levels of the nearest part that has ink. */
+static void leave_out_papers(struct cv_ink *ink, int height)
+{
+    int reach = height / ink->part_width + 2;
+    bool has_ink[CV_INK_PARTS];
+
+    for (int i = 0; i < ink->part_count; i++) {
+        int strong = ink->parts[i].ink;
+        has_ink[i] = true;
+        for (int k = cv_max(i - reach, 0); k <= cv_min(i + reach, ink->part_count - 1); k++) {
+            const struct cv_ink_levels *near = &ink->parts[k];
+            has_ink[i] = has_ink[i] && abs(strong - near->paper) >= abs(strong - near->ink);
+        }
+    }
+    for (int i = 0; i < ink->part_count; i++) {
+        if (!has_ink[i]) {
+            take_nearest(ink, has_ink, i);
+        }
+    }
+}
+
 /* The levels of all parts; one without ink has those of the nearest one with ink. */
 static void measure_parts(const struct cv_frame *frame, const struct cv_box *box,
                           struct cv_ink *ink)
@@ -388,13 +422,7 @@ static void measure_parts(const struct cv_frame *frame, const struct cv_box *box
         int strong = luma + (ink->light ? ink->low : -ink->low);
         ink->parts[i] =
             (struct cv_ink_levels){(uint8_t)luma, (uint8_t)cv_max(0, cv_min(strong, 255))};
-        for (int away = 1; away < ink->part_count; away++) {
-            int at = i - away >= 0 && has_ink[i - away] ? i - away : i + away;
-            if (at < ink->part_count && has_ink[at]) {
-                ink->parts[i] = ink->parts[at];
-                break;
-            }
-        }
+        take_nearest(ink, has_ink, i);
     }
 }
 
@@ -528,6 +556,9 @@ void cv_ink_measure(const struct cv_frame *frame, const struct cv_box *box, bool
     if (papers) {
         measure_plain(frame, &inside, ret_ink);
     }
+    if (papers == 2 && ret_ink->part_count) {
+        leave_out_papers(ret_ink, inside.height);
+    }
     /* Only the parts of a line have each its own paper. */
     if (!papers || (papers == 2 && !ret_ink->part_count)) {
         *ret_ink = unknown;
@@ -575,38 +606,70 @@ static void make_table(const struct cv_ink *ink, uint8_t table[256])
     }
 }
 
-/* Blends the levels of the two parts whose middles a column lies between. */
-static struct cv_ink_levels levels_at(const struct cv_ink *ink, int x)
+/* How the levels of a column become grey. */
+struct column {
+    struct cv_ink_levels levels; /* between those of the two parts whose middles it lies between */
+    const struct cv_ink_levels
+        *beyond; /* of a part nearby with another paper; NULL: there is none */
+};
+
+static struct column column_at(const struct cv_ink *ink, int x)
 {
     int half = ink->part_width / 2, width = ink->part_width;
     int at = cv_max(0, cv_min(x - half, (ink->part_count - 1) * width));
     int first = at / width, share = at % width;
     int second = cv_min(first + 1, ink->part_count - 1);
     const struct cv_ink_levels *a = &ink->parts[first], *b = &ink->parts[second];
+    struct column column = {{(uint8_t)((a->paper * (width - share) + b->paper * share) / width),
+                             (uint8_t)((a->ink * (width - share) + b->ink * share) / width)},
+                            NULL};
 
-    return (struct cv_ink_levels){
-        (uint8_t)((a->paper * (width - share) + b->paper * share) / width),
-        (uint8_t)((a->ink * (width - share) + b->ink * share) / width)};
+    for (int i = cv_max(first - 1, 0); i <= cv_min(second + 1, ink->part_count - 1); i++) {
+        const struct cv_ink_levels *nearest = share * 2 < width ? a : b;
+        if (abs(ink->parts[i].paper - nearest->paper) > 2 * PLAIN_SPREAD) {
+            column.levels = *nearest;
+            column.beyond = &ink->parts[i];
+        }
+    }
+    return column;
 }
 
 /* The most bits of a fraction with which 255 levels times 255 still fit an int, where paper and ink
  * are one level apart. */
 enum { SCALE_BITS = 15 };
 
-/* `row` is where the first column of `inside` goes. */
+struct scale {
+    int ink, factor;
+};
+
+static struct scale scale_of(const struct cv_ink_levels *levels)
+{
+    int span = levels->paper - levels->ink;
+
+    return (struct scale){levels->ink, 255 * (1 << SCALE_BITS) / (span ? span : 1)};
+}
+
+static uint8_t grey_of(const struct scale *scale, int level)
+{
+    int grey = ((level - scale->ink) * scale->factor) >> SCALE_BITS;
+    return (uint8_t)(grey < 0 ? 0 : grey > 255 ? 255 : grey);
+}
+
+/* `row` is where the first column of `inside` goes. Beside the edge of a mark, paper is what is paper on either side. */
 static void apply_parts(const struct cv_ink *ink, const struct cv_frame *frame,
                         const struct cv_box *inside, int first, int stride, uint8_t *row)
 {
     for (int x = 0; x < inside->width; x++) {
-        struct cv_ink_levels levels = levels_at(ink, first + x);
-        int span = levels.paper - levels.ink;
-        int factor = 255 * (1 << SCALE_BITS) / (span ? span : 1);
+        struct column column = column_at(ink, first + x);
+        struct scale scale = scale_of(&column.levels);
+        struct scale other = column.beyond ? scale_of(column.beyond) : scale;
         const uint8_t *from = frame->plane[CV_LUMA] + (size_t)inside->y * (size_t)frame->width +
                               (size_t)(inside->x + x);
         uint8_t *to = row + x;
         for (int y = 0; y < inside->height; y++, from += frame->width, to += stride) {
-            int grey = ((*from - levels.ink) * factor) >> SCALE_BITS;
-            *to = (uint8_t)(grey < 0 ? 0 : grey > 255 ? 255 : grey);
+            uint8_t grey = grey_of(&scale, *from);
+            uint8_t beyond = column.beyond ? grey_of(&other, *from) : grey;
+            *to = grey > beyond ? grey : beyond;
         }
     }
 }

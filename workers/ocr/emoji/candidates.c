@@ -50,6 +50,18 @@ static int direction(const int away[3], int reach)
     return code;
 }
 
+/* Levels by which a pixel differs from the paper. */
+static int away_from_paper(const struct cv_frame *frame, const struct cv_ink *ink, int x, int y)
+{
+    size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
+    int away = 0;
+
+    for (int c = 0; c < 3; c++) {
+        away = cv_max(away, abs(frame->plane[c][at] - ink->paper[c]));
+    }
+    return away;
+}
+
 static void look_at(const struct cv_frame *frame, const struct cv_ink *ink, struct cluster *cluster)
 {
     struct cv_box box = cv_box_clip(&cluster->box, frame->width, frame->height);
@@ -253,6 +265,49 @@ static bool is_bulky(const struct cluster *cluster, int letter)
            box->width * 4 >= box->height * 3 && box->width <= 4 * box->height;
 }
 
+/* An icon with a frame, or filled: percent of its height that it is wide at least (W has 135, and CJK letters with a frame
+ * 110), and percent of each side of its box that are ink, of half the line's strength; corners may be round. */
+enum { ICON_WIDTH = 140, ICON_SIDE = 75 };
+/* Pixels; letters that are less high blur into each other. */
+enum { ICON_HEIGHT_MIN = 10 };
+
+/* How many pixels of one side of a box are ink, or are beside ink on the inside. */
+static int ink_of_side(const struct cv_frame *frame, const struct cv_ink *ink,
+                       const struct cv_box *side, int inside_x, int inside_y)
+{
+    int found = 0, reach = cv_max(ink->low / 2, INK_AWAY);
+
+    for (int y = side->y; y < cv_box_bottom(side); y++) {
+        for (int x = side->x; x < cv_box_right(side); x++) {
+            found += away_from_paper(frame, ink, x, y) >= reach ||
+                     away_from_paper(frame, ink, x + inside_x, y + inside_y) >= reach;
+        }
+    }
+    return found;
+}
+
+/* Whether a cluster is the symbol of a file or a key between letters: as high as they are (a mark behind words is
+ * higher), with four sides of ink. */
+static bool is_framed(const struct cv_frame *frame, const struct cv_ink *ink,
+                      const struct cv_text_line *line, const struct cluster *cluster)
+{
+    struct cv_box box = cv_box_clip(&cluster->box, frame->width, frame->height);
+    struct cv_box top = {box.x, box.y, box.width, 1}, left = {box.x, box.y, 1, box.height};
+    struct cv_box bottom = top, right = left;
+
+    bottom.y = cv_box_bottom(&box) - 1;
+    right.x = cv_box_right(&box) - 1;
+    if (box.height < ICON_HEIGHT_MIN || box.height * 10 < line->tall * 8 ||
+        box.height * 10 > line->tall * 11 || box.width * 100 < box.height * ICON_WIDTH ||
+        box.width > 3 * box.height) {
+        return false;
+    }
+    int flat = cv_min(ink_of_side(frame, ink, &top, 0, 1), ink_of_side(frame, ink, &bottom, 0, -1));
+    int upright =
+        cv_min(ink_of_side(frame, ink, &left, 1, 0), ink_of_side(frame, ink, &right, -1, 0));
+    return flat * 100 >= ICON_SIDE * box.width && upright * 100 >= ICON_SIDE * box.height;
+}
+
 size_t ocr_emoji_candidates(const struct cv_frame *frame, const struct cv_ink *ink,
                             const struct cv_text_line *line, const struct cv_box *glyphs,
                             struct ocr_emoji_candidate *spots, size_t limit)
@@ -284,6 +339,10 @@ size_t ocr_emoji_candidates(const struct cv_frame *frame, const struct cv_ink *i
     }
     spare_letters(clusters, count, letter ? letter : line->tall);
     spare_words(clusters, count, letter ? letter : line->tall);
+    /* Those at the ends of a line are left out by its crop. */
+    for (size_t i = 1; i + 1 < count; i++) {
+        clusters[i].emoji = clusters[i].emoji || is_framed(frame, ink, line, &clusters[i]);
+    }
     for (size_t i = 0; i < count && found < limit; i++) {
         if (clusters[i].emoji || is_odd(clusters, count, i) || is_bulky(&clusters[i], letter)) {
             int left = i ? cv_box_right(&clusters[i - 1].box) : 0;

@@ -1,0 +1,71 @@
+/* What stands between words and is no letter: the symbol of a file, the edge of a mark. */
+#include "tests/unit/ocr_pictures.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+/* The edge of a mark between two words is no ink. */
+static void test_the_edge_of_a_mark_is_no_letter(void **state)
+{
+    (void)state;
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(500, 120, white);
+    struct colour teal = {64, 203, 188};
+    struct cv_box first = draw_text(&frame, "a test message", 40, 40, 18, grey);
+    struct cv_box mark = {cv_box_right(&first) + 8, 34, 160, 34};
+    fill_box(&frame, mark, teal);
+    struct cv_box second = draw_text(&frame, "harbour", mark.x + 10, 40, 18, black);
+    struct cv_box line = cv_box_union(&first, &second);
+    cv_auto_free uint8_t *pixels = malloc((size_t)line.width * (size_t)line.height);
+    struct cv_ink ink;
+    assert_non_null(pixels);
+    add_noise(&frame, 2, 7);
+    cv_ink_measure(&frame, &line, false, &ink);
+    cv_ink_apply(&ink, &frame, &line, 0, pixels);
+    for (int i = 0; i < line.width * line.height; i++) {
+        int x = line.x + i % line.width;
+        if (x > cv_box_right(&first) + 2 && x < second.x - 2) {
+            assert_true(pixels[i] > 200);
+        }
+    }
+}
+
+/* The symbol of a file between two words, with marks cut out of it, is a gap; a capital of its height is text. */
+static void test_a_framed_icon_is_no_letter(void **state)
+{
+    (void)state;
+    for (int is_icon = 0; is_icon < 2; is_icon++) {
+        cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(400, 120, night);
+        struct cv_box first = draw_text(&frame, "of", 40, 40, 10, white);
+        struct cv_box icon = {cv_box_right(&first) + 8, 41, 20, 13};
+        if (is_icon) {
+            fill_box(&frame, icon, white);
+            fill_box(&frame, (struct cv_box){icon.x + 4, icon.y + 4, 2, 4}, night);
+            fill_box(&frame, (struct cv_box){icon.x + 8, icon.y + 4, 2, 4}, night);
+            fill_box(&frame, (struct cv_box){icon.x + 14, icon.y + 4, 3, 4}, night);
+        } else {
+            (void)draw_text(&frame, "MW", icon.x, 40, 10, white);
+        }
+        (void)draw_text(&frame, "20250312.md", cv_box_right(&icon) + 12, 40, 10, white);
+        cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
+        assert_int_equal(lines.count, 1);
+        cv_auto(ocr_crop_deinit) struct ocr_crop crop = {0};
+        struct cv_error error;
+        assert_int_equal(ocr_crop_make(&no_banks, &frame, &lines.items[0],
+                                       lines.glyphs + lines.items[0].first_glyph, &crop, &error),
+                         0);
+        assert_int_equal(crop.emoji_count, is_icon);
+        assert_null(crop.emoji[0].text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_edge_of_a_mark_is_no_letter),
+        cmocka_unit_test(test_a_framed_icon_is_no_letter),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
