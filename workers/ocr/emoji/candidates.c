@@ -266,16 +266,16 @@ static bool is_bulky(const struct cluster *cluster, int letter)
 }
 
 /* An icon with a frame, or filled: percent of its height that it is wide at least (W has 135, and CJK letters with a frame
- * 110), and percent of each side of its box that are ink, of half the line's strength; corners may be round. */
+ * 110), and percent of each side of its box that are ink; corners may be round. */
 enum { ICON_WIDTH = 140, ICON_SIDE = 75 };
-/* Pixels; letters that are less high blur into each other. */
-enum { ICON_HEIGHT_MIN = 10 };
+/* Pixels, and percent of the line's strength that such ink has; between letters that blur into each other it has less. */
+enum { ICON_HEIGHT_MIN = 10, ICON_STRENGTH = 75 };
 
 /* How many pixels of one side of a box are ink, or are beside ink on the inside. */
 static int ink_of_side(const struct cv_frame *frame, const struct cv_ink *ink,
                        const struct cv_box *side, int inside_x, int inside_y)
 {
-    int found = 0, reach = cv_max(ink->low / 2, INK_AWAY);
+    int found = 0, reach = cv_max(ink->low * ICON_STRENGTH / 100, INK_AWAY);
 
     for (int y = side->y; y < cv_box_bottom(side); y++) {
         for (int x = side->x; x < cv_box_right(side); x++) {

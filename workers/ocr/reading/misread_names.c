@@ -14,7 +14,7 @@ enum { FLAG_FROM = 12, FLAG_TO = 30, MIDDLE_FROM = 45, MIDDLE_TO = 70, FLAG_MIN 
  * fonts, also drawn with capitals of 7, 8 and 11 pixels and enlarged: 7 at most for a one, 12 and more for a seven. */
 enum { TOP_TO = 25, STEM_FROM = 60, STEM_TO = 80, SLANT_MAX = 8 };
 
-/* Percent of a capital's height that a single letter of two that were read is wide at most. A bold one has 71. */
+/* Percent of a capital's height that a one is wide at most. A bold one has 71; in a wider box is more than one letter. */
 enum { ONE_WIDTH = 75 };
 
 static bool is_like_one(char letter)
@@ -86,7 +86,8 @@ static bool is_upright(const struct ocr_line_picture *line, const struct ocr_sym
     struct cv_box box = box_of(line, symbol);
     int top = ends_at(line, &box, 0, TOP_TO), stem = ends_at(line, &box, STEM_FROM, STEM_TO);
 
-    return (top - stem) * 100 <= SLANT_MAX * box.height;
+    return box.width * 100 <= ONE_WIDTH * box.height &&
+           (top - stem) * 100 <= SLANT_MAX * box.height;
 }
 
 /* Whether no ink of another letter is in a letter's box. */
@@ -147,7 +148,7 @@ static void mend_digits(const struct ocr_line_picture *line, struct ocr_word *wo
                             is_upright(line, &symbols[i]));
         if (is_doubtful && has_flag(line, &symbols[i])) {
             text[i] = '1';
-        } else if (text[i] == 's' && is_beside_digit && is_high(line, &symbols[i])) {
+        } else if (text[i] == 's' && is_digit(text[i + 1]) && is_high(line, &symbols[i])) {
             text[i] = '5';
         }
     }
