@@ -10,6 +10,8 @@ enum {
     HOLLOW = 8,           /* the share of its box that a frame fills at most is one in so many */
     WIDE_MOST = 60,       /* heights: underlined and touching letters are no wider */
     EDGE_WIDTH = 8,       /* heights; an edge with letters that touch it has about 4 */
+    FRAMED_MIN = 14,      /* pixels of height of a frame: letters of 7 and their edges */
+    FRAME_GAPS = 12,      /* one pixel in so many may be missing of a frame's side */
     BAR_WIDTH = 36,       /* percent of its height at least: a heavy i has 30 */
     BAR_RIM = 108,        /* percent of its rim's pixels at most: a heavy o of subtitles has 124 */
     /* Percent of a rim's pixels: a / in a stroke of 3 pixels has 58, shores and roads 33 to 50. */
@@ -253,6 +255,38 @@ static bool is_rim(int width, int height, int pixels)
     return pixels * 100 >= rim * 92 && pixels * 10 <= rim * 13;
 }
 
+/* Whether a component is at nearly all pixels of one side of its box, or at the ones inside of them. */
+static bool is_straight(const struct labelling *all, const struct label *label, struct cv_box side,
+                        int inside_x, int inside_y)
+{
+    int missing = 0;
+
+    for (int y = side.y; y < cv_box_bottom(&side); y++) {
+        for (int x = side.x; x < cv_box_right(&side); x++) {
+            missing += side_at(all, x, y) != label->side &&
+                       side_at(all, x + inside_x, y + inside_y) != label->side;
+        }
+    }
+    return missing * FRAME_GAPS <= side.width * side.height;
+}
+
+/* Whether a component is a rectangle, though there are things in it: a cell of a table, a button's outline, a mark. In a
+ * tight cell the edges of the letters are of one component with those of the cell. No letter is wide and has four
+ * straight sides. The corners may be round. */
+static bool is_frame(const struct labelling *all, const struct label *label)
+{
+    int width = label->right - label->left + 1, height = label->bottom - label->top + 1;
+    int wide = width / 8, high = height / 4;
+    struct cv_box top = {label->left + wide, label->top, width - 2 * wide, 1}, bottom = top;
+    struct cv_box left = {label->left, label->top + high, 1, height - 2 * high}, right = left;
+
+    bottom.y = label->bottom;
+    right.x = label->right;
+    return height >= FRAMED_MIN && width * 4 >= height * 5 && is_straight(all, label, top, 0, 1) &&
+           is_straight(all, label, bottom, 0, -1) && is_straight(all, label, left, 1, 0) &&
+           is_straight(all, label, right, -1, 0);
+}
+
 /* Whether a component is a filled or framed rectangle larger than the strokes of letters: a bar of a chart, an empty
  * field, a card. What is as wide as high may be an emoji. The rim of an O leaves its box's sides an eighth from their ends. */
 static bool is_bar(const struct labelling *all, const struct label *label)
@@ -309,7 +343,7 @@ static bool is_candidate(const struct labelling *all, const struct label *label)
         label->pixels * 100 < rim_of(width, height) * SINGLE_SIDE) {
         return false;
     }
-    return is_ink(all, label) && !is_bar(all, label);
+    return is_ink(all, label) && !is_bar(all, label) && !is_frame(all, label);
 }
 
 static int compare_components(const void *left, const void *right)
