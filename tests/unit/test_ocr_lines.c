@@ -1,4 +1,4 @@
-/* Finding lines of text, telling ink from paper, and cutting emoji out, on drawn frames. */
+/* Finding lines of text, and cutting emoji out, on drawn frames. */
 #include "common/screen/touching_rows.h"
 
 #include "tests/unit/ocr_pictures.h"
@@ -207,6 +207,21 @@ static void test_text_on_a_card_with_a_button_is_found(void **state)
     expect_box(&lines.items[2].box, &button, 2);
 }
 
+/* The outline of a button is no letter, though it is of one colour with the word in it. */
+static void test_a_word_in_an_outline_is_found(void **state)
+{
+    (void)state;
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(300, 120, white);
+    struct cv_box button = {100, 40, 45, 23};
+    fill_box(&frame, button, blue);
+    fill_box(&frame, (struct cv_box){101, 41, 43, 21}, white);
+    struct cv_box word = draw_text(&frame, "edit", 110, 46, 7, blue);
+    add_noise(&frame, 4, 7);
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
+    assert_int_equal(lines.count, 1);
+    expect_box(&lines.items[0].box, &word, 2);
+}
+
 /* A thing with a label of several letters above it is no letter with its dots, whatever it is. */
 static void test_a_label_above_a_large_thing_is_a_line(void **state)
 {
@@ -410,111 +425,6 @@ static void test_noise_and_gradients_hold_no_lines(void **state)
     assert_int_equal(lines.count, 0);
 }
 
-static void expect_dark_on_light(struct colour paper, struct colour ink, bool light)
-{
-    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(400, 100, paper);
-    cv_auto(ocr_crop_deinit) struct ocr_crop crop = {0};
-    struct cv_error error;
-
-    (void)draw_text(&frame, "Harbour", 30, 30, 25, ink);
-    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
-    assert_int_equal(lines.count, 1);
-    assert_int_equal(ocr_crop_make(&no_banks, &frame, &lines.items[0],
-                                   lines.glyphs + lines.items[0].first_glyph, &crop, &error),
-                     0);
-    assert_int_equal(crop.ink.light, light);
-    assert_true(crop.ink.clarity > 0.7);
-    int dark = 0, bright = 0;
-    for (int i = 0; i < crop.width * crop.height; i++) {
-        dark += crop.grey[i] < 60;
-        bright += crop.grey[i] > 200;
-    }
-    assert_true(dark * 100 > crop.width * crop.height * 8);
-    assert_true(bright > dark);
-}
-
-static void test_ink_is_dark_on_light_whatever_the_theme(void **state)
-{
-    (void)state;
-    expect_dark_on_light(white, black, false);
-    expect_dark_on_light(night, white, true);
-    expect_dark_on_light(white, blue, false);
-    expect_dark_on_light(night, purple, true);
-    /* Equal in luma: only the colours tell them apart. */
-    expect_dark_on_light((struct colour){200, 60, 60}, (struct colour){60, 130, 80}, false);
-}
-
-/* White letters with a black outline on a bright picture: the letters are the ink. */
-/* Where the picture is as bright as the fill or as dark as the outline, the fill is what is enclosed. */
-static void test_a_fill_is_told_from_its_outline_on_any_picture(void **state)
-{
-    (void)state;
-    static const struct colour grounds[] = {{250, 250, 190}, {215, 205, 225}, {14, 30, 12}};
-    for (int i = 0; i < 6; i++) {
-        struct colour fill = i % 2 ? black : white, outline = i % 2 ? white : black;
-        cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(700, 140, grounds[i / 2]);
-        fill_box(&frame, (struct cv_box){200, 0, 150, 140}, (struct colour){200, 40, 150});
-        fill_box(&frame, (struct cv_box){350, 30, 350, 60}, grounds[(i / 2 + 1) % 3]);
-        for (int dy = -2; dy <= 2; dy++) {
-            for (int dx = -2; dx <= 2; dx++) {
-                (void)draw_text(&frame, "candle ticket", 60 + dx, 40 + dy, 30, outline);
-            }
-        }
-        struct cv_box drawn = draw_text(&frame, "candle ticket", 60, 40, 30, fill);
-        add_noise(&frame, 5, 11);
-        struct cv_box box = {drawn.x - 2, drawn.y - 2, drawn.width + 4, drawn.height + 4};
-        struct cv_ink ink;
-        cv_ink_measure(&frame, &box, i % 2 == 0, &ink);
-        assert_int_not_equal(ink.kind, i % 2 ? CV_INK_LIGHT : CV_INK_DARK);
-        assert_int_equal(ink.light, i % 2 == 0);
-        assert_true(cv_ink_is_clear(&ink));
-    }
-}
-
-static void test_outlined_letters(void **state)
-{
-    (void)state;
-    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(600, 120, white);
-    for (int y = 0; y < 120; y++) {
-        for (int x = 0; x < 600; x++) {
-            set_pixel(&frame, x, y, (struct colour){(uint8_t)(80 + x / 4), 60, 200}, 255);
-        }
-    }
-    for (int dy = -3; dy <= 3; dy++) {
-        for (int dx = -3; dx <= 3; dx++) {
-            (void)draw_text(&frame, "Tickets", 60 + dx, 40 + dy, 32, (struct colour){0, 0, 0});
-        }
-    }
-    struct cv_box drawn = draw_text(&frame, "Tickets", 60, 40, 32, white);
-    struct cv_box box = {drawn.x - 3, drawn.y - 3, drawn.width + 6, drawn.height + 6};
-    struct cv_ink ink;
-    cv_ink_measure(&frame, &box, true, &ink);
-    assert_int_equal(ink.kind, CV_INK_LIGHT);
-    assert_true(ink.light);
-}
-
-/* A glow behind light letters stays paper: read as ink it would join two words or add a digit. */
-static void test_a_glow_behind_letters_is_paper(void **state)
-{
-    (void)state;
-    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(500, 120, night);
-    for (int x = 0; x < 500; x++) {
-        uint8_t glow = (uint8_t)(x < 250 ? 35 + x / 2 : 285 - x / 2);
-        struct colour here = {glow, 230, 240};
-        fill_box(&frame, (struct cv_box){x, 0, 1, 120}, here);
-    }
-    struct cv_box box = draw_text(&frame, "0800 555 017", 60, 40, 32, white);
-    struct cv_ink ink;
-    cv_ink_measure(&frame, &box, true, &ink);
-    assert_int_equal(ink.kind, CV_INK_LIGHT);
-    struct cv_box middle = {240, 90, 20, 20};
-    uint8_t levels[400];
-    cv_ink_apply(&ink, &frame, &middle, 0, levels);
-    for (size_t i = 0; i < sizeof(levels); i++) {
-        assert_true(levels[i] > 190);
-    }
-}
-
 static size_t emoji_in(struct cv_frame *frame)
 {
     cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(frame);
@@ -672,6 +582,7 @@ int main(void)
         cmocka_unit_test(test_a_label_under_a_bar_is_a_line),
         cmocka_unit_test(test_labels_of_a_chart_are_lines),
         cmocka_unit_test(test_text_on_a_card_with_a_button_is_found),
+        cmocka_unit_test(test_a_word_in_an_outline_is_found),
         cmocka_unit_test(test_a_label_above_a_large_thing_is_a_line),
         cmocka_unit_test(test_a_line_on_two_backgrounds),
         cmocka_unit_test(test_rules_under_text_are_removed),
@@ -682,10 +593,6 @@ int main(void)
         cmocka_unit_test(test_a_disc_before_two_lines_joins_neither),
         cmocka_unit_test(test_an_emoji_in_pieces_puts_no_letter_out),
         cmocka_unit_test(test_noise_and_gradients_hold_no_lines),
-        cmocka_unit_test(test_ink_is_dark_on_light_whatever_the_theme),
-        cmocka_unit_test(test_outlined_letters),
-        cmocka_unit_test(test_a_fill_is_told_from_its_outline_on_any_picture),
-        cmocka_unit_test(test_a_glow_behind_letters_is_paper),
         cmocka_unit_test(test_emoji_are_cut_out_and_coloured_words_are_not),
         cmocka_unit_test(test_an_emoji_takes_no_contrast),
         cmocka_unit_test(test_letters_of_two_rows_that_touch_are_cut_apart),
