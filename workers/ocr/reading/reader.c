@@ -364,6 +364,11 @@ static int read_levels(struct task *task, struct ocr_reading *ret_reading, struc
         ocr_reading_deinit(&reading);
         CV_TRY(read_once(task, TALL_FIRST, OCR_WITH_WORDS, NULL, &reading, error));
     }
+    /* Tesseract's search for rows misses some short words in one size. */
+    if (!reading.text[0]) {
+        ocr_reading_deinit(&reading);
+        CV_TRY(read_once(task, TALL_SECOND, OCR_WITH_WORDS, NULL, &reading, error));
+    }
     if (is_doubtful(&reading)) {
         CV_TRY(read_doubtful(task, OCR_WITHOUT_WORDS, 0, &reading, error));
         if (reading.confidence >= READABLE && reading.confidence < DOUBTFUL) {
