@@ -212,7 +212,7 @@ static double quality_of(const struct picture *picture, bool is_light)
     return is_light ? picture->light.quality : picture->dark.quality;
 }
 
-/* A coloured fill (yellow in black) is neither light nor dark in all channels: luma tells it from its outline. Of 13 such
+/* A coloured fill (yellow in black) is neither light nor dark in all channels: luma tells it from its outline. Of 11 such
  * lines luma parts the levels more clearly than a channel does, by 0.01 to 0.16; of dark letters on pale green, which
  * enclose each other, less clearly, by 0.10. */
 static void look_for_coloured_fill(const struct cv_frame *frame, const struct cv_box *box,
