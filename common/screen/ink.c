@@ -1,258 +1,9 @@
 #include "common/screen/ink.h"
 
+#include "common/screen/ink_levels.h"
+#include "common/screen/ink_on_picture.h"
+
 #include <string.h>
-
-/* ---- levels ---------------------------------------------------------------------------------- */
-
-enum { REACH_MIN = 40 /* levels of the weakest ink */ };
-
-struct histogram {
-    uint32_t count[256];
-    uint32_t total;
-};
-
-/* Otsu's split of a histogram, and how good it is. */
-struct split {
-    int threshold; /* upper group: level > threshold */
-    double low_mean, high_mean;
-    double high_share; /* of the pixels */
-    double quality;    /* between-group variance over variance, 0…1 */
-};
-
-static int darkest(const struct cv_frame *frame, size_t at)
-{
-    return cv_min(frame->plane[CV_RED][at],
-                  cv_min(frame->plane[CV_GREEN][at], frame->plane[CV_BLUE][at]));
-}
-
-static int lightest(const struct cv_frame *frame, size_t at)
-{
-    return cv_max(frame->plane[CV_RED][at],
-                  cv_max(frame->plane[CV_GREEN][at], frame->plane[CV_BLUE][at]));
-}
-
-/* The level that `share` of the pixels do not exceed. */
-static int quantile(const struct histogram *histogram, double share)
-{
-    double wanted = share * histogram->total, seen = 0;
-
-    for (int level = 0; level < 256; level++) {
-        seen += histogram->count[level];
-        if (seen >= wanted && seen > 0) {
-            return level;
-        }
-    }
-    return 255;
-}
-
-static struct split otsu(const struct histogram *histogram)
-{
-    struct split best = {127, 0, 255, 0, 0};
-    double sum = 0, squares = 0, total = histogram->total;
-
-    for (int level = 0; level < 256; level++) {
-        sum += (double)level * histogram->count[level];
-        squares += (double)level * level * histogram->count[level];
-    }
-    double variance = total > 0 ? squares / total - (sum / total) * (sum / total) : 0;
-    double low_count = 0, low_sum = 0;
-    for (int level = 0; level < 255; level++) {
-        low_count += histogram->count[level];
-        low_sum += (double)level * histogram->count[level];
-        double high_count = total - low_count;
-        if (low_count < 1 || high_count < 1 || variance < 1) {
-            continue;
-        }
-        double low_mean = low_sum / low_count, high_mean = (sum - low_sum) / high_count;
-        double between = low_count * high_count * (high_mean - low_mean) * (high_mean - low_mean) /
-                         (total * total);
-        if (between / variance > best.quality) {
-            best =
-                (struct split){level, low_mean, high_mean, high_count / total, between / variance};
-        }
-    }
-    return best;
-}
-
-/* ---- ink on a picture ------------------------------------------------------------------------ */
-
-enum {
-    FILL_PERCENT =
-        82, /* of the runs of a fill that the outline encloses; in a picture, and of coloured
-                          letters, light and dark enclose each other less */
-    FILL_MORE = 25,  /* percent by which its outline is enclosed less often */
-    STROKES_MIN = 6, /* runs of the fill a row: of corners in a picture there are fewer */
-};
-
-enum side { SIDE_NONE, SIDE_LIGHT, SIDE_DARK };
-
-/* The level that tells light ink from a picture of any colour, or luma. */
-static int light_level(const struct cv_frame *frame, size_t at, bool by_luma)
-{
-    return by_luma ? frame->plane[CV_LUMA][at] : darkest(frame, at);
-}
-
-static int dark_level(const struct cv_frame *frame, size_t at, bool by_luma)
-{
-    return by_luma ? frame->plane[CV_LUMA][at] : lightest(frame, at);
-}
-
-/* The two levels in which ink on a picture is looked for, and their groups. */
-struct picture {
-    struct histogram light_levels, dark_levels;
-    struct split light, dark;
-    bool by_luma;
-    bool has_fill; /* enclosed by an outline */
-};
-
-static enum side side_of(const struct cv_frame *frame, size_t at, bool by_luma, int light_threshold,
-                         int dark_threshold)
-{
-    bool light = light_level(frame, at, by_luma) > light_threshold;
-    bool dark = dark_level(frame, at, by_luma) <= dark_threshold;
-
-    return light == dark ? SIDE_NONE : light ? SIDE_LIGHT : SIDE_DARK;
-}
-
-/* By how many percent of its runs along the rows an ink is enclosed by the other one more often than that one by it;
- * 0 where it is enclosed too rarely to be the fill of outlined letters, whatever is behind them. */
-static int enclosed_more(const struct cv_frame *frame, const struct cv_box *box, enum side ink,
-                         bool by_luma, int light_threshold, int dark_threshold)
-{
-    int reach = 2 + box->height / 16; /* the soft edge between fill and outline */
-    int runs[3] = {0}, enclosed[3] = {0};
-
-    for (int y = box->y; y < cv_box_bottom(box); y++) {
-        enum side last = SIDE_NONE;
-        bool after_other = false; /* the last run follows one of the other ink */
-        int end = box->x;
-        for (int x = box->x; x < cv_box_right(box); x++) {
-            size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
-            enum side side = side_of(frame, at, by_luma, light_threshold, dark_threshold);
-            if (side == SIDE_NONE) {
-                continue;
-            }
-            bool begins = side != last || x > end + 1;
-            if (begins) {
-                bool other = last != SIDE_NONE && side != last && x - end <= reach;
-                enclosed[last] += other && after_other;
-                runs[side]++;
-                after_other = other;
-            }
-            last = side;
-            end = x;
-        }
-    }
-    enum side outline = ink == SIDE_LIGHT ? SIDE_DARK : SIDE_LIGHT;
-    int inside = enclosed[ink] * 100 / cv_max(runs[ink], 1);
-    int outside = enclosed[outline] * 100 / cv_max(runs[outline], 1);
-    bool is_fill = runs[ink] >= STROKES_MIN * box->height && inside >= FILL_PERCENT;
-    return is_fill ? cv_max(inside - outside, 0) : 0;
-}
-
-static void look_at_levels(const struct cv_frame *frame, const struct cv_box *box, bool by_luma,
-                           struct picture *picture)
-{
-    *picture = (struct picture){.by_luma = by_luma};
-    for (int y = box->y; y < cv_box_bottom(box); y++) {
-        for (int x = box->x; x < cv_box_right(box); x++) {
-            size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
-            picture->light_levels.count[light_level(frame, at, by_luma)]++;
-            picture->dark_levels.count[dark_level(frame, at, by_luma)]++;
-        }
-    }
-    picture->light_levels.total = (uint32_t)(box->width * box->height);
-    picture->dark_levels.total = picture->light_levels.total;
-    picture->light = otsu(&picture->light_levels);
-    picture->dark = otsu(&picture->dark_levels);
-}
-
-/* The split of the levels above (or up to) `threshold` alone: where the picture is as bright as the
- * letters, the first split has it on their side. */
-static struct split split_again(const struct histogram *histogram, int threshold, bool above)
-{
-    struct histogram part = {{0}, 0};
-
-    for (int level = 0; level < 256; level++) {
-        if ((level > threshold) == above) {
-            part.count[level] = histogram->count[level];
-            part.total += part.count[level];
-        }
-    }
-    return otsu(&part);
-}
-
-/* Outlined letters: their fill is enclosed by the outline. Tries the first splits and the second ones, and takes those
- * that show it most clearly. */
-static void find_fill(const struct cv_frame *frame, const struct cv_box *box, bool is_light,
-                      struct picture *picture)
-{
-    const struct split lights[] = {
-        picture->light, split_again(&picture->light_levels, picture->light.threshold, true)};
-    const struct split darks[] = {
-        picture->dark, split_again(&picture->dark_levels, picture->dark.threshold, false)};
-    int most = FILL_MORE - 1;
-
-    for (size_t i = 0; i < CV_COUNT(lights) * CV_COUNT(darks); i++) {
-        const struct split *light = &lights[i % 2], *dark = &darks[i / 2];
-        const struct split *fill = is_light ? light : dark;
-        int more = enclosed_more(frame, box, is_light ? SIDE_LIGHT : SIDE_DARK, picture->by_luma,
-                                 light->threshold, dark->threshold);
-        if (more > most && fill->high_mean - fill->low_mean >= REACH_MIN) {
-            most = more;
-            picture->light = *light;
-            picture->dark = *dark;
-            picture->has_fill = true;
-        }
-    }
-}
-
-static double quality_of(const struct picture *picture, bool is_light)
-{
-    return is_light ? picture->light.quality : picture->dark.quality;
-}
-
-/* A coloured fill (yellow in black) is neither light nor dark in all channels: luma tells it from its outline. Of 11 such
- * lines luma parts the levels more clearly than a channel does, by 0.01 to 0.16; of dark letters on pale green, which
- * enclose each other, less clearly, by 0.10. */
-static void look_for_coloured_fill(const struct cv_frame *frame, const struct cv_box *box,
-                                   bool is_light, struct picture *picture)
-{
-    struct picture by_luma;
-
-    look_at_levels(frame, box, true, &by_luma);
-    find_fill(frame, box, is_light, &by_luma);
-    if (by_luma.has_fill && quality_of(&by_luma, is_light) > quality_of(picture, is_light)) {
-        *picture = by_luma;
-    }
-}
-
-static void measure_on_picture(const struct cv_frame *frame, const struct cv_box *box,
-                               struct cv_ink *ink)
-{
-    struct picture picture;
-
-    look_at_levels(frame, box, false, &picture);
-    find_fill(frame, box, ink->light, &picture);
-    if (!picture.has_fill) {
-        look_for_coloured_fill(frame, box, ink->light, &picture);
-    }
-    ink->by_luma = picture.by_luma;
-    ink->kind = ink->light ? CV_INK_LIGHT : CV_INK_DARK;
-    /* The side of the paper ends shortly before the threshold: the picture behind the letters varies,
-     * and what moves there is not to be read, nor to make the line look like another one. */
-    const struct split *light = &picture.light, *dark = &picture.dark;
-    ink->low = ink->light ? ((int)light->low_mean + 3 * light->threshold) / 4 : (int)dark->low_mean;
-    ink->high =
-        ink->light ? (int)light->high_mean : ((int)dark->high_mean + 3 * dark->threshold) / 4;
-    /* Its outline keeps the picture off a fill, so that it may be as near to it as that. */
-    if (picture.has_fill && ink->light) {
-        ink->low = cv_min(ink->low, ink->high - REACH_MIN);
-    } else if (picture.has_fill) {
-        ink->high = cv_max(ink->high, ink->low + REACH_MIN);
-    }
-    ink->clarity = ink->light ? light->quality : dark->quality;
-}
 
 /* ---- ink on paper ---------------------------------------------------------------------------- */
 
@@ -285,7 +36,7 @@ static const double INK_SHARE_MAX = 0.6;
 enum { CONTRAST_MIN = 36, FAINT_CONTRAST_MIN = 20 };
 
 static void add_ring_row(const struct cv_frame *frame, const struct cv_box *box, int y,
-                         struct histogram ring[3])
+                         struct cv_histogram ring[3])
 {
     if (y < 0 || y >= frame->height) {
         return;
@@ -301,7 +52,7 @@ static void add_ring_row(const struct cv_frame *frame, const struct cv_box *box,
 
 /* Pixels around the box, none of its own. */
 static void look_at_ring(const struct cv_frame *frame, const struct cv_box *box,
-                         struct histogram ring[3])
+                         struct cv_histogram ring[3])
 {
     struct cv_box rows = {box->x - RING_GAP - RING, box->y, box->width + 2 * (RING_GAP + RING),
                           box->height};
@@ -321,7 +72,7 @@ static void look_at_ring(const struct cv_frame *frame, const struct cv_box *box,
     }
 }
 
-static bool is_plain(const struct histogram *ring, int median, int spread, unsigned percent)
+static bool is_plain(const struct cv_histogram *ring, int median, int spread, unsigned percent)
 {
     uint64_t near = 0;
 
@@ -334,7 +85,7 @@ static bool is_plain(const struct histogram *ring, int median, int spread, unsig
 /* Levels of the weakest ink. */
 static int reach_min(const struct cv_ink *ink)
 {
-    return ink->is_faint ? FAINT_REACH_MIN : REACH_MIN;
+    return ink->is_faint ? FAINT_REACH_MIN : CV_INK_REACH_MIN;
 }
 
 static inline int distance(const struct cv_frame *frame, size_t at, const uint8_t paper[3])
@@ -352,23 +103,23 @@ static inline int paper_luma(const struct cv_ink *ink)
 }
 
 /* The strongest ink, but not a lone pixel: the middle of the upper half of the ink. */
-static void take_reach(const struct histogram *reach, struct cv_ink *ink)
+static void take_reach(const struct cv_histogram *reach, struct cv_ink *ink)
 {
-    struct split split = otsu(reach);
+    struct cv_split split = cv_otsu(reach);
     uint32_t below = 0;
 
     for (int level = 0; level <= split.threshold; level++) {
         below += reach->count[level];
     }
     double ink_share = reach->total ? (double)(reach->total - below) / reach->total : 0;
-    ink->low = cv_max(quantile(reach, 1 - ink_share * STRONGEST), reach_min(ink));
+    ink->low = cv_max(cv_quantile(reach, 1 - ink_share * STRONGEST), reach_min(ink));
     ink->high = 0;
     ink->clarity = split.quality;
 }
 
 /* Whether luma tells ink from paper. Videos keep colour at half the resolution: a blue letter on black is
  * blurred in blue and sharp in luma. But luma is blind to yellow on white. */
-static bool luma_tells(const struct histogram *reach, const struct histogram *luma_reach,
+static bool luma_tells(const struct cv_histogram *reach, const struct cv_histogram *luma_reach,
                        const struct cv_ink *ink)
 {
     struct cv_ink colour = *ink, luma = *ink;
@@ -382,7 +133,7 @@ static bool luma_tells(const struct histogram *reach, const struct histogram *lu
 static bool measure_part(const struct cv_frame *frame, const struct cv_box *columns,
                          const struct cv_ink *ink, struct cv_ink_levels *ret_levels)
 {
-    struct histogram levels = {{0}, 0};
+    struct cv_histogram levels = {{0}, 0};
 
     for (int y = columns->y; y < cv_box_bottom(columns); y++) {
         const uint8_t *row = frame->plane[CV_LUMA] + (size_t)y * (size_t)frame->width;
@@ -391,11 +142,11 @@ static bool measure_part(const struct cv_frame *frame, const struct cv_box *colu
         }
     }
     levels.total = (uint32_t)(columns->width * columns->height);
-    struct split split = otsu(&levels);
+    struct cv_split split = cv_otsu(&levels);
     double ink_share = ink->light ? split.high_share : 1 - split.high_share;
     double paper_middle = (1 - ink_share) / 2, strongest = ink_share * STRONGEST;
-    int paper = quantile(&levels, ink->light ? paper_middle : 1 - paper_middle);
-    int strong = quantile(&levels, ink->light ? 1 - strongest : strongest);
+    int paper = cv_quantile(&levels, ink->light ? paper_middle : 1 - paper_middle);
+    int strong = cv_quantile(&levels, ink->light ? 1 - strongest : strongest);
     int reach = ink->light ? strong - paper : paper - strong;
     *ret_levels = (struct cv_ink_levels){(uint8_t)paper, (uint8_t)strong};
     return ink_share <= INK_SHARE_MAX && reach >= reach_min(ink) &&
@@ -465,7 +216,7 @@ static void measure_parts(const struct cv_frame *frame, const struct cv_box *box
 static void measure_plain(const struct cv_frame *frame, const struct cv_box *box,
                           struct cv_ink *ink)
 {
-    struct histogram reach = {{0}, 0}, luma_reach = {{0}, 0};
+    struct cv_histogram reach = {{0}, 0}, luma_reach = {{0}, 0};
     int luma = paper_luma(ink);
 
     for (int y = box->y; y < cv_box_bottom(box); y++) {
@@ -486,9 +237,9 @@ static void measure_plain(const struct cv_frame *frame, const struct cv_box *box
 
 /* The paper between the letters: pixels with BETWEEN more of the paper's side on their left and right. */
 static void look_between(const struct cv_frame *frame, const struct cv_box *box, bool is_light,
-                         struct histogram between[3])
+                         struct cv_histogram between[3])
 {
-    struct histogram levels = {{0}, 0};
+    struct cv_histogram levels = {{0}, 0};
 
     for (int y = box->y; y < cv_box_bottom(box); y++) {
         const uint8_t *row = frame->plane[CV_LUMA] + (size_t)y * (size_t)frame->width;
@@ -497,7 +248,7 @@ static void look_between(const struct cv_frame *frame, const struct cv_box *box,
         }
     }
     levels.total = (uint32_t)(box->width * box->height);
-    int threshold = otsu(&levels).threshold;
+    int threshold = cv_otsu(&levels).threshold;
     for (int y = box->y; y < cv_box_bottom(box); y++) {
         size_t row = (size_t)y * (size_t)frame->width;
         int run = 0;
@@ -513,12 +264,12 @@ static void look_between(const struct cv_frame *frame, const struct cv_box *box,
 }
 
 /* Whether paper is plain, and its colour. */
-static bool take_paper(const struct histogram paper[3], struct cv_ink *ink)
+static bool take_paper(const struct cv_histogram paper[3], struct cv_ink *ink)
 {
     bool plain = true;
 
     for (int c = 0; c < 3; c++) {
-        int median = quantile(&paper[c], 0.5);
+        int median = cv_quantile(&paper[c], 0.5);
         ink->paper[c] = (uint8_t)median;
         plain = plain && (ink->is_faint ? is_plain(&paper[c], median, FAINT_SPREAD, FAINT_PERCENT)
                                         : is_plain(&paper[c], median, PLAIN_SPREAD, PLAIN_PERCENT));
@@ -527,7 +278,7 @@ static bool take_paper(const struct histogram paper[3], struct cv_ink *ink)
 }
 
 /* Whether nearly all levels are near to one of two. */
-static bool are_near(const struct histogram *levels, int first, int second)
+static bool are_near(const struct cv_histogram *levels, int first, int second)
 {
     uint64_t near = 0;
 
@@ -540,18 +291,18 @@ static bool are_near(const struct histogram *levels, int first, int second)
 
 /* Whether the paper around the box and between the letters has two colours, each of them plain: of a mark behind some
  * words, and of the page. */
-static bool take_two_papers(const struct histogram ring[3], const struct histogram between[3],
+static bool take_two_papers(const struct cv_histogram ring[3], const struct cv_histogram between[3],
                             struct cv_ink *ink)
 {
     for (int c = 0; c < 3; c++) {
-        int first = quantile(&ring[c], 0.5);
-        struct histogram rest = ring[c];
+        int first = cv_quantile(&ring[c], 0.5);
+        struct cv_histogram rest = ring[c];
         for (int level = cv_max(first - TWO_SPREAD, 0); level <= cv_min(first + TWO_SPREAD, 255);
              level++) {
             rest.total -= rest.count[level];
             rest.count[level] = 0;
         }
-        int second = quantile(&rest, 0.5);
+        int second = cv_quantile(&rest, 0.5);
         if (!are_near(&ring[c], first, second) || !are_near(&between[c], first, second)) {
             return false;
         }
@@ -564,7 +315,7 @@ static bool take_two_papers(const struct histogram ring[3], const struct histogr
  * two; 0 where it is not plain. */
 static int look_at_paper(const struct cv_frame *frame, const struct cv_box *box, struct cv_ink *ink)
 {
-    struct histogram ring[3] = {{{0}, 0}}, between[3] = {{{0}, 0}};
+    struct cv_histogram ring[3] = {{{0}, 0}}, between[3] = {{{0}, 0}};
 
     look_at_ring(frame, box, ring);
     if (take_paper(ring, ink)) {
@@ -598,7 +349,7 @@ void cv_ink_measure(const struct cv_frame *frame, const struct cv_box *box, bool
     /* Only the parts of a line have each its own paper. */
     if (!papers || (papers == 2 && !ret_ink->part_count)) {
         *ret_ink = unknown;
-        measure_on_picture(frame, &inside, ret_ink);
+        cv_ink_measure_on_picture(frame, &inside, ret_ink);
     }
 }
 
@@ -728,8 +479,8 @@ void cv_ink_apply(const struct cv_ink *ink, const struct cv_frame *frame, const 
         size_t at = (size_t)y * (size_t)frame->width + (size_t)inside.x;
         for (int x = 0; x < inside.width; x++, at++) {
             int level = ink->kind == CV_INK_FLAT    ? distance(frame, at, ink->paper)
-                        : ink->kind == CV_INK_LIGHT ? light_level(frame, at, ink->by_luma)
-                                                    : dark_level(frame, at, ink->by_luma);
+                        : ink->kind == CV_INK_LIGHT ? cv_light_level(frame, at, ink->by_luma)
+                                                    : cv_dark_level(frame, at, ink->by_luma);
             grey[x] = table[level];
         }
     }

@@ -26,7 +26,7 @@ struct cv_ink {
     int part_count, part_width; /* the last part may be wider */
     int left;                   /* pixels from where the mapped box begins to where the parts do */
     uint8_t paper[3];           /* red, green, blue; CV_INK_FLAT */
-    bool by_luma;   /* luma tells ink from paper, and is sharper than the colours */
+    bool by_luma;               /* luma tells ink from paper, and is sharper than the colours */
     int low, high;  /* levels that become black … white (or the distance that becomes black) */
     bool light;     /* the ink is lighter than the paper */
     bool is_faint;  /* by cv_ink_measure_faint */
