@@ -92,10 +92,18 @@ class JobsScreen extends Element {
         } else {
             this.key = key;
             this.pages?.stop();
-            this.pages = new Pages('/jobs', {...this.wishes(), limit: 50}, () => this.update());
+            this.pages = new Pages('/jobs', {...this.wishes(), limit: 50}, () => this.listed());
             this.pages.start();
         }
         this.countAll();
+        this.update();
+    }
+
+    /** What was heard while the list was read again is in the list, too. */
+    listed() {
+        for (const job of this.pages.items) {
+            this.fresh.delete(job.id);
+        }
         this.update();
     }
 
