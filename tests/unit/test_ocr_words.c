@@ -359,6 +359,7 @@ static void test_signs_in_addresses_are_letters(void **state)
     (void)state;
     static const char *const cases[][2] = {
         {"alex®example.com", "alex@example.com"},
+        {"®alena580", "@alena580"},
         {"©example.com", "©example.com"},
         {"Linux®", "Linux®"},
         {"€7104786b73624c18a190f/src", "e7104786b73624c18a190f/src"},

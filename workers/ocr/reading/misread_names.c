@@ -191,6 +191,17 @@ static void mend_mail_signs(char *text)
     }
 }
 
+/* The @ of a mention is read as ®, which stands behind a word and never before one. */
+static void mend_mention(char *text)
+{
+    static const char sign[] = "®";
+    size_t size = strlen(sign);
+
+    if (strncmp(text, sign, size) == 0 && isalpha((unsigned char)text[size])) {
+        replace(text, size, '@');
+    }
+}
+
 /* An I among the small letters of a URL's host is an l: browsers show hosts in small letters. */
 static void mend_host(char *text)
 {
@@ -237,6 +248,7 @@ int ocr_words_mend_names(struct ocr_words *words, const struct ocr_line_picture 
         struct ocr_word *word = &words->items[i];
         mend_euro_signs(word->text);
         mend_mail_signs(word->text);
+        mend_mention(word->text);
         mend_host(word->text);
         mend_digits(line, word, words->symbols + word->first_symbol);
     }
