@@ -116,6 +116,17 @@ def test_the_ways_of_the_parts_become_one(program, database, queue):
     assert rows(queue, video) == before
 
 
+def test_of_readings_with_one_id_the_longest_counts(program, database, queue):
+    video = queue.video()
+    lengths = (300, 900, 500, 100)
+    detections = [{"text": "Expandable upto 256 GB", "confidence": 0.9, "language": "eng", "t_start": 100, "t_end": 100 + length,
+                   "bounding_box": {"x": 28, "y": 365, "width": 335, "height": 13}} for length in lengths]
+    queue.run("INSERT INTO pending_readings (video_id, detections) VALUES (%s, %s)", video, json.dumps(detections))
+    code, result, log = once(program, database, {"video_id": str(video), "pending": True})
+    assert code == 0, log
+    assert [(segment["t_start"], segment["t_end"]) for segment in result["segments"]] == [(100, 1000)]
+
+
 def test_lines_of_one_time_have_places_as_one_reads_them(program, database, queue):
     """Two columns whose rows are some pixels askew; what stands alone begins later."""
     video = queue.video()

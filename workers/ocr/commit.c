@@ -191,7 +191,8 @@ static int replace_rows(struct cv_db *db, const struct cv_job *job, const char *
         " t_end int, bounding_box jsonb, end_box jsonb,"
         " track int[], words smallint[], crop_pack text, crop_offset bigint, crop_bytes int),"
         " LATERAL (SELECT normal_form(d.text) AS normal OFFSET 0) AS n, text_hash(normal) AS hash"
-        " WHERE v.id = $1::uuid AND j.id = $3::uuid AND normal <> '' ON CONFLICT (id) DO NOTHING";
+        " WHERE v.id = $1::uuid AND j.id = $3::uuid AND normal <> ''"
+        " ORDER BY d.t_end DESC, d.text ON CONFLICT (id) DO NOTHING";
     /* Deletes the rows that an earlier run of this step left, and those that no other step of
      * this run has read: several steps may read one video side by side. */
     static const char *const clear =

@@ -55,7 +55,7 @@ static struct cv_detection read_row(const struct cv_db_result *result, int row)
 
 /* The table of a video's detections: `segments`, or, when the video is read again,
  * `pending_readings` until they replace the existing text. They are distinguished and ordered like
- * rows of `segments`. */
+ * rows of `segments`; of several with one id the longest counts, as in replace_video_text(). */
 static const char from_segments[] = "segments WHERE video_id = $1::uuid";
 static const char from_pending[] =
     "(SELECT DISTINCT ON (id) segment_id(p.video_id, text_hash(normalized_text), d.t_start,"
@@ -64,7 +64,8 @@ static const char from_pending[] =
     " confidence real, language text, t_start int, t_end int, bounding_box jsonb, end_box jsonb,"
     " track int[], words smallint[], crop_pack text, crop_offset bigint, crop_bytes int),"
     " LATERAL (SELECT normal_form(d.text) AS normalized_text OFFSET 0) AS n"
-    " WHERE p.video_id = $1::uuid AND normalized_text <> '' ORDER BY id) AS d";
+    " WHERE p.video_id = $1::uuid AND normalized_text <> ''"
+    " ORDER BY id, d.t_end DESC, d.text) AS d";
 
 static int read_rows(struct cv_db *db, const char *video_id, bool is_pending, struct rows *ret_rows,
                      struct cv_error *error)
