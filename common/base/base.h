@@ -413,7 +413,8 @@ CV_MUST_CHECK int cv_format(char **ret_text, struct cv_error *error, const char 
 int64_t cv_monotonic_ms(void);
 
 /* The pause after a try that failed, when `tries` tries failed before it. It is drawn between a half and all of `first_ms`,
- * which doubles with each try up to `most_ms`: processes that failed together do not return together. */
+ * which doubles with each try up to `most_ms`: processes that failed together do not return together. Both are above 0
+ * and fit into 32 bits; any thread. */
 int64_t cv_pause_ms(int tries, int64_t first_ms, int64_t most_ms);
 
 /* Milliseconds since 1970-01-01 UTC; for display and file names only. */

@@ -88,15 +88,6 @@ static int reach_min(const struct cv_ink *ink)
     return ink->is_faint ? FAINT_REACH_MIN : CV_INK_REACH_MIN;
 }
 
-static inline int distance(const struct cv_frame *frame, size_t at, const uint8_t paper[3])
-{
-    int red = abs(frame->plane[CV_RED][at] - paper[0]);
-    int green = abs(frame->plane[CV_GREEN][at] - paper[1]);
-    int blue = abs(frame->plane[CV_BLUE][at] - paper[2]);
-
-    return cv_max(red, cv_max(green, blue));
-}
-
 static inline int paper_luma(const struct cv_ink *ink)
 {
     return (77 * ink->paper[0] + 150 * ink->paper[1] + 29 * ink->paper[2]) >> 8;
@@ -222,7 +213,7 @@ static void measure_plain(const struct cv_frame *frame, const struct cv_box *box
     for (int y = box->y; y < cv_box_bottom(box); y++) {
         for (int x = box->x; x < cv_box_right(box); x++) {
             size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
-            int away = distance(frame, at, ink->paper), here = frame->plane[CV_LUMA][at];
+            int away = cv_ink_distance(ink, frame, at), here = frame->plane[CV_LUMA][at];
             reach.count[away]++;
             luma_reach.count[abs(here - luma)]++;
         }
@@ -478,7 +469,7 @@ void cv_ink_apply(const struct cv_ink *ink, const struct cv_frame *frame, const 
     for (int y = inside.y; y < cv_box_bottom(&inside); y++, grey += box->width) {
         size_t at = (size_t)y * (size_t)frame->width + (size_t)inside.x;
         for (int x = 0; x < inside.width; x++, at++) {
-            int level = ink->kind == CV_INK_FLAT    ? distance(frame, at, ink->paper)
+            int level = ink->kind == CV_INK_FLAT    ? cv_ink_distance(ink, frame, at)
                         : ink->kind == CV_INK_LIGHT ? cv_light_level(frame, at, ink->by_luma)
                                                     : cv_dark_level(frame, at, ink->by_luma);
             grey[x] = table[level];

@@ -49,3 +49,13 @@ bool cv_ink_is_clear(const struct cv_ink *ink);
  * the frame is paper. `margin`: pixels of the box on the left of the one that `ink->left` counts from. */
 void cv_ink_apply(const struct cv_ink *ink, const struct cv_frame *frame, const struct cv_box *box,
                   int margin, uint8_t *grey);
+
+/* Levels by which pixel `at` of a frame differs from the paper: in the channel where it differs most. CV_INK_FLAT. */
+static inline int cv_ink_distance(const struct cv_ink *ink, const struct cv_frame *frame, size_t at)
+{
+    int red = abs(frame->plane[CV_RED][at] - ink->paper[0]);
+    int green = abs(frame->plane[CV_GREEN][at] - ink->paper[1]);
+    int blue = abs(frame->plane[CV_BLUE][at] - ink->paper[2]);
+
+    return cv_max(red, cv_max(green, blue));
+}

@@ -50,18 +50,6 @@ static int direction(const int away[3], int reach)
     return code;
 }
 
-/* Levels by which a pixel differs from the paper. */
-static int away_from_paper(const struct cv_frame *frame, const struct cv_ink *ink, int x, int y)
-{
-    size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
-    int away = 0;
-
-    for (int c = 0; c < 3; c++) {
-        away = cv_max(away, abs(frame->plane[c][at] - ink->paper[c]));
-    }
-    return away;
-}
-
 static void look_at(const struct cv_frame *frame, const struct cv_ink *ink, struct cluster *cluster)
 {
     struct cv_box box = cv_box_clip(&cluster->box, frame->width, frame->height);
@@ -279,8 +267,10 @@ static int ink_of_side(const struct cv_frame *frame, const struct cv_ink *ink,
 
     for (int y = side->y; y < cv_box_bottom(side); y++) {
         for (int x = side->x; x < cv_box_right(side); x++) {
-            found += away_from_paper(frame, ink, x, y) >= reach ||
-                     away_from_paper(frame, ink, x + inside_x, y + inside_y) >= reach;
+            size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
+            size_t beside = (size_t)(y + inside_y) * (size_t)frame->width + (size_t)(x + inside_x);
+            found += cv_ink_distance(ink, frame, at) >= reach ||
+                     cv_ink_distance(ink, frame, beside) >= reach;
         }
     }
     return found;

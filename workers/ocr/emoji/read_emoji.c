@@ -33,17 +33,11 @@ struct reading {
     size_t compared_count;
 };
 
-/* Levels by which a pixel differs from the paper. */
 static int away(const struct reading *reading, int x, int y)
 {
-    const struct cv_frame *frame = reading->frame;
-    size_t at = (size_t)y * (size_t)frame->width + (size_t)x;
-    int most = 0;
+    size_t at = (size_t)y * (size_t)reading->frame->width + (size_t)x;
 
-    for (int c = 0; c < 3; c++) {
-        most = cv_max(most, abs(frame->plane[c][at] - reading->ink->paper[c]));
-    }
-    return most;
+    return cv_ink_distance(reading->ink, reading->frame, at);
 }
 
 static bool differs(const struct reading *reading, int x, int y)

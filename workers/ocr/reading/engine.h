@@ -72,6 +72,12 @@ struct ocr_line_picture {
     size_t insert_count;
 };
 
+/* Whether a pixel of the picture is nearer to ink than to paper. */
+static inline bool ocr_line_has_ink(const struct ocr_line_picture *line, int x, int y)
+{
+    return line->grey[(size_t)y * (size_t)line->width + (size_t)x] < 128;
+}
+
 /* CV_OCR_NO_OTHER: there is no other model for a line of that language. */
 enum { CV_OCR_NO_OTHER = 1 };
 CV_MUST_CHECK int ocr_engine_read(struct ocr_engine *engine, const struct ocr_line_picture *line,

@@ -34,7 +34,7 @@ static int next_column(const struct ocr_line_picture *line, int x, int right, in
     for (; x < right; x++) {
         bool has_ink = false;
         for (int y = top; y < bottom && !has_ink; y++) {
-            has_ink = line->grey[(size_t)y * (size_t)line->width + (size_t)x] < 128;
+            has_ink = ocr_line_has_ink(line, x, y);
         }
         if (has_ink == with_ink) {
             return x;

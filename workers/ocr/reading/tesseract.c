@@ -119,11 +119,6 @@ static int gather_words(TessBaseAPI *api, struct ocr_words *gathered, struct cv_
     return result;
 }
 
-static bool is_ink(const struct ocr_line_picture *line, int x, int y)
-{
-    return line->grey[(size_t)y * (size_t)line->width + (size_t)x] < 128;
-}
-
 /* The last row of the letters that have no descender: below it a line's ink thins out most. */
 static int baseline_of(const struct ocr_line_picture *line)
 {
@@ -132,7 +127,7 @@ static int baseline_of(const struct ocr_line_picture *line)
     for (int y = 0; y < line->height; y++) {
         int ink = 0;
         for (int x = 0; x < line->width; x++) {
-            ink += is_ink(line, x, y);
+            ink += ocr_line_has_ink(line, x, y);
         }
         if (before + above - 2 * ink > most) {
             most = before + above - 2 * ink;
@@ -152,7 +147,7 @@ static bool stands(const struct ocr_line_picture *line, int left, int right)
 
     for (int y = 0; y < line->height; y++) {
         for (int x = left > 0 ? left : 0; x < right && x < line->width; x++) {
-            bottom = is_ink(line, x, y) ? y : bottom;
+            bottom = ocr_line_has_ink(line, x, y) ? y : bottom;
         }
     }
     return bottom >= 0 && (bottom - baseline_of(line)) * 8 <= line->tall;

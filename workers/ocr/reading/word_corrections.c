@@ -320,7 +320,7 @@ static struct cv_box ink_box(const struct ocr_line_picture *line, const struct o
     for (int y = inside.y; y < cv_box_bottom(&inside); y++) {
         for (int x = inside.x; x < cv_box_right(&inside); x++) {
             struct cv_box pixel = {x, y, 1, 1};
-            if (ink_of(line, x, y, 1, 1) >= 128) {
+            if (ocr_line_has_ink(line, x, y)) {
                 box = box.width ? cv_box_union(&box, &pixel) : pixel;
             }
         }

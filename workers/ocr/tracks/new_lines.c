@@ -285,7 +285,6 @@ static int compare_before(const struct ocr_session *session, const struct ocr_tr
                           const struct cv_box *place, enum ocr_likeness *ret_likeness,
                           struct cv_error *error)
 {
-    const struct ocr_track *known = find_left(session, place);
     struct cv_point at = {place->x, place->y};
     bool is = false;
 
@@ -294,8 +293,9 @@ static int compare_before(const struct ocr_session *session, const struct ocr_tr
         return 0;
     }
     CV_TRY(ocr_match_likeness(&fresh->crop, &session->before, at, ret_likeness, error));
-    if (*ret_likeness == OCR_LIKENESS_NONE && known && known->is_read &&
-        ocr_is_misread(&known->reading, &fresh->reading)) {
+    const struct ocr_track *known =
+        *ret_likeness == OCR_LIKENESS_NONE ? find_left(session, place) : NULL;
+    if (known && known->is_read && ocr_is_misread(&known->reading, &fresh->reading)) {
         CV_TRY(ocr_match_roughly(&fresh->crop, &session->before, at, &is, error));
         *ret_likeness = is ? OCR_LIKENESS_SAME : OCR_LIKENESS_NONE;
     }
