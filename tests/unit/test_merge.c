@@ -1,4 +1,5 @@
 #include "workers/segment_index/merge/merge.h"
+#include "workers/segment_index/merge/similar.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -435,9 +436,36 @@ static void test_parts_are_told(void **state)
     free(segments);
 }
 
+static void test_a_part_is_whole_letters(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *first, *second;
+        enum cv_likeness likeness;
+    } pairs[] = {
+        {"\u6100\u6200\u6300\u6400", "abc",
+         CV_LIKENESS_NONE}, /* bytes of "abc" between two letters */
+        {"abc", "\u6100\u6200\u6300\u6400", CV_LIKENESS_NONE},
+        {"\u6771\u4eac\u99c5\u524d\u306e\u5929\u6c17", "\u99c5\u524d\u306e", CV_LIKENESS_PART},
+        {"an evening train", "train", CV_LIKENESS_PART},
+        {"evening", "an evening train", CV_LIKENESS_WHOLE},
+        {"an evening train", "an evening train", CV_LIKENESS_SAME},
+    };
+    struct cv_error error;
+    for (size_t i = 0; i < CV_COUNT(pairs); i++) {
+        struct cv_text_key first, second;
+        assert_int_equal(cv_text_key_init(&first, pairs[i].first, &error), 0);
+        assert_int_equal(cv_text_key_init(&second, pairs[i].second, &error), 0);
+        assert_int_equal(cv_text_likeness(&first, &second), pairs[i].likeness);
+        cv_text_key_deinit(&first);
+        cv_text_key_deinit(&second);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_part_is_whole_letters),
         cmocka_unit_test(test_parts_are_told),
         cmocka_unit_test(test_nothing),
         cmocka_unit_test(test_one_text_becomes_one_range),

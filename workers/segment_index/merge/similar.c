@@ -169,11 +169,16 @@ static bool words_agree(const char *first, const char *second)
     }
 }
 
+/* memmem() would also find the bytes of a letter within two others. */
 static bool contains(const struct cv_text_key *whole, const struct cv_text_key *part)
 {
-    return part->count >= MIN_PART && part->count < whole->count &&
-           memmem(whole->skeleton, whole->count * sizeof(int32_t), part->skeleton,
-                  part->count * sizeof(int32_t));
+    bool is_part = part->count >= MIN_PART && part->count < whole->count;
+    for (size_t at = 0; is_part && at + part->count <= whole->count; at++) {
+        if (memcmp(whole->skeleton + at, part->skeleton, part->count * sizeof(int32_t)) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static bool are_readings(const struct cv_text_key *first, const struct cv_text_key *second,
