@@ -240,6 +240,21 @@ def test_a_release_says_where_it_comes_from_and_is_signed(tmp_path):
     assert source["digest"] == {"gitCommit": run("git", "-C", ROOT, "rev-parse", "HEAD")}
 
 
+def test_a_release_installs_what_it_needs_and_leaves_nothing_when_it_fails(tmp_path):
+    """On a machine that has no package yet: apt-get and the build are stand-ins, and the build fails."""
+    for name, does in (("dpkg-query", "exit 1"), ("sudo", 'exec "$@"'), ("apt-get", f'echo "$@" >>{tmp_path}/apt'),
+                       ("dpkg-buildpackage", "echo out of memory; exit 2")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / name).chmod(0o755)
+    done = subprocess.run([ROOT / "scripts/release", tmp_path / "release"], text=True, capture_output=True, check=False,
+                          env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert done.returncode == 1 and "out of memory" in done.stderr
+    assert "release: the Debian package" in done.stderr
+    installed = (tmp_path / "apt").read_text().split()
+    assert {"build-essential", "debhelper", "dpkg-dev", "meson", "libpq-dev"} <= set(installed)
+    assert not (tmp_path / "release").exists()
+
+
 def test_provenance_names_what_package_and_image_were_built_with(tmp_path):
     (tmp_path / "sums").write_text(f"{'a' * 64}  cortana-vision.deb\n{'b' * 64}  cortana-vision.oci.tar\n")
     (tmp_path / "buildinfo").write_text("Format: 1.0\nInstalled-Build-Depends:\n gcc-12 (= 12.2.0-14+deb12u1),\n"
