@@ -39,25 +39,30 @@ int cli_page_link(const struct cli_call *call, const struct cli_moment *moment, 
     return cv_buffer_take(&link, ret_link, error);
 }
 
+static bool has_desktop(void)
+{
+    return cv_env("DISPLAY", NULL) || cv_env("WAYLAND_DISPLAY", NULL);
+}
+
 static int browse(const char *link, struct cv_error *error)
 {
     char program[PATH_MAX];
     const char *const argv[] = {program, link, NULL};
     const struct cli_process_params params = {.argv = argv};
-    bool has_desktop =
-        cv_env("DISPLAY", NULL) || cv_env("WAYLAND_DISPLAY", NULL) || cv_env("BROWSER", NULL);
-    if (has_desktop && cli_find_program("xdg-open", program)) {
+    if ((has_desktop() || cv_env("BROWSER", NULL)) && cli_find_program("xdg-open", program)) {
         return cli_process_run(&params, error);
     }
     (void)puts(link);
     return 0;
 }
 
-/* Plays the original at the moment. */
+/* Plays the original at the moment. Without a desktop a player would run without a window until
+ * somebody ends it, so the place is printed instead. */
 static int play(struct cli_call *call, const struct cli_moment *moment, struct cv_error *error)
 {
     char program[PATH_MAX];
     char start[64];
+    char time[CLI_TIME_SIZE];
     cv_auto_free char *path = NULL;
     CV_TRY(cli_object_path(call->session.store, moment->key, &path, error));
     double seconds = (double)moment->at_ms / 1000.0;
@@ -66,6 +71,10 @@ static int play(struct cli_call *call, const struct cli_moment *moment, struct c
                        "--open plays files of a local store, and this one keeps its objects in "
                        "%s: keep the page up with cortana run, or fetch the part with cortana clip",
                        cv_store_name(call->session.store));
+    }
+    if (!has_desktop()) {
+        (void)printf("%s at %s\n", path, cli_time(moment->at_ms, time));
+        return 0;
     }
     bool is_mpv = cli_find_program("mpv", program);
     if (!is_mpv && !cli_find_program("ffplay", program)) {

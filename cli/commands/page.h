@@ -19,8 +19,8 @@ struct cli_moment {
 CV_MUST_CHECK int cli_page_link(const struct cli_call *call, const struct cli_moment *moment,
                                 char **ret_link, struct cv_error *error);
 
-/* Shows a moment to the user: in the page if one is available, in the browser, or by printing its
- * link if there is no desktop; otherwise plays the original. CV_ERROR_CONFIGURATION if neither is
- * possible. */
+/* Shows a moment to the user: on the page if one is available, else the original in a player.
+ * Without a desktop (DISPLAY, WAYLAND_DISPLAY) prints the link, or the file and the time.
+ * CV_ERROR_CONFIGURATION if neither is possible. */
 CV_MUST_CHECK int cli_open_moment(struct cli_call *call, const struct cli_moment *moment,
                                   struct cv_error *error);

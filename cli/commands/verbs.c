@@ -114,7 +114,7 @@ static const struct cli_option search_options[] = {
     {"context", 'C', "N", "also print the N lines above and below each hit on screen", 0, NULL},
     {"open", 'o', NULL,
      "open the best hit at its time: on the page while cortana run serves it, else in mpv or "
-     "ffplay",
+     "ffplay; without a desktop print where it is",
      0, NULL},
     {"semantic", 's', NULL,
      "search by meaning instead of words; needs embeddings of the texts (see cortana embeddings)",

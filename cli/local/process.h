@@ -17,7 +17,7 @@ struct cli_process_params {
     bool dies_with_parent; /* it gets SIGTERM when this process ends */
 };
 
-/* Starts it in its own session, so that Ctrl-C on the terminal reaches only this process. */
+/* Starts it in the current folder (as another user in /) and in its own session, so that Ctrl-C on the terminal reaches only this process. */
 CV_MUST_CHECK int cli_process_start(const struct cli_process_params *params, pid_t *ret_pid,
                                     struct cv_error *error);
 

@@ -53,7 +53,7 @@ def test_a_lost_disk_comes_back_from_the_backup(cortana, fixtures_dir, tmp_path)
     hits = lines(cortana("search", words[0], "--data", disk, "--json"))
     assert hits
 
-    cortana("backup", safe, "--data", disk)
+    cortana("backup", os.path.relpath(safe), "--data", disk)
     again, = lines(cortana("backup", safe, "--data", disk, "--json"))
     assert again["copied"] == 0 and again["objects"] > 10
     before = objects_of(disk / "store")

@@ -241,10 +241,15 @@ def test_the_page_stays_up_at_a_terminal_and_search_opens_it(program, data, fixt
     os.kill(int((data / "running").read_text()), signal.SIGINT)
     wait_until(lambda: "EXIT 0" in window.screen(), "the end", deadline=60)
     window.close()
-    assert not (tmp_path / "mpv.given").exists()
+    original, = glob.glob(f"{data}/store/videos/original/*/*")
+    code, output, errors = finish(start(program, data, "search", word, "--open"))
+    place = re.fullmatch(r"(.*) at (\d+:[\d.]+)", output.splitlines()[-1])
+    assert code == 0 and place and os.path.samefile(place[1], original), (output, errors)
+    assert not (tmp_path / "mpv.given").exists(), "without a desktop a player would run for ever, unseen"
+    monkeypatch.setenv("WAYLAND_DISPLAY", "wayland-7")
     assert finish(start(program, data, "search", word, "--open"))[0] == 0
     moment, path = (tmp_path / "mpv.given").read_text().split()
-    assert moment.startswith("--start=") and os.path.samefile(path, glob.glob(f"{data}/store/videos/original/*/*")[0])
+    assert moment.startswith("--start=") and os.path.samefile(path, original)
 
 
 # ---- pipes and shells ----------------------------------------------------------------------------
