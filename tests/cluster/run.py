@@ -127,7 +127,7 @@ def main():
         kubernetes = (Kubernetes(options.programs / "kubectl", node.kubeconfig) if node and not options.as_given
                       else give(node) if node else take_cluster())
         say(f"Kubernetes 1.{kubernetes.minor}")
-        overlays = {name: render(tools / "kustomize", name) for name in OVERLAYS}
+        overlays = {name: render(tools / "kustomize", ROOT / "k8s/overlays" / name) for name in OVERLAYS}
         for name in OVERLAYS:
             count.run(f"{name} is accepted", accepts, kubernetes, overlays[name])
         count.run("what is wrong is refused", refuses, kubernetes, overlays["prod"])

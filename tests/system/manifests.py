@@ -15,9 +15,13 @@ OUTSIDE = {"dev": set(), "prod": {"cortana-store", "cortana-database", "cortana-
                                   "cortana-database-metrics", "cortana-gateway"}}
 # A stage's supervisor, and the small files of /tmp, beside what the stage may use itself.
 SUPERVISOR_BYTES = 256 << 20
+# A stage's directory is measured twice a second, and may grow past its limit meanwhile: the volume has that much more.
+SCRATCH_SHARE = 0.9
+# From such a grace on a stage's jobs are long: a pod for each.
+LONG_GRACE_SECONDS = 300
 # After its grace a worker stops its stages, gives jobs back and says goodbye.
 GOODBYE_SECONDS = (15, 60)
-# What the postgresql trigger of KEDA 2.16 to 2.20 knows.
+# What the postgresql trigger of KEDA 2.17 to 2.20 knows.
 TRIGGER_FIELDS = {"query", "targetQueryValue", "activationTargetQueryValue", "connectionFromEnv", "host",
                   "port", "userName", "passwordFromEnv", "dbName", "sslmode"}
 CRON = re.compile(r"(\*|\d+(-\d+)?)(/\d+)?(,(\*|\d+(-\d+)?)(/\d+)?)*")
@@ -26,7 +30,7 @@ SUFFIXES = {"": 1, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12,
 
 
 def render(kustomize, overlay):
-    done = subprocess.run([kustomize, "build", ROOT / "k8s/overlays" / overlay], text=True,
+    done = subprocess.run([kustomize, "build", overlay], text=True,
                           capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     return [document for document in yaml.safe_load_all(done.stdout) if document]
@@ -70,6 +74,16 @@ def environment_of(document, documents):
         values.update(maps.get(source.get("configMapRef", {}).get("name"), {}))
     values.update({e["name"]: e["value"] for e in container.get("env", []) if "value" in e})
     return values
+
+
+def grace_of(document, documents):
+    """How many seconds a worker that is told to stop goes on with its jobs."""
+    return int(environment_of(document, documents).get("CORTANA_GRACE_MS", "0")) / 1000
+
+
+def slots_of(document):
+    arguments = template_of(document)["spec"]["containers"][0].get("args", [])
+    return int(arguments[arguments.index("--slots") + 1])
 
 
 def stages():
@@ -260,7 +274,7 @@ class Lint:
         if not stage:
             self.wrong(document, f"{container['command'][0]} is no stage")
             return
-        grace = int(environment.get("CORTANA_GRACE_MS", "0")) / 1000
+        grace = grace_of(document, self.documents)
         low, high = GOODBYE_SECONDS
         self.need(document, grace + low <= spec.get("terminationGracePeriodSeconds", 30) <= grace + high,
                   f"the worker's grace is {grace:.0f} s, the pod's {spec.get('terminationGracePeriodSeconds')} s")
@@ -274,6 +288,11 @@ class Lint:
         self.need(document, threads and "--threads $(CPU_LIMIT)" in " ".join(arguments), "threads are not those of its CPUs")
         self.need(document, environment.get("CORTANA_SCRATCH") in [m["mountPath"] for m in container["volumeMounts"]],
                   "CORTANA_SCRATCH is no volume")
+        volumes = {v["name"]: quantity(v.get("emptyDir", {}).get("sizeLimit", "none")) for v in spec["volumes"]}
+        room = max((volumes[m["name"]] for m in container["volumeMounts"]
+                    if m["mountPath"] == environment.get("CORTANA_SCRATCH")), default=0)
+        self.need(document, 0 < int(environment.get("CORTANA_SCRATCH_BYTES", "0")) <= SCRATCH_SHARE * room,
+                  f"a job may write more than {SCRATCH_SHARE:.0%} of the volume of {room / 2**30:.2f} GiB")
 
     def scaled_object(self, document):
         spec = document["spec"]
@@ -292,6 +311,9 @@ class Lint:
                       f"fields that KEDA does not know: {set(metadata) - TRIGGER_FIELDS}")
             self.need(document, f"job_type = '{job_type}'" in metadata["query"], f"does not ask for {job_type}")
             self.need(document, float(metadata.get("targetQueryValue", 0)) > 0, "targetQueryValue is not above 0")
+            self.need(document, grace_of(target, self.documents) < LONG_GRACE_SECONDS
+                      or float(metadata["targetQueryValue"]) <= slots_of(target),
+                      f"wants a pod for {metadata['targetQueryValue']} jobs, and a pod works on {slots_of(target)}")
             self.need(document, trigger.get("authenticationRef", {}).get("name")
                       in {d["metadata"]["name"] for d in of_kind(self.documents, "TriggerAuthentication")}, "no authentication")
 
@@ -330,10 +352,12 @@ class Lint:
 
     def migration(self):
         jobs = of_kind(self.documents, "Job")
-        own = {c["image"] for d in self.makers for c in template_of(d)["spec"]["containers"] if "cortana-vision" in c["image"]}
+        own = {c["image"] for d in self.makers if d["kind"] != "StatefulSet" for c in template_of(d)["spec"]["containers"]}
         for job in jobs:
-            tag = template_of(job)["spec"]["containers"][0]["image"].rpartition(":")[2]
-            self.need(job, job["metadata"]["name"] == f"migrate-{tag}".replace(".", "-"), f"is not named by its version, {tag}")
+            # An image that has a digest alone has a Job named as whoever installs likes.
+            (tag,) = re.fullmatch(r".*/[^:@]*(?::([\w.-]+))?(?:@sha256:\w+)?", template_of(job)["spec"]["containers"][0]["image"]).groups()
+            self.need(job, re.fullmatch(f"migrate-{tag.replace('.', '-') if tag else '.+'}", job["metadata"]["name"]),
+                      f"is not named by its image's tag, {tag}")
             self.need(job, len(own) == 1, f"more than one image: {sorted(own)}")
         for document in self.makers:
             owner = "cortana-database-owner" in json.dumps(template_of(document))

@@ -3,17 +3,19 @@ on a real queue, alerts, and that alerts and dashboard ask for numbers which wor
 
 import copy
 import json
+import random
 import re
 import shutil
 import subprocess
 import uuid
 
+import autoscaler
 import psycopg2
 import pytest
 import yaml
 from api import Gateway, make_login, token
 from conftest import migrate, run_sql
-from manifests import (OVERLAYS, ROOT, lint, of_kind, programs, render, schema_problems,
+from manifests import (LONG_GRACE_SECONDS, OVERLAYS, ROOT, grace_of, lint, of_kind, programs, render, schema_problems,
                        template_of)
 from probing import port_of, scrape
 from workers import Workers, wait_until
@@ -32,7 +34,7 @@ def tools(build_dir):
 
 @pytest.fixture(scope="module")
 def overlays(tools):
-    return {overlay: render(tools / "kustomize", overlay) for overlay in OVERLAYS}
+    return {overlay: render(tools / "kustomize", ROOT / "k8s/overlays" / overlay) for overlay in OVERLAYS}
 
 
 # ---- schemas and rules -------------------------------------------------------------------------------
@@ -109,10 +111,14 @@ FAULTS = {
         template_of(find(d, "Deployment", "ocr"))["spec"]["securityContext"].update(runAsUser=0), "may be root"),
     "an image that moves": lambda d: (container(d, "ocr").update(image="r/cortana-vision:latest"), "fixed tag"),
     "another version": lambda d: (
-        container(d, "migrate-0-1-0", "Job").update(image="r/cortana-vision:0.2.0"), "not named by its version"),
+        container(d, "migrate-0-1-0", "Job").update(image="r/cortana-vision:0.2.0"), "not named by its image's tag"),
     "the owner's connection": lambda d: (
         container(d, "ocr")["env"].append({"name": "O", "valueFrom": {"secretKeyRef": {
             "name": "cortana-database-owner", "key": "url"}}}), "migration's alone"),
+    "a job that outgrows its volume": lambda d: (
+        container(d, "ocr")["env"].append({"name": "CORTANA_SCRATCH_BYTES", "value": str(4 << 30)}), "a job may write more than 90%"),
+    "two jobs for a pod that works on one": lambda d: (
+        spec(d, "ScaledObject", "ocr")["triggers"][0]["metadata"].update(targetQueryValue="2"), "wants a pod for 2 jobs"),
     "threads of the node": lambda d: (container(d, "ocr").update(args=["--slots", "1"]), "threads are not"),
     "no budget": lambda d: (drop(d, "PodDisruptionBudget", "ocr"), "0 disruption budgets"),
     "a way to the store without need": lambda d: (
@@ -141,6 +147,72 @@ def test_faults_are_found(overlays, fault):
     if not any("no schema" in problem for problem in problems):
         problems += lint(documents, "prod")
     assert any(words in problem for problem in problems), problems
+
+
+# ---- images ----------------------------------------------------------------------------------------
+
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+
+
+@pytest.mark.parametrize("image, rendered", [
+    ({"digest": DIGEST}, f"registry.example.com/cortana-vision@{DIGEST}"),
+    ({"newTag": "0.1.0", "digest": DIGEST}, f"registry.example.com/cortana-vision:0.1.0@{DIGEST}"),
+    ({"newName": "registry.corp:5000/cv", "newTag": "0.1.0"}, "registry.corp:5000/cv:0.1.0"),
+    ({"newName": "registry.corp:5000/team/cv", "digest": DIGEST}, f"registry.corp:5000/team/cv@{DIGEST}"),
+    ({"newName": "localhost/cv", "newTag": "main-1a2b3c"}, "localhost/cv:main-1a2b3c"),
+])
+def test_an_image_has_any_name_that_registries_give(tools, tmp_path, image, rendered):
+    """By digest, at a registry with a port, with a tag that is no version: in every pod, and the migration's Job has a name."""
+    shutil.copytree(ROOT / "k8s", tmp_path / "k8s")
+    path = tmp_path / "k8s/overlays/prod/kustomization.yaml"
+    overlay = yaml.safe_load(path.read_text())
+    overlay["images"] = [{"name": "registry.example.com/cortana-vision", **image}]
+    name = f"migrate-{image['newTag'].replace('.', '-')}" if "newTag" in image else "migrate-2026-11"
+    (patch,) = [p for p in overlay["patches"] if p["target"]["kind"] == "Job"]
+    patch["patch"] = patch["patch"].replace("migrate-0-1-0", name)
+    path.write_text(yaml.safe_dump(overlay))
+    documents = render(tools / "kustomize", path.parent)
+    assert {c["image"] for d in documents if template_of(d) for c in template_of(d)["spec"]["containers"]} == {rendered}
+    assert [d["metadata"]["name"] for d in of_kind(documents, "Job")] == [name]
+    assert lint(documents, "prod") == []
+
+
+# ---- scaling ---------------------------------------------------------------------------------------
+
+# Jobs a day and their seconds on a pod. Long: parts of ten minutes of video, by docs/operations.md ("Sizing") on the CPUs of the
+# pod's limit; one job in fifty is an hour in one piece, which has no key frames to part it at.
+LOADS = {"transcode": (2000, 120, 1500), "sample": (2000, 70, 420), "ocr": (2000, 80, 480), "segment-index": (2000, 1, 10),
+         "clip-generate": (3000, 3, 60), "object-remove": (500, 1, 30), "command": (200, 2, 60), "webhook": (5000, 1, 10)}
+
+
+def load_of(stage):
+    a_day, usual, whole = LOADS[stage]
+
+    def length(numbers):
+        return (whole if numbers.random() < 0.02 else usual) * numbers.lognormvariate(0, 0.5)
+
+    return autoscaler.arrivals(random.Random(stage), a_day, length)
+
+
+@pytest.mark.parametrize("stage", LOADS)
+def test_a_day_of_scaling_throws_no_work_away(overlays, stage):
+    """By the autoscaler's arithmetic: no fewer pods are wanted than work, and a pod that is stopped at work ends its job."""
+    documents = overlays["prod"]
+    grace = grace_of(find(documents, "Deployment", stage), documents)
+    day = autoscaler.simulate(find(documents, "ScaledObject", stage), grace, load_of(stage))
+    print(f"{stage}: {day.jobs} jobs, at most {day.most_pods} pods, {day.busy_stopped} stopped at work, {day.cut_off} cut off,"
+          f" {day.lost_seconds / day.worked_seconds:.3%} of the work lost, {day.worked_seconds / day.pod_seconds:.0%} busy,"
+          f" half waited {sorted(day.waits)[len(day.waits) // 2]:.0f} s, {day.fewer_than_busy} ticks with too few pods")
+    assert day.cut_off == 0
+    if grace >= LONG_GRACE_SECONDS:
+        assert day.fewer_than_busy == 0
+
+
+def test_the_scaling_of_two_jobs_a_pod_would(overlays):
+    """The check can fail: with the target that was there once, pods were stopped at work for no reason."""
+    documents = overlays["prod"]
+    day = autoscaler.simulate(find(documents, "ScaledObject", "transcode"), 60, load_of("transcode"), target=2)
+    assert day.fewer_than_busy > 0 and day.cut_off > 0
 
 
 # ---- KEDA's queries ------------------------------------------------------------------------------------
