@@ -18,7 +18,6 @@ int main(int argc, char **argv)
 {
     static const struct cv_grant grants[] = {
         {CV_GRANT_READ, CV_KEYS_FRAMES "{video_id}/*"},
-        {CV_GRANT_READ | CV_GRANT_WRITE, CV_KEYS_FRAMES "{video_id}/*.readings"},
         {CV_GRANT_READ | CV_GRANT_WRITE, CV_KEYS_LINES "{video_id}/*.pack"},
         {0},
     };

@@ -43,25 +43,6 @@ static int read_frames(struct cv_stage_context *context, const struct ocr_payloa
     return 0;
 }
 
-static int open_saved_readings(struct cv_stage_context *context, const json_t *json,
-                               const char *video_id, struct ocr_saved_readings **ret_saved,
-                               struct cv_error *error)
-{
-    cv_auto_free char *text = json_dumps(json, JSON_COMPACT | JSON_SORT_KEYS);
-
-    CV_TRY_MEMORY(text, error, "a payload");
-    return ocr_saved_readings_open(cv_stage_store(context), video_id, text, ret_saved, error);
-}
-
-/* Also for a stage that was told to stop, when the store takes nothing more. */
-static void end_saved_readings(struct cv_stage_context *context, struct ocr_saved_readings *saved,
-                               bool is_done)
-{
-    cv_store_set_cancel(cv_stage_store(context), NULL);
-    ocr_saved_readings_end(saved, is_done);
-    cv_store_set_cancel(cv_stage_store(context), cv_stage_cancel(context));
-}
-
 static int write_pack(struct cv_stage_context *context, struct ocr_pack *pack, char **ret_path,
                       struct cv_error *error)
 {
@@ -153,7 +134,6 @@ int ocr_run(struct cv_stage_context *context, const json_t *given, json_t **ret_
 {
     cv_auto(json_decref) json_t *json = NULL, *found = NULL;
     cv_auto(ocr_payload_deinit) struct ocr_payload payload = {0};
-    cv_auto(ocr_saved_readings_free) struct ocr_saved_readings *saved = NULL;
     cv_auto(ocr_engine_free) struct ocr_engine *engine = NULL;
     cv_auto(ocr_emoji_banks_deinit) struct ocr_emoji_banks banks = {.count = 0};
 
@@ -164,13 +144,8 @@ int ocr_run(struct cv_stage_context *context, const json_t *given, json_t **ret_
     CV_TRY(ocr_payload_read(json, &payload, error));
     CV_TRY(new_engine(&payload, &engine, error));
     CV_TRY(ocr_emoji_banks_init(&banks, error));
-    CV_TRY(open_saved_readings(context, json, payload.video_id, &saved, error));
-    ocr_engine_remember(engine, saved);
-    int result = payload.line_keys
-                     ? ocr_read_packs(context, &payload, engine, &banks, &found, error)
-                     : read_new(context, &payload, engine, &banks, &found, error);
-    end_saved_readings(context, saved, result == 0);
-    CV_TRY(result);
+    CV_TRY(payload.line_keys ? ocr_read_packs(context, &payload, engine, &banks, &found, error)
+                             : read_new(context, &payload, engine, &banks, &found, error));
     CV_TRY(complete(engine, found, error));
     *ret_result = cv_take(found);
     return 0;

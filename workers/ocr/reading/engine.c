@@ -1,9 +1,7 @@
 #include "workers/ocr/reading/language.h"
 #include "workers/ocr/reading/models.h"
-#include "workers/ocr/reading/saved_readings.h"
 #include "workers/ocr/reading/tesseract.h"
 
-#include <openssl/evp.h>
 #include <string.h>
 
 /* The models that are before the others in a reading: each of the list, or no one. */
@@ -19,10 +17,7 @@ struct ocr_engine {
     size_t around; /* the model of the last line whose language is sure; model_count: none yet */
     /* Made when they are first wanted, by what leads; [1]: with word lists. */
     TessBaseAPI *apis[LEADS][2];
-    struct ocr_saved_readings *saved; /* NULL: nothing is remembered */
 };
-
-CV_DEFINE_CLEANUP(EVP_MD_CTX *, EVP_MD_CTX_free)
 
 static int name_models(struct ocr_engine *engine, const char *const *languages, size_t count,
                        struct cv_error *error)
@@ -99,11 +94,6 @@ void ocr_engine_free(struct ocr_engine *engine)
 const char *ocr_engine_languages(const struct ocr_engine *engine)
 {
     return engine->languages;
-}
-
-void ocr_engine_remember(struct ocr_engine *engine, struct ocr_saved_readings *saved)
-{
-    engine->saved = saved;
 }
 
 void ocr_engine_turn_page(struct ocr_engine *engine)
@@ -244,51 +234,6 @@ static int recognize(struct ocr_engine *engine, const struct ocr_line_picture *l
     return 0;
 }
 
-/* A hash of all that a reading depends on. */
-static int name_line(const struct ocr_engine *engine, const struct ocr_line_picture *line,
-                     uint8_t ret_name[OCR_READING_NAME_SIZE], struct cv_error *error)
-{
-    cv_auto(EVP_MD_CTX_free) EVP_MD_CTX *hash = EVP_MD_CTX_new();
-    char settings[1024];
-    bool is_well = hash && EVP_DigestInit_ex(hash, EVP_sha256(), NULL);
-    int length = snprintf(settings, sizeof(settings), "%s|%s|%s|%zu|%s|%d|%d|%d|%d|", CV_VERSION,
-                          TessVersion(), engine->languages, engine->around,
-                          line->language ? line->language : "", line->dictionary, line->width,
-                          line->height, line->tall);
-    is_well = is_well && length > 0 && length < (int)sizeof(settings) &&
-              EVP_DigestUpdate(hash, settings, (size_t)length) &&
-              EVP_DigestUpdate(hash, line->grey, (size_t)line->width * (size_t)line->height);
-    for (size_t i = 0; is_well && i < line->insert_count; i++) {
-        const struct ocr_insert *insert = &line->inserts[i];
-        length = snprintf(settings, sizeof(settings), "|%d|%d|%s", insert->left, insert->right,
-                          insert->text);
-        is_well = length > 0 && length < (int)sizeof(settings) &&
-                  EVP_DigestUpdate(hash, settings, (size_t)length);
-    }
-    if (!is_well || !EVP_DigestFinal_ex(hash, ret_name, NULL)) {
-        return cv_fail(error, CV_ERROR_INTERNAL, "a line of %d × %d pixels cannot be named",
-                       line->width, line->height);
-    }
-    return 0;
-}
-
-/* Finds a reading that is known, or makes it and notes it. */
-static int recall(struct ocr_engine *engine, const struct ocr_line_picture *line,
-                  struct ocr_reading *ret_reading, struct cv_error *error)
-{
-    uint8_t name[OCR_READING_NAME_SIZE];
-    bool is_known = false;
-
-    CV_TRY(name_line(engine, line, name, error));
-    CV_TRY(ocr_saved_readings_find(engine->saved, name, &is_known, ret_reading, error));
-    if (is_known) {
-        return 0;
-    }
-    CV_TRY(recognize(engine, line, ret_reading, error));
-    ocr_saved_readings_add(engine->saved, name, ret_reading);
-    return 0;
-}
-
 int ocr_engine_read(struct ocr_engine *engine, const struct ocr_line_picture *line,
                     struct ocr_reading *ret_reading, struct cv_error *error)
 {
@@ -296,8 +241,7 @@ int ocr_engine_read(struct ocr_engine *engine, const struct ocr_line_picture *li
         (!engine->is_guided || lead_of(engine, line->language) != 0)) {
         return CV_OCR_NO_OTHER;
     }
-    CV_TRY(engine->saved ? recall(engine, line, ret_reading, error)
-                         : recognize(engine, line, ret_reading, error));
+    CV_TRY(recognize(engine, line, ret_reading, error));
     if (engine->is_guided && line->dictionary == OCR_WITH_WORDS) {
         struct ocr_tongue tongue = tongue_of(engine, ret_reading->text);
         bool is_sure =

@@ -36,10 +36,6 @@ struct ocr_reading {
 void ocr_reading_deinit(struct ocr_reading *reading);
 CV_DEFINE_CLEANUP_ADDRESS(struct ocr_reading, ocr_reading_deinit)
 
-/* From now on what `saved` (borrowed) knows is not read again, and what is read is noted there. */
-struct ocr_saved_readings;
-void ocr_engine_remember(struct ocr_engine *engine, struct ocr_saved_readings *saved);
-
 /* What stands in the line and was read otherwise: an emoji, a special character. */
 struct ocr_insert {
     int left, right; /* pixels of the picture; right exclusive */

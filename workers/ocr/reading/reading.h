@@ -5,5 +5,4 @@
 #include "workers/ocr/reading/missing_models.h"
 #include "workers/ocr/reading/models.h"
 #include "workers/ocr/reading/reader.h"
-#include "workers/ocr/reading/saved_readings.h"
 #include "workers/ocr/reading/word_boxes.h"
