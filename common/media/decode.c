@@ -212,7 +212,7 @@ static void hand_out(struct cv_decoder *decoder, int64_t duration_us,
         .picture = decoder->current,
         .pts_us = decoder->held_us,
         .duration_us = duration_us > 0 ? duration_us : 1,
-        .key_frame = decoder->current->key_frame,
+        .key_frame = cv_av_is_key_frame(decoder->current),
     };
 }
 
@@ -330,12 +330,12 @@ static int take_frame(struct cv_decoder *decoder, struct cv_video_frame *ret_fra
     const AVStream *stream = decoder->input->video;
     int64_t source_us = cv_input_time_us(decoder->input, stream, raw->best_effort_timestamp);
     int64_t pts_us = cv_frame_clock_stamp(&decoder->clock, source_us);
-    int64_t duration_us = av_rescale_q(raw->pkt_duration, stream->time_base, AV_TIME_BASE_Q);
+    int64_t duration_us = av_rescale_q(*cv_av_duration(raw), stream->time_base, AV_TIME_BASE_Q);
     if (pts_us > PRESENTATION_MAX_US) {
         return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "the video goes on for more than %d hours",
                        CV_MEDIA_HOURS_MAX);
     }
-    if (decoder->deinterlacer || (decoder->whole && cv_is_interlaced(raw))) {
+    if (decoder->deinterlacer || (decoder->whole && cv_av_is_interlaced(raw))) {
         CV_TRY(weave(decoder, pts_us, duration_us, error));
         return TAKEN_NOTHING_OUT;
     }

@@ -67,11 +67,6 @@ struct cv_deinterlacer {
     AVFrame *frame;
 };
 
-bool cv_is_interlaced(const AVFrame *picture)
-{
-    return picture->interlaced_frame != 0;
-}
-
 int cv_deinterlacer_new(struct cv_deinterlacer **ret_deinterlacer, struct cv_error *error)
 {
     cv_auto(cv_deinterlacer_free) struct cv_deinterlacer *deinterlacer =
@@ -126,7 +121,7 @@ int cv_deinterlacer_send(struct cv_deinterlacer *deinterlacer, const struct cv_v
     AVFrame *picture = av_frame_clone(frame->picture);
     CV_TRY_MEMORY(picture, error, "a picture");
     picture->pts = frame->pts_us;
-    picture->pkt_duration = frame->duration_us;
+    *cv_av_duration(picture) = frame->duration_us;
     if (deinterlacer->graph.graph && !graph_fits(&deinterlacer->graph, picture)) {
         deinterlacer->pending = picture;
         return end_graph(deinterlacer, error);
@@ -169,12 +164,12 @@ int cv_deinterlacer_receive(struct cv_deinterlacer *deinterlacer, struct cv_vide
         return cv_fail_av(error, result, CV_ERROR_DECODE, "cannot de-interlace a picture");
     }
     AVRational clock = av_buffersink_get_time_base(deinterlacer->graph.sink);
+    int64_t duration_us = *cv_av_duration(deinterlacer->frame);
     *ret_frame = (struct cv_video_frame){
         .picture = deinterlacer->frame,
         .pts_us = av_rescale_q(deinterlacer->frame->pts, clock, AV_TIME_BASE_Q),
-        .duration_us =
-            deinterlacer->frame->pkt_duration > 0 ? deinterlacer->frame->pkt_duration : 1,
-        .key_frame = deinterlacer->frame->key_frame != 0,
+        .duration_us = duration_us > 0 ? duration_us : 1,
+        .key_frame = cv_av_is_key_frame(deinterlacer->frame),
     };
     return CV_DEINTERLACER_FRAME;
 }

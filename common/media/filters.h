@@ -12,9 +12,6 @@
 
 struct cv_deinterlacer;
 
-/* Whether a decoded picture is interlaced: two fields of different instants. */
-bool cv_is_interlaced(const AVFrame *picture);
-
 CV_MUST_CHECK int cv_deinterlacer_new(struct cv_deinterlacer **ret_deinterlacer,
                                       struct cv_error *error);
 void cv_deinterlacer_free(struct cv_deinterlacer *deinterlacer);

@@ -78,6 +78,80 @@ void cv_media_capture_log(void)
     (void)pthread_once(&once, set_callback);
 }
 
+/* ---- what FFmpeg 6.1 moved ------------------------------------------------------------------- */
+
+#if LIBAVUTIL_VERSION_INT >= AV_VERSION_INT(58, 29, 100)
+
+int64_t *cv_av_duration(AVFrame *frame)
+{
+    return &frame->duration;
+}
+
+bool cv_av_is_key_frame(const AVFrame *frame)
+{
+    return (frame->flags & AV_FRAME_FLAG_KEY) != 0;
+}
+
+bool cv_av_is_interlaced(const AVFrame *frame)
+{
+    return (frame->flags & AV_FRAME_FLAG_INTERLACED) != 0;
+}
+
+const uint8_t *cv_av_stream_data(const AVStream *stream, enum AVPacketSideDataType type,
+                                 size_t *ret_size)
+{
+    const AVCodecParameters *codec = stream->codecpar;
+    const AVPacketSideData *found =
+        av_packet_side_data_get(codec->coded_side_data, codec->nb_coded_side_data, type);
+    *ret_size = found ? found->size : 0;
+    return found ? found->data : NULL;
+}
+
+bool cv_av_copy_parameters(AVStream *stream, const AVStream *source)
+{
+    return avcodec_parameters_copy(stream->codecpar, source->codecpar) >= 0;
+}
+
+#else
+
+int64_t *cv_av_duration(AVFrame *frame)
+{
+    return &frame->pkt_duration;
+}
+
+bool cv_av_is_key_frame(const AVFrame *frame)
+{
+    return frame->key_frame != 0;
+}
+
+bool cv_av_is_interlaced(const AVFrame *frame)
+{
+    return frame->interlaced_frame != 0;
+}
+
+const uint8_t *cv_av_stream_data(const AVStream *stream, enum AVPacketSideDataType type,
+                                 size_t *ret_size)
+{
+    return av_stream_get_side_data(stream, type, ret_size);
+}
+
+bool cv_av_copy_parameters(AVStream *stream, const AVStream *source)
+{
+    size_t size = 0;
+    const uint8_t *matrix = av_stream_get_side_data(source, AV_PKT_DATA_DISPLAYMATRIX, &size);
+    uint8_t *copy = NULL;
+    if (avcodec_parameters_copy(stream->codecpar, source->codecpar) < 0 ||
+        (matrix && !(copy = av_stream_new_side_data(stream, AV_PKT_DATA_DISPLAYMATRIX, size)))) {
+        return false;
+    }
+    if (copy) {
+        (void)memcpy(copy, matrix, size);
+    }
+    return true;
+}
+
+#endif
+
 /* ---- a queue of packets ---------------------------------------------------------------------- */
 
 enum { FIRST_CAPACITY = 256 };

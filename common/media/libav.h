@@ -43,7 +43,23 @@ CV_DEFINE_AV_FREE(AVFilterGraph, cv_av_graph_free, avfilter_graph_free)
 CV_DEFINE_AV_FREE(AVFilterInOut, cv_av_inout_free, avfilter_inout_free)
 CV_DEFINE_CLEANUP(struct SwsContext *, sws_freeContext)
 
-/* A queue of encoded packets. */
+/* ---- what FFmpeg 6.1 moved: Debian 12 has 5.1, Debian 13 has 7.1 ------------------------------ */
+
+/* Where a frame's duration is, in the stream's time base. */
+int64_t *cv_av_duration(AVFrame *frame);
+
+bool cv_av_is_key_frame(const AVFrame *frame);
+bool cv_av_is_interlaced(const AVFrame *frame);
+
+/* Data of this type that the container has for the stream, borrowed; NULL if there is none. */
+const uint8_t *cv_av_stream_data(const AVStream *stream, enum AVPacketSideDataType type,
+                                 size_t *ret_size);
+
+/* Gives a stream of an output the codec parameters of another stream, and its display matrix. False
+ * if there is no memory. */
+CV_MUST_CHECK bool cv_av_copy_parameters(AVStream *stream, const AVStream *source);
+
+/* ---- a queue of encoded packets ---------------------------------------------------------------- */
 
 struct cv_packet_queue {
     AVPacket **packets;

@@ -26,8 +26,9 @@ static bool is_picture(const AVStream *stream)
 
 static bool is_encrypted(const AVStream *stream)
 {
+    size_t size = 0;
     return stream->codecpar->codec_tag == TAG_ENCRYPTED_VIDEO ||
-           av_stream_get_side_data(stream, AV_PKT_DATA_ENCRYPTION_INIT_INFO, NULL) != NULL;
+           cv_av_stream_data(stream, AV_PKT_DATA_ENCRYPTION_INIT_INFO, &size) != NULL;
 }
 
 /* Ranks a stream; higher is better: decodable, with frames, the default stream, large. */
@@ -173,7 +174,7 @@ static void read_orientation(struct cv_input *input)
 {
     struct cv_orientation *orientation = &input->orientation;
     size_t size = 0;
-    const uint8_t *data = av_stream_get_side_data(input->video, AV_PKT_DATA_DISPLAYMATRIX, &size);
+    const uint8_t *data = cv_av_stream_data(input->video, AV_PKT_DATA_DISPLAYMATRIX, &size);
     if (!data || size < 9 * sizeof(int32_t)) {
         return;
     }

@@ -80,8 +80,26 @@ void drmFreeVersion(struct version *version)
 
 /* ---- the pictures ------------------------------------------------------------------------------ */
 
+/* Takes the decoded pictures, which come as they are shown, in the order of their packets. */
+static void put_in_coded_order(AVFrame *decoded[], size_t count, const int64_t packet_pts[],
+                               size_t packets)
+{
+    size_t next = 0;
+    for (size_t i = 0; i < packets; i++) {
+        for (size_t k = 0; k < count; k++) {
+            if (decoded[k] && decoded[k]->pts == packet_pts[i]) {
+                pictures[next++] = decoded[k];
+                decoded[k] = NULL;
+            }
+        }
+    }
+}
+
 static void read_pictures(const char *path)
 {
+    static AVFrame *decoded[PICTURES_MAX];
+    static int64_t packet_pts[PICTURES_MAX];
+    size_t count = 0, packets = 0;
     AVFormatContext *input = NULL;
     AVPacket *packet = av_packet_alloc();
     if (avformat_open_input(&input, path, NULL, NULL) < 0) {
@@ -98,6 +116,9 @@ static void read_pictures(const char *path)
     bool goes_on = true;
     while (goes_on) {
         goes_on = av_read_frame(input, packet) >= 0;
+        if (goes_on && packet->stream_index == stream && packets < PICTURES_MAX) {
+            packet_pts[packets++] = packet->pts;
+        }
         if (!goes_on || packet->stream_index == stream) {
             (void)avcodec_send_packet(context, goes_on ? packet : NULL);
         }
@@ -107,9 +128,13 @@ static void read_pictures(const char *path)
                 av_frame_free(&frame);
                 break;
             }
-            pictures[frame->coded_picture_number] = frame;
+            if (count == PICTURES_MAX) {
+                abort();
+            }
+            decoded[count++] = frame;
         }
     }
+    put_in_coded_order(decoded, count, packet_pts, packets);
     av_packet_free(&packet);
     avcodec_free_context(&context);
     avformat_close_input(&input);

@@ -5,7 +5,11 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 import uuid
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "fixtures/make"))
+from turn import turn  # noqa: E402, F401
 
 TS_OFFSET = 1.4  # seconds that MPEG-TS timestamps lie after the presentation's time 0
 

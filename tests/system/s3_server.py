@@ -15,6 +15,8 @@ import uuid
 
 ACCESS_KEY, SECRET_KEY = "testkey", "testsecret"
 START_SECONDS = 60
+# Debian 13's OSD looks for them in the folder in which it is started.
+CLASSES = next(map(str, pathlib.Path("/usr/lib").glob("*/rados-classes")), "")
 
 # What is not the default: every wait that a cluster of many machines needs is taken out, and small
 # answers are sent at once. The monitor may not look for its directories where root's would be.
@@ -135,7 +137,7 @@ class S3Server:
         osd = str(uuid.uuid4())
         number = self._run("ceph", "-c", config, "osd", "new", osd)[0]
         self._run("ceph-osd", "-c", config, "-i", number, "--mkfs", "--osd-uuid", osd)
-        self._start("ceph-osd", "-c", config, "-i", number, "-f")
+        self._start("ceph-osd", "-c", config, "-i", number, "-f", "--osd-class-dir", CLASSES)
         self._run("radosgw-admin", "-c", config, "-n", "client.rgw", "user", "create",
                   "--uid=test", "--display-name=test", f"--access-key={ACCESS_KEY}",
                   f"--secret-key={SECRET_KEY}")

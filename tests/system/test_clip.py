@@ -357,7 +357,7 @@ def test_ranges_are_checked(stage, moving, change, words):
 
 
 def test_hostile_originals(stage, fixtures_dir):
-    for name, error_type in (("sample_audio_only.mp4", "NotAVideo"), ("sample_vvc.mp4",
+    for name, error_type in (("sample_audio_only.mp4", "NotAVideo"), ("sample_fragmented_clearkey.mp4",
                              "UnsupportedMedia"), ("invalid-bitstream.webm", "DecodeError")):
         key = stage.put_original(fixtures_dir / "awkward" / name)
         code, result = stage.run(s3_original_path=key, clip_id=str(uuid.uuid4()), t_start=0,

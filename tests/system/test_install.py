@@ -5,8 +5,10 @@ import hashlib
 import json
 import os
 import pathlib
+import pty
 import re
 import shlex
+import shutil
 import subprocess
 import tempfile
 
@@ -278,3 +280,55 @@ def test_quadlet_files_say_what_compose_says(tmp_path):
     made = {path.name: path.read_text() for path in tmp_path.iterdir()}
     assert len(made) > 20
     assert made == {path.name: path.read_text() for path in (ROOT / "install/quadlet").iterdir()}, "scripts/quadlet install/quadlet"
+
+
+# ---- what scripts/install does for a user who is not root ----------------------------------------------------
+
+
+class Unprivileged:
+    """Starts scripts/install as a user without sudo, on a machine that lacks two packages until `there` exists."""
+
+    def __init__(self, folder):
+        self.there, self.commands, self.script = folder / "there", folder / "bin", folder / "install"
+        folder.chmod(0o755)
+        self.commands.mkdir()
+        for name in ("bash", "awk", "sed", "grep", "id", "dirname", "readlink", "sleep", "apt-cache"):
+            (self.commands / name).symlink_to(shutil.which(name))
+        (self.commands / "dpkg-query").write_text(f"#!/bin/sh\n[ -e {self.there} ] && echo installed\n")
+        (self.commands / "dpkg-query").chmod(0o755)
+        shutil.copy(ROOT / "scripts/install", self.script)
+        (folder / "packages").write_text("[wanted]\npostgresql\npostgresql-*-plpgsql-check\n")
+
+    def start(self, errors):
+        prefix = [shutil.which("setpriv"), f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"] if os.geteuid() == 0 else []
+        return subprocess.Popen([*prefix, self.script, "wanted"], stderr=errors, env={"PATH": str(self.commands)}, cwd="/")
+
+
+@pytest.fixture
+def unprivileged():
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Unprivileged(pathlib.Path(folder))
+
+
+def check_line(line):
+    said = subprocess.run(["apt-cache", "depends", "postgresql"], check=True, text=True, capture_output=True).stdout
+    version, = re.findall(r"postgresql-(\d+)$", said, re.MULTILINE)
+    assert line.endswith(f"apt-get install --no-install-recommends postgresql postgresql-{version}-plpgsql-check")
+
+
+def test_what_root_has_to_type_is_printed(unprivileged):
+    process = unprivileged.start(subprocess.PIPE)
+    line, = process.communicate(timeout=60)[1].decode().splitlines()
+    assert process.returncode == 1
+    check_line(line)
+
+
+def test_on_a_terminal_it_goes_on_when_the_packages_are_there(unprivileged):
+    terminal, other = pty.openpty()
+    process = unprivileged.start(other)
+    with open(terminal, encoding="utf-8") as screen:
+        check_line(screen.readline().rstrip())
+        assert process.poll() is None
+        unprivileged.there.touch()
+        assert process.wait(timeout=60) == 0
+    os.close(other)

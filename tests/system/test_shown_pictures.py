@@ -4,6 +4,7 @@ in pixels of the picture that is shown."""
 import subprocess
 
 import pytest
+from media_tools import turn
 from test_ocr import FONT, Ocr
 from test_sample import VIDEO, Sample
 
@@ -35,9 +36,7 @@ def look(program, store_dir, tmp_path):
                         f"color=0xf4f0e8:s={SHOWN[0]}x{SHOWN[1]}:r=10:d=1", "-vf", f"{drawn},{change}",
                         *encoding.split(), source], check=True)
         if "turned" in name:
-            stored, source = source, tmp_path / "matrix.mp4"
-            subprocess.run(["ffmpeg", "-nostdin", "-v", "error", "-i", stored, "-c", "copy", "-metadata:s:v:0",
-                            "rotate=270", source], check=True)
+            turn(source, 270)
         sampled = Sample(program("sample-worker"), store_dir, source)
         ocr = Ocr(program("ocr-worker"), store_dir)
         ocr.video_id = VIDEO

@@ -45,7 +45,7 @@ INPUTS = {
     "RGB": ("avi", f"{PICTURE} -c:v rawvideo -pix_fmt bgr24", {"pixel_format": "bgr24"},
             ["320x240"]),
     "PQ": ("mp4", f"{PICTURE} -c:v libx265 -x265-params log-level=error -pix_fmt yuv420p10le "
-           "-color_trc smpte2084 -color_primaries bt2020 -colorspace bt2020nc",
+           "-vf setparams=color_trc=smpte2084:color_primaries=bt2020:colorspace=bt2020nc",
            {"high_dynamic_range": True}, ["320x240"]),
     "interlaced": ("ts", f"{PICTURE} -vf tinterlace=interleave_top -c:v mpeg2video -flags "
                    "+ildct+ilme", {"interlaced": True, "frames": 25}, ["320x240"]),

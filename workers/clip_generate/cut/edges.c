@@ -150,7 +150,7 @@ static int encode_frame(struct work *work, struct cv_error *error)
         return 0;
     }
     bool damaged = (frame->flags & AV_FRAME_FLAG_CORRUPT) || frame->decode_error_flags;
-    if (damaged || frame->interlaced_frame || frame->width != stream->codecpar->width ||
+    if (damaged || cv_av_is_interlaced(frame) || frame->width != stream->codecpar->width ||
         frame->height != stream->codecpar->height || frame->format != stream->codecpar->format) {
         return cv_cut_refuse(encoding->reason, "a picture at the ends is %s",
                              damaged ? "damaged" : "of another kind");

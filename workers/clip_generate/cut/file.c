@@ -1,7 +1,5 @@
 #include "workers/clip_generate/cut/cut_internal.h"
 
-#include <string.h>
-
 /* ---- pictures and the file ------------------------------------------------------------------- */
 
 struct cv_cut_file {
@@ -47,16 +45,7 @@ static int describe_pictures(AVStream *video, const struct cv_cut_file_params *p
                              struct cv_error *error)
 {
     const AVStream *source = params->source;
-    size_t size = 0;
-    const uint8_t *matrix = av_stream_get_side_data(source, AV_PKT_DATA_DISPLAYMATRIX, &size);
-    uint8_t *copy = NULL;
-    if (avcodec_parameters_copy(video->codecpar, source->codecpar) < 0 ||
-        (matrix && !(copy = av_stream_new_side_data(video, AV_PKT_DATA_DISPLAYMATRIX, size)))) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for an MP4 file");
-    }
-    if (copy) {
-        (void)memcpy(copy, matrix, size);
-    }
+    CV_TRY_MEMORY(cv_av_copy_parameters(video, source), error, "an MP4 file");
     video->codecpar->codec_tag = 0;
     av_freep(&video->codecpar->extradata);
     video->codecpar->extradata_size = 0;
