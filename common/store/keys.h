@@ -5,7 +5,7 @@
  *   uploads/{video}                            an unfinished upload through the API, in a directory
  *   videos/original/{video}/master.{ext}       the uploaded file
  *   videos/proxy/{video}/…                     HLS: index.m3u8, a folder for each rendition
- *   thumbs/{video}/…                           poster.webp, the seek bar's pictures
+ *   thumbs/{video}/…                           poster.jpg, the seek bar's pictures
  *   frames/{video}/{ms}.jpg                    kept frames; results of an interrupted OCR job
  *   lines/{video}/{ms}.pack                    pictures of lines
  *   videos/clips/{video}/{clip}.{ext}          clips

@@ -18,7 +18,7 @@ static const char *const names[] = {
     "videos/proxy/" VIDEO "/a_keys.m3u8",
     "videos/proxy/" VIDEO "/sound.m3u8",
     "thumbs/" VIDEO "/thumbnails.vtt",
-    "thumbs/" VIDEO "/poster.webp",
+    "thumbs/" VIDEO "/poster.jpg",
     "videos/proxy/" VIDEO "/segment_a_00000.ts",
     "videos/proxy/" VIDEO "/init_a.mp4",
     "videos/proxy/" VIDEO "/segment_a_00000.m4s",

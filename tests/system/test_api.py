@@ -95,10 +95,10 @@ def test_other_methods_are_refused_and_listed(gateway):
 
 
 def put_pictures(queue, store, video, segment):
-    for key in (f"thumbs/{video}/poster.webp", f"frames/{video}/0.jpg", f"lines/{video}/0.pack"):
+    for key in (f"thumbs/{video}/poster.jpg", f"frames/{video}/0.jpg", f"lines/{video}/0.pack"):
         (store / key).parent.mkdir(parents=True, exist_ok=True)
         (store / key).write_bytes(b"picture")
-    queue.run("UPDATE videos SET s3_thumb_path = %s WHERE id = %s", f"thumbs/{video}/poster.webp", video)
+    queue.run("UPDATE videos SET s3_thumb_path = %s WHERE id = %s", f"thumbs/{video}/poster.jpg", video)
     queue.run("INSERT INTO kept_frames (video_id, t_ms, t_start, t_end, key) VALUES (%s, 0, 0, 9000, %s)", video,
               f"frames/{video}/0.jpg")
     queue.run("UPDATE segments SET crop_pack = %s, crop_offset = 0, crop_bytes = 7 WHERE id = %s", f"lines/{video}/0.pack",

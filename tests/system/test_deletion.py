@@ -18,7 +18,7 @@ DAY = 24 * 3600
 # One object of every place, as the stages leave them.
 PLACES = ("videos/original/{}/master.mp4", "videos/proxy/{}/index.m3u8",
           "videos/proxy/{}/720p/segment_00000.ts", "videos/clips/{}/" + str(uuid.uuid4()) + ".mp4",
-          "frames/{}/0.jpg", "frames/{}/100.jpg", "thumbs/{}/poster.webp", "lines/{}/0.pack")
+          "frames/{}/0.jpg", "frames/{}/100.jpg", "thumbs/{}/poster.jpg", "lines/{}/0.pack")
 
 
 class Library(Scanning):

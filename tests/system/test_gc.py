@@ -168,7 +168,7 @@ def test_more_objects_than_a_page(library):
         for number in range(1500):
             library.put(f"frames/{video}/{number}.jpg", b"")
     for number in range(1100):
-        orphan(library, ["thumbs/{}/poster.webp"])
+        orphan(library, ["thumbs/{}/poster.jpg"])
     age(library)
     output = library.cortana("gc", "--remove")
     assert len(findings(output)) == 3 * 1500 + 1100
@@ -188,9 +188,9 @@ def test_rows_whose_objects_are_gone(library):
     found = findings(library.cortana("gc"))
     original = "videos/original/{}/master.mp4"
     assert found == {
-        f"thumbs/{no_thumb}/poster.webp": "poster gone", original.format(no_original): "original gone",
+        f"thumbs/{no_thumb}/poster.jpg": "poster gone", original.format(no_original): "original gone",
         original.format(dead): "row without objects",
-        f"videos/proxy/{dead}/index.m3u8": "playlist gone", f"thumbs/{dead}/poster.webp": "poster gone"}
+        f"videos/proxy/{dead}/index.m3u8": "playlist gone", f"thumbs/{dead}/poster.jpg": "poster gone"}
     assert library.video(no_original)["original_state"] == "present"
     library.cortana("gc", "--remove")
     assert library.video(no_original)["original_state"] == "missing"

@@ -36,6 +36,10 @@ def remove(path):
     path.unlink()
 
 
+def spoil(path):
+    path.write_bytes(b"RIFF" + path.read_bytes())
+
+
 def swap(path):
     other = path.with_name(path.name.replace("00001", "00000"))
     data = path.read_bytes()
@@ -49,6 +53,8 @@ BREAKS = {
     "no segment": ("segment_480x360_00001.ts", remove, "is missing"),
     "no rendition": ("640x480.m3u8", remove, "is missing"),
     "no playlist of key frames": ("640x480_keys.m3u8", remove, "is missing"),
+    "no poster": ("poster.jpg", remove, "is missing"),
+    "a poster that is no picture": ("poster.jpg", spoil, "is no JPEG"),
     "no sheet": ("sprite_000.webp", remove, "is missing"),
     "a torn segment": ("segment_480x360_00001.ts", cut_off, "does not show the frames"),
     "segments in the wrong order": ("segment_640x480_00001.ts", swap, "begins at"),
@@ -83,6 +89,17 @@ def test_breaks_are_found(flawless, name):
     finally:
         for path, data in before.items():
             path.write_bytes(data)
+
+
+def test_a_poster_of_earlier_times_is_accepted(flawless):
+    folder = flawless.store / "thumbs" / flawless.video_id
+    poster = (folder / "poster.jpg").rename(folder / "aside")
+    (folder / "poster.webp").write_bytes((folder / "sprite_000.webp").read_bytes())
+    try:
+        assert flawless.findings()[0] == ["aside: is named by nothing"]
+    finally:
+        (folder / "poster.webp").unlink()
+        poster.rename(folder / "poster.jpg")
 
 
 def test_rubbish_is_found(flawless):

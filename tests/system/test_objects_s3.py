@@ -174,7 +174,7 @@ def test_deletion_and_gc(scanning, program, database, tmp_path):
             scanning.client.put(key=f"frames/{video}/{number}.jpg", text="x")
         scanning.client.put(key=f"videos/proxy/{video}/a/segment_00000.ts", text="x")
     lost = str(uuid.uuid4())
-    scanning.client.put(key=f"thumbs/{lost}/poster.webp", text="x")
+    scanning.client.put(key=f"thumbs/{lost}/poster.jpg", text="x")
     scanning.rows("SELECT delete_video(%s)", gone)
     workers.start("object-remove-worker", **scanning.server.environment(scanning.bucket))
     try:
@@ -185,5 +185,5 @@ def test_deletion_and_gc(scanning, program, database, tmp_path):
     assert not [key for key in scanning.keys() if gone in key]
     assert scanning.value("SELECT objects FROM object_removals") == 1205
     found = scanning.run("gc", "--remove", "--min-age", "0", name="cortana")
-    assert f"thumbs/{lost}/poster.webp" in found
+    assert f"thumbs/{lost}/poster.jpg" in found
     assert len(scanning.keys()) == 1205 and all(kept in key for key in scanning.keys())

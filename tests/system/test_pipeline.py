@@ -63,7 +63,7 @@ def test_a_video_becomes_text_entities_search_and_a_clip(pipeline, fixtures_dir)
     playlist = (pipeline.store / proxy).read_text()
     segments = [line for line in playlist.splitlines() if line and not line.startswith("#")]
     assert segments and all(f"videos/proxy/{video}/{name}" in objects for name in segments)
-    assert poster == f"thumbs/{video}/poster.webp" and poster in objects
+    assert poster == f"thumbs/{video}/poster.jpg" and poster in objects
 
     ((known, count, rows_of_artifacts),) = pipeline.query(
         "SELECT array_agg(k) FILTER (WHERE cortana.is_output(a.bucket, k)), max(a.objects), max(a.n)"

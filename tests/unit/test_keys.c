@@ -103,7 +103,7 @@ static void test_removal_takes_all_and_no_more(void **state)
         "videos/clips/" ID "/c.gif",
         "frames/" ID "/1.jpg",
         "lines/" ID "/0.pack",
-        "thumbs/" ID "/poster.webp",
+        "thumbs/" ID "/poster.jpg",
         "videos/proxy/" ID "/a/b.ts",
         "lines/" TEAM "/0.pack",
         "inbox/" ID "/a.mp4",

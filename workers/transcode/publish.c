@@ -25,7 +25,7 @@ int transcode_playlist_key(const char *video_id, char **ret_key, struct cv_error
 
 int transcode_poster_key(const char *video_id, char **ret_key, struct cv_error *error)
 {
-    return cv_object_key(CV_OBJECT_THUMBS, video_id, ret_key, error, "poster.webp");
+    return cv_object_key(CV_OBJECT_THUMBS, video_id, ret_key, error, "poster.jpg");
 }
 
 int transcode_publisher_new(struct cv_stage_context *context, const char *video_id,

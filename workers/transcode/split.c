@@ -361,10 +361,10 @@ static int put_poster(struct transcode_publisher *publisher, int chunk, struct c
     char name[NAME_SIZE];
     cv_auto_free void *data = NULL;
     size_t size = 0;
-    (void)snprintf(name, sizeof(name), "chunk_%05d.webp", chunk);
+    (void)snprintf(name, sizeof(name), "chunk_%05d.jpg", chunk);
     CV_TRY(transcode_publisher_get(publisher, CV_LADDER_THUMBS, name, &data, &size, error));
-    return transcode_publisher_put(publisher, CV_LADDER_THUMBS, "poster.webp", data, size,
-                                   "image/webp", error);
+    return transcode_publisher_put(publisher, CV_LADDER_THUMBS, "poster.jpg", data, size,
+                                   "image/jpeg", error);
 }
 
 int transcode_run_join(const struct transcode_work *work, struct transcode_report *report,

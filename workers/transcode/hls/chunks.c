@@ -87,7 +87,7 @@ static void write_rendition(const struct cv_ladder *ladder, size_t rendition,
 int cv_ladder_finish_chunk(struct cv_ladder *ladder, char **ret_text, struct cv_error *error)
 {
     char poster[CV_LADDER_NAME_SIZE + 8];
-    (void)snprintf(poster, sizeof(poster), "chunk_%05d.webp", ladder->chunk.number);
+    (void)snprintf(poster, sizeof(poster), "chunk_%05d.jpg", ladder->chunk.number);
     CV_TRY(cv_ladder_end_chunk(ladder, error));
     CV_TRY(cv_ladder_write_poster(ladder, poster, error));
     CV_TRY(cv_ladder_tell(ladder, error));

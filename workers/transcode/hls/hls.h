@@ -22,7 +22,7 @@ enum cv_segment_format {
 /* The group of a file. */
 enum cv_ladder_part {
     CV_LADDER_STREAM, /* playlists and the files that they name */
-    CV_LADDER_THUMBS, /* poster.webp, sprite_000.webp …, thumbnails.vtt */
+    CV_LADDER_THUMBS, /* poster.jpg, sprite_000.webp …, thumbnails.vtt */
 };
 
 /* A file that is complete. All texts are borrowed for the call. */
@@ -151,7 +151,7 @@ CV_MUST_CHECK int cv_ladder_finish_chunk(struct cv_ladder *ladder, char **ret_te
 CV_MUST_CHECK int cv_ladder_join(struct cv_ladder *ladder, const char *text,
                                  struct cv_error *error);
 
-/* For a ladder that joins: the chunk whose chunk_NNNNN.webp is the best poster; -1: none. */
+/* For a ladder that joins: the chunk whose chunk_NNNNN.jpg is the best poster; -1: none. */
 int cv_ladder_poster_chunk(const struct cv_ladder *ladder);
 
 /* Ends pictures and sound at the end of the longer of the two, and completes the files, except for

@@ -213,11 +213,31 @@ static int check_cues(struct cv_hls_checker *checker, const char *file, char *te
     return 0;
 }
 
+/* The poster is JPEG. Until it got the name that the pipeline's contract gives it, it was WebP, and
+ * videos of that time keep theirs. */
+static int check_poster(struct cv_hls_checker *checker, struct cv_error *error)
+{
+    static const char name[] = "poster.jpg", earlier_name[] = "poster.webp";
+    cv_auto_free char *key = NULL;
+    cv_auto_free void *data = NULL;
+    size_t size = 0;
+    struct sheet earlier;
+    CV_TRY(cv_format(&key, error, "%s%s", checker->thumbs_prefix, earlier_name));
+    int result = cv_store_head(checker->store, key, NULL, error);
+    if (result != CV_STORE_NOT_FOUND) {
+        return result ? result : read_sheet(checker, earlier_name, &earlier, error);
+    }
+    CV_TRY(cv_hls_get(checker, checker->thumbs_prefix, name, &data, &size, error));
+    if (data && (size < 4 || memcmp(data, "\xff\xd8\xff", 3) != 0)) {
+        cv_hls_tell(checker, name, "is no JPEG");
+    }
+    return 0;
+}
+
 static int check_thumbs(struct cv_hls_checker *checker, double duration, struct cv_error *error)
 {
     static const char file[] = "thumbnails.vtt";
-    struct sheet poster;
-    CV_TRY(read_sheet(checker, "poster.webp", &poster, error));
+    CV_TRY(check_poster(checker, error));
     cv_auto_free void *text = NULL;
     size_t size = 0;
     CV_TRY(cv_hls_get(checker, checker->thumbs_prefix, file, &text, &size, error));

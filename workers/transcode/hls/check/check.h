@@ -29,8 +29,8 @@ struct cv_hls_summary {
  * - all renditions show the same frames and have the same key frames, at most 10.5 s apart;
  * - playlists of key frames: each range is exactly one key frame, and none is missing;
  * - CODECS, RESOLUTION, FRAME-RATE, BANDWIDTH and AVERAGE-BANDWIDTH agree with the bits;
- * - the poster and the sheets are WebP; cues are continuous from 0 to the end and lie within their
- *   sheets.
+ * - the poster is JPEG (or WebP, as it was called poster.webp), the sheets are WebP; cues are
+ *   continuous from 0 to the end and lie within their sheets.
  *
  * A missing index.m3u8 is a single finding. Fails only with errors of the store and with
  * CV_ERROR_CANCELED. Holds one segment in memory at a time. */
