@@ -97,7 +97,7 @@ int cli_clip_make(struct cli_call *call, struct cli_workers *workers, const stru
         char job_id[CV_UUID_SIZE];
         CV_TRY(call->session.is_local ? cli_workers_start(workers, "clip_generate", error) : 0);
         CV_TRY(enqueue(call, clip, &request, job_id, error));
-        result = cli_wait_for_clip(call, workers, job_id, clip->name, error);
+        result = cli_wait_for_clip(call, workers, job_id, error);
     }
     if (result == 0) {
         *ret_key = cv_take(request.key);

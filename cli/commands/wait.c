@@ -18,36 +18,31 @@ static const char *const stages[STAGE_COUNT] = {"transcode", "sample", "ocr", "s
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
+/* What to do, where the message does not say it itself. */
 static const struct {
     enum cv_error_type type;
     const char *advice;
 } advices[] = {
-    {CV_ERROR_NOT_A_VIDEO, "it is not a video that FFmpeg can read; cortana delete forgets it"},
-    {CV_ERROR_UNSUPPORTED_MEDIA, "cortana delete forgets it"},
     {CV_ERROR_DISK_FULL, "make room, then run it again"},
     {CV_ERROR_CONFIGURATION, "see cortana doctor"},
 };
 
-/* Rewrites a failed job's error for the person whose file is `name`: without type and keys, and
- * with what to do. `type` and `key` may be NULL. */
-static void explain(struct cv_buffer *text, const char *type, const char *message, const char *key,
-                    const char *name)
+/* Whether the file itself is the reason, whichever stage has read it. `type` may be NULL. */
+static bool is_of_file(const char *type)
 {
-    const char *rest = message ? message : "for a reason that nobody noted";
-    const size_t key_length = key ? strlen(key) : 0;
-    /* Every caller prints the name first. */
-    if (key_length > 0 && strncmp(rest, key, key_length) == 0 &&
-        strncmp(rest + key_length, ": ", 2) == 0) {
-        rest += key_length + 2;
-    }
-    for (const char *at; key_length > 0 && (at = strstr(rest, key)); rest = at + key_length) {
-        cv_buffer_append(text, rest, (size_t)(at - rest));
-        cv_buffer_text(text, name);
-    }
-    cv_buffer_text(text, rest);
+    enum cv_error_type code = type ? cv_error_type_from_name(type) : CV_ERROR_INTERNAL;
+    return code == CV_ERROR_NOT_A_VIDEO || code == CV_ERROR_UNSUPPORTED_MEDIA ||
+           code == CV_ERROR_DECODE;
+}
+
+/* Appends a failed job's error for people: without its type, and with what to do. `type` and
+ * `message` may be NULL. */
+static void explain(struct cv_buffer *text, const char *type, const char *message)
+{
+    cv_buffer_text(text, message ? message : "for a reason that nobody noted");
     for (size_t i = 0; type && i < CV_COUNT(advices); i++) {
         if (cv_error_type_from_name(type) == advices[i].type) {
-            cv_buffer_printf(text, " (%s)", advices[i].advice);
+            cv_buffer_printf(text, "; %s", advices[i].advice);
         }
     }
 }
@@ -145,16 +140,18 @@ static void tell_failure(struct watch *watch, const char *name, const struct cv_
 {
     char duration[CLI_TIME_SIZE];
     cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
-    cv_buffer_printf(&text, "%s: %s failed: ", name, cv_db_text(rows, row, "step"));
-    explain(&text, cv_db_text(rows, row, "error_type"), cv_db_text(rows, row, "error_message"),
-            cv_db_text(rows, row, "key"), name);
+    const char *type = cv_db_text(rows, row, "error_type");
+    cv_buffer_printf(&text, "%s: ", name);
+    if (!is_of_file(type)) {
+        cv_buffer_printf(&text, "%s failed: ", cv_db_text(rows, row, "step"));
+    }
+    explain(&text, type, cv_db_text(rows, row, "error_message"));
     if (cv_db_text(rows, row, "retry_in_ms")) {
         cv_buffer_printf(&text, "; again in %s",
                          cli_duration(cv_db_int(rows, row, "retry_in_ms", 0), duration));
     }
     cli_progress_erase(&watch->progress);
-    cli_put_failure(watch->call, cv_db_text(rows, row, "error_type"),
-                    text.failed ? name : text.data);
+    cli_put_failure(watch->call, type, text.failed ? name : text.data);
 }
 
 /* Whether the same failure of another stage of the video was printed: for a file that is not a
@@ -273,9 +270,8 @@ static int look(struct cli_call *call, struct watch *watch, const char *ids, con
     CV_TRY(cv_db_run(call->session.db, &rows, error,
                      "SELECT p.video_id, p.step, p.status, p.progress, p.progress_message,"
                      " p.running_ms, p.error_type, p.error_message,"
-                     " v.s3_original_path AS key, (extract(epoch FROM p.retry_at"
-                     " - clock_timestamp()) * 1000)::bigint AS retry_in_ms"
-                     " FROM pipeline_stages p JOIN videos v ON v.id = p.video_id"
+                     " (extract(epoch FROM p.retry_at - clock_timestamp()) * 1000)::bigint"
+                     " AS retry_in_ms FROM pipeline_stages p"
                      " WHERE p.video_id = ANY ($1::uuid[])",
                      ids));
     CV_TRY(cv_db_run(call->session.db, &counts, error,
@@ -336,13 +332,12 @@ int cli_wait_for_videos(struct cli_call *call, struct cli_workers *workers,
 
 /* Checks the job. 1: it is done; 0: not yet. */
 static int look_at_job(struct cli_call *call, struct cli_progress *progress, const char *job_id,
-                       const char *name, struct cv_error *error)
+                       struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cv_db_run(call->session.db, &rows, error,
-                     "SELECT o.state, o.progress, o.progress_message, o.error_type,"
-                     " o.error_message, v.s3_original_path AS key FROM job_overview o"
-                     " LEFT JOIN videos v ON v.id = o.video_id WHERE o.id = $1::uuid",
+                     "SELECT state, progress, progress_message, error_type, error_message"
+                     " FROM job_overview WHERE id = $1::uuid",
                      job_id));
     if (cv_db_rows(rows) == 0) {
         return cv_fail(error, CV_ERROR_NOT_FOUND, "clip: its job %s is gone", job_id);
@@ -352,8 +347,7 @@ static int look_at_job(struct cli_call *call, struct cli_progress *progress, con
     if (strcmp(state, "failed") == 0 || strcmp(state, "canceled") == 0) {
         const char *type = cv_db_text(rows, 0, "error_type");
         cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
-        explain(&text, type, type ? cv_db_text(rows, 0, "error_message") : state,
-                cv_db_text(rows, 0, "key"), name);
+        explain(&text, type, type ? cv_db_text(rows, 0, "error_message") : state);
         cli_progress_erase(progress);
         return cv_fail(error, type ? cv_error_type_from_name(type) : CV_ERROR_CANCELED, "clip: %s",
                        text.failed ? state : text.data);
@@ -365,12 +359,12 @@ static int look_at_job(struct cli_call *call, struct cli_progress *progress, con
 }
 
 int cli_wait_for_clip(struct cli_call *call, struct cli_workers *workers, const char *job_id,
-                      const char *name, struct cv_error *error)
+                      struct cv_error *error)
 {
     cv_auto(cli_progress_deinit) struct cli_progress progress;
     cli_progress_init(&progress, call->quiet || call->json, call->plain);
     for (;;) {
-        int result = look_at_job(call, &progress, job_id, name, error);
+        int result = look_at_job(call, &progress, job_id, error);
         if (result == 1) {
             cli_progress_erase(&progress);
             return 0;
@@ -404,8 +398,7 @@ static void tell_video(struct cli_call *call, struct cli_progress *progress,
                          cv_db_text(rows, row, "lines"), cv_db_text(rows, row, "id"));
     } else if (strcmp(status, "failed") == 0) {
         cv_buffer_text(&text, " has failed: ");
-        explain(&text, cv_db_text(rows, row, "type"), cv_db_text(rows, row, "reason"),
-                cv_db_text(rows, row, "key"), name);
+        explain(&text, cv_db_text(rows, row, "type"), cv_db_text(rows, row, "reason"));
     } else if (strcmp(status, "duplicate") == 0) {
         cv_buffer_printf(&text, " is the same as %s", twin ? twin : "another video");
     } else {
@@ -424,7 +417,7 @@ static int show_changes(struct cli_call *call, struct cli_progress *progress, js
 {
     static const char sql[] =
         "SELECT *, to_jsonb(c) AS line FROM (SELECT v.id, v.status,"
-        " coalesce(v.original_name, v.id::text) AS name, v.s3_original_path AS key,"
+        " coalesce(v.original_name, v.id::text) AS name,"
         " (SELECT count(*) FROM segments g WHERE g.video_id = v.id) AS lines,"
         " (SELECT coalesce(o.original_name, o.id::text) FROM videos o WHERE o.id = v.duplicate_of)"
         " AS twin, j.payload #>> '{error,message}' AS reason,"

@@ -12,10 +12,9 @@ CV_MUST_CHECK int cli_wait_for_videos(struct cli_call *call, struct cli_workers 
                                       const struct cli_video_list *list, size_t *ret_failed,
                                       struct cv_error *error);
 
-/* Waits for the job of a clip; fails with its error if it fails permanently or is canceled. `name`
- * replaces the original's key in its error. */
+/* Waits for the job of a clip; fails with its error if it fails permanently or is canceled. */
 CV_MUST_CHECK int cli_wait_for_clip(struct cli_call *call, struct cli_workers *workers,
-                                    const char *job_id, const char *name, struct cv_error *error);
+                                    const char *job_id, struct cv_error *error);
 
 /* Keeps the workers and the scanner running and shows their work, and prints a line for every video
  * that arrives, becomes ready or fails, until interrupted; then returns 0. */

@@ -6,6 +6,7 @@
 #include "common/media/libav.h"
 #include "common/media/picture_codec.h"
 #include "common/media/picture_ring.h"
+#include "common/media/recognise.h"
 
 #include <libavutil/pixdesc.h>
 #include <string.h>
@@ -509,14 +510,25 @@ static void send_out(const struct cv_decoder *decoder, int outcome,
     }
 }
 
+/* Fails for a video of which not one picture could be decoded. */
+static int refuse_without_pictures(const struct cv_decoder *decoder, struct cv_error *error)
+{
+    CV_TRY(cv_refuse_recognised(&decoder->input->source, error));
+    if (decoder->input->cut_off) {
+        return cv_fail(error, CV_ERROR_DECODE, CV_MEDIA_ENDS_EARLY);
+    }
+    return cv_fail(error, CV_ERROR_DECODE,
+                   "the file is damaged: no picture of its %s video can be decoded; copy or "
+                   "download it again",
+                   decoder->input->info.video_codec);
+}
+
 int cv_decoder_next_any(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
                         struct cv_sound *ret_sound, struct cv_error *error)
 {
     int result = advance(decoder, ret_frame, ret_sound, error);
     if (result == CV_DECODER_END && decoder->frames == 0 && !decoder->sound_alone) {
-        return cv_fail(error, CV_ERROR_DECODE,
-                       "no picture of the %s video could be decoded (%lld damaged)",
-                       decoder->input->info.video_codec, (long long)decoder->damaged);
+        return refuse_without_pictures(decoder, error);
     }
     if (decoder->sender) {
         send_out(decoder, result, ret_frame);

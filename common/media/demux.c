@@ -1,6 +1,7 @@
 #include "common/media/demux.h"
 
 #include "common/media/libav.h"
+#include "common/media/recognise.h"
 #include "common/media/streams.h"
 
 #include <string.h>
@@ -13,7 +14,6 @@ enum {
     PROBE_BYTES = 32 * 1024 * 1024,  /* enough for one intra frame of 8K video */
     PROBE_US = 5 * 1000 * 1000,      /* of stream time, for containers without a header */
     STREAMS_MAX = 128,               /* a real recording has fewer than ten */
-    ENCRYPTION_SCAN = 1024 * 1024,   /* bytes searched for a protected file's sample entries */
     MEMORY_PROBE = 64 * 1024 * 1024, /* larger than the tables or one packet of any real file */
     AHEAD_BYTES = 4 * 1024 * 1024,   /* of packets that are read ahead */
     /* How often a file's bytes may be read. Once is usual; a few times if an edit list repeats a
@@ -125,24 +125,18 @@ static int fail_input(struct cv_input *input, int av_error, enum cv_error_type d
     return cv_fail_av(error, av_error, data_error, "%s", what);
 }
 
-/* Even if the tables of a protected MP4 cannot be read, its sample entries name the protection
- * scheme. */
-static bool looks_encrypted(struct cv_input *input)
+/* Fails for a file in which libavformat found no video: with what the file is, else in general. */
+static int refuse_file(struct cv_input *input, int av_error, struct cv_error *error)
 {
-    cv_auto_free char *data = malloc(ENCRYPTION_SCAN);
-    struct cv_error ignored;
-    size_t length = 0;
-    while (data && length < ENCRYPTION_SCAN) {
-        size_t got = 0;
-        if (input->source.read(input->source.opaque, (int64_t)length, data + length,
-                               ENCRYPTION_SCAN - length, &got, &ignored) != 0 ||
-            got == 0) {
-            break;
-        }
-        length += got;
+    bool is_data = av_error == AVERROR_INVALIDDATA || av_error == AVERROR(EINVAL) ||
+                   av_error == AVERROR(EIO) || av_error == AVERROR_EOF;
+    if (is_data && !input->read_failed && !is_interrupted(input->cancel)) {
+        CV_TRY(cv_refuse_recognised(&input->source, error));
+        return cv_fail(error, CV_ERROR_NOT_A_VIDEO,
+                       "the file is in no video format that is known here, or damaged where it "
+                       "begins; check that it plays elsewhere");
     }
-    return data && length > 8 && memcmp(data + 4, "ftyp", 4) == 0 &&
-           memmem(data, length, "encv", 4) && memmem(data, length, "schm", 4);
+    return fail_input(input, av_error, CV_ERROR_NOT_A_VIDEO, "cannot read the file's head", error);
 }
 
 static int open_container(struct cv_input *input, struct cv_error *error)
@@ -155,15 +149,7 @@ static int open_container(struct cv_input *input, struct cv_error *error)
                       av_dict_set_int(&options, "max_streams", STREAMS_MAX, 0) >= 0,
                   error, "a container's options");
     int result = avformat_open_input(&input->format, NULL, NULL, &options);
-    if (result == 0) {
-        return 0;
-    }
-    if (result == AVERROR_INVALIDDATA && !input->read_failed && looks_encrypted(input)) {
-        return cv_fail(error, CV_ERROR_UNSUPPORTED_MEDIA,
-                       "the video is encrypted and cannot be read without its key");
-    }
-    return fail_input(input, result == AVERROR(EIO) ? AVERROR_INVALIDDATA : result,
-                      CV_ERROR_NOT_A_VIDEO, "the file is not a video in any known format", error);
+    return result == 0 ? 0 : refuse_file(input, result, error);
 }
 
 static int probe_streams(struct cv_input *input, struct cv_error *error)
@@ -183,8 +169,7 @@ static int probe_streams(struct cv_input *input, struct cv_error *error)
     }
     free(options);
     if (result < 0 || input->read_failed || is_interrupted(input->cancel)) {
-        return fail_input(input, result, CV_ERROR_NOT_A_VIDEO, "cannot read the file's streams",
-                          error);
+        return refuse_file(input, result, error);
     }
     return 0;
 }
@@ -214,7 +199,7 @@ int cv_input_open(const struct cv_byte_source *source, struct cv_cancel *cancel,
 {
     cv_media_capture_log();
     if (source->size == 0) {
-        return cv_fail(error, CV_ERROR_NOT_A_VIDEO, "the file is empty");
+        return cv_refuse_recognised(source, error);
     }
     cv_auto(cv_input_close) struct cv_input *input = calloc(1, sizeof(*input));
     unsigned char *buffer = av_malloc(READ_BUFFER);
@@ -294,13 +279,25 @@ static void note_end(struct cv_input *input, const AVPacket *packet)
     }
 }
 
+/* Whether the index of an MP4 lists bytes behind the end of the file. */
+static bool lists_too_much(const struct cv_input *input)
+{
+    int count = avformat_index_get_entries_count(input->video);
+    for (int i = 0; i < count; i++) {
+        const AVIndexEntry *entry = avformat_index_get_entry(input->video, i);
+        if (av_sat_add64(entry->pos, entry->size) > input->source.size) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Whether the packets recorded so far end before the length that the file announces. */
 static bool ends_early(const struct cv_input *input)
 {
-    /* In MP4, the packets in the index show it; the duration in the header of a fragmented MP4
-     * means nothing. */
+    /* The duration in the header of a fragmented MP4 means nothing. */
     if (input->last_is_corrupt || strstr(input->format->iformat->name, "mp4")) {
-        return input->last_is_corrupt;
+        return input->last_is_corrupt || lists_too_much(input);
     }
     for (unsigned i = 0; i < input->format->nb_streams; i++) {
         const AVStream *stream = input->format->streams[i];
@@ -371,6 +368,11 @@ static int read_ahead(struct cv_input *input, struct cv_error *error)
             return -1;
         }
         note_end(input, packet);
+        if (stream == input->video &&
+            av_packet_get_side_data(packet, AV_PKT_DATA_ENCRYPTION_INFO, NULL)) {
+            av_packet_free(&packet);
+            return cv_fail(error, CV_ERROR_UNSUPPORTED_MEDIA, CV_MEDIA_ENCRYPTED);
+        }
         if (stream == input->video || cv_input_track(input, stream) >= 0) {
             input->ahead[input->ahead_count++] = packet;
             input->ahead_bytes += (size_t)packet->size;

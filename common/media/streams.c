@@ -1,6 +1,7 @@
 #include "common/media/streams.h"
 
 #include "common/media/libav.h"
+#include "common/media/recognise.h"
 
 #include <libavcodec/avcodec.h>
 #include <libavutil/avstring.h>
@@ -28,7 +29,8 @@ static bool is_encrypted(const AVStream *stream)
 {
     size_t size = 0;
     return stream->codecpar->codec_tag == TAG_ENCRYPTED_VIDEO ||
-           cv_av_stream_data(stream, AV_PKT_DATA_ENCRYPTION_INIT_INFO, &size) != NULL;
+           cv_av_stream_data(stream, AV_PKT_DATA_ENCRYPTION_INIT_INFO, &size) ||
+           av_dict_get(stream->metadata, "enc_key_id", NULL, 0); /* Matroska, WebM */
 }
 
 /* Ranks a stream; higher is better: decodable, with frames, the default stream, large. */
@@ -129,31 +131,43 @@ static int fail_codec(const AVCodecParameters *codec, struct cv_error *error)
 {
     if (codec->codec_id != AV_CODEC_ID_NONE) {
         return cv_fail(error, CV_ERROR_UNSUPPORTED_MEDIA,
-                       "the video is encoded as %s, which cannot be "
-                       "decoded here",
+                       "the video is encoded as %s, which cannot be decoded here; convert it to "
+                       "H.264, for example",
                        avcodec_get_name(codec->codec_id));
     }
     if (codec->codec_tag == 0) {
         return cv_fail(error, CV_ERROR_UNSUPPORTED_MEDIA,
                        "the file does not say how its pictures are encoded: it is damaged, or of a "
-                       "kind that is not known here");
+                       "kind that is not known here; check that it plays elsewhere");
     }
     char tag[AV_FOURCC_MAX_STRING_SIZE];
     return cv_fail(error, CV_ERROR_UNSUPPORTED_MEDIA,
-                   "the video is encoded in a way (\"%s\") that is not known here",
+                   "the video is encoded in a way (\"%s\") that is not known here; convert it to "
+                   "H.264, for example",
                    av_fourcc_make_string(tag, codec->codec_tag));
+}
+
+static int refuse_without_video(const struct cv_input *input, struct cv_error *error)
+{
+    for (unsigned i = 0; i < input->format->nb_streams; i++) {
+        const AVCodecParameters *codec = input->format->streams[i]->codecpar;
+        if (codec->codec_type == AVMEDIA_TYPE_AUDIO) {
+            return cv_refuse_sound(avcodec_get_name(codec->codec_id), error);
+        }
+    }
+    CV_TRY(cv_refuse_recognised(&input->source, error));
+    return cv_fail(error, CV_ERROR_NOT_A_VIDEO,
+                   "the file has no pictures; only videos can be read");
 }
 
 static int check(const struct cv_input *input, struct cv_error *error)
 {
     if (!input->video) {
-        return cv_fail(error, CV_ERROR_NOT_A_VIDEO, "the file has no video stream%s",
-                       input->info.audio_streams > 0 ? ", only sound" : "");
+        return refuse_without_video(input, error);
     }
     const AVCodecParameters *codec = input->video->codecpar;
     if (is_encrypted(input->video)) {
-        return cv_fail(error, CV_ERROR_UNSUPPORTED_MEDIA,
-                       "the video is encrypted and cannot be read without its key");
+        return cv_fail(error, CV_ERROR_UNSUPPORTED_MEDIA, CV_MEDIA_ENCRYPTED);
     }
     if (!avcodec_find_decoder(codec->codec_id)) {
         return fail_codec(codec, error);

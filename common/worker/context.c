@@ -107,6 +107,11 @@ static int note_artifact(struct cv_stage_context *context, const char *kind, con
 
 static int missing_object(const struct cv_store *store, const char *key, struct cv_error *error)
 {
+    /* Users see what became of their video, and know no keys. */
+    if (strncmp(key, CV_KEYS_ORIGINALS, sizeof(CV_KEYS_ORIGINALS) - 1) == 0) {
+        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND,
+                       "the original is no longer in the store; put it back, or delete the video");
+    }
     return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "%s does not exist in %s", key,
                    cv_store_name(store));
 }

@@ -8,6 +8,7 @@ import sys
 import uuid
 
 import pytest
+from unreadable_files import make_unreadable_files
 
 VIDEO = "7d9b1c1e-52d1-4f0e-9a55-0c4f1a2b3c4d"
 ORIGINAL = f"videos/original/{VIDEO}/master.mp4"
@@ -249,10 +250,19 @@ def test_what_is_no_video_fails_for_good_and_leaves_nothing(sample, fixtures_dir
     assert run.objects() == {}
 
 
+def test_of_each_file_that_is_no_video_it_says_what_it_is(sample, tmp_path):
+    sentences = make_unreadable_files(tmp_path)
+    runs = {name: sample(tmp_path / name) for name in sentences}
+    assert {name: run.result.get("error", {}).get("message") for name, run in runs.items()} == sentences
+    assert {run.done.returncode for run in runs.values()} == {65}
+    assert {run.result["error"]["type"] for run in runs.values()} == {"NotAVideo", "UnsupportedMedia", "DecodeError"}
+    assert not list((runs["empty.mp4"].store / "frames").glob("*/*"))
+
+
 def test_a_missing_original_fails_for_good(sample):
     run = sample(None)
     assert run.done.returncode == 65
-    assert ORIGINAL in run.result["error"]["message"]
+    assert run.result["error"]["message"].startswith("the original is no longer in the store")
 
 
 @pytest.mark.parametrize("wrong", [{"target_fps": 0}, {"target_fps": 61}, {"target_fps": "10"},

@@ -282,7 +282,7 @@ HOSTILE = {
     "sample_audio_only.mp4": ("NotAVideo", "only sound"),
     "sample_fragmented_clearkey.mp4": ("UnsupportedMedia", "encrypted"),
     "invalid-bitstream.webm": ("DecodeError", "vp9"),
-    "no-samples-init.mp4": ("DecodeError", "h264"),
+    "no-samples-init.mp4": ("NotAVideo", "without its pictures"),
 }
 
 

@@ -142,9 +142,7 @@ static int cut(struct cv_stage_context *context, const struct clip_request *requ
     if (result == CV_CUT_REFUSED) {
         result = encode(context, request, &source, path, &outcome->report, error);
     }
-    if (result < 0) {
-        return cv_fail_context(error, result, "%s", request->original);
-    }
+    CV_TRY(result < 0 ? result : 0);
     outcome->bytes_read = counted.bytes;
     bool beyond = request->t_start_ms * US_PER_MS >= outcome->report.source_end_us;
     return beyond ? fail_beyond_end(request, outcome->report.source_end_us, error) : 0;
@@ -224,9 +222,7 @@ static int make_still(struct cv_stage_context *context, const struct clip_reques
     result = result ? result
                     : still_take(decoder, request->t_start_ms * US_PER_MS, request, &data, &size,
                                  &report, error);
-    if (result != 0) {
-        return cv_fail_context(error, result, "%s", request->original);
-    }
+    CV_TRY(result);
     if (request->t_start_ms * US_PER_MS >= report.source_end_us) {
         return fail_beyond_end(request, report.source_end_us, error);
     }

@@ -263,12 +263,7 @@ int transcode_run_chunk(const struct transcode_work *work, struct transcode_repo
     int result = request->chunk_count > 0
                      ? encode_chunk(work, &meter, report->encoded_because, error)
                      : 0; /* a short video is converted whole by the joining job */
-    if (result == CV_LADDER_UNSUITABLE) {
-        return result;
-    }
-    if (result != 0) {
-        return cv_fail_context(error, result, "%s", request->original);
-    }
+    CV_TRY(result);
     json_t *object = json_pack("{s:I, s:I}", "chunks", (json_int_t)request->chunk_count, "frames",
                                (json_int_t)meter.frames);
     CV_TRY_MEMORY(object, error, "the result");
@@ -401,10 +396,7 @@ int transcode_run_join(const struct transcode_work *work, struct transcode_repor
     result = result ? result
                     : transcode_convert(work->context, input.decoder, ladder, &range, &none, error);
     result = result ? result : cv_ladder_finish(ladder, &report->summary, error);
-    result = result ? result : put_poster(work->publisher, cv_ladder_poster_chunk(ladder), error);
-    if (result != 0) {
-        return cv_fail_context(error, result, "%s", request->original);
-    }
+    CV_TRY(result ? result : put_poster(work->publisher, cv_ladder_poster_chunk(ladder), error));
     transcode_conclude(&meter, report);
     report->info = *cv_decoder_info(input.decoder);
     report->truncated = cv_decoder_is_cut_off(input.decoder);

@@ -114,8 +114,7 @@ int transcode_input_open(struct cv_stage_context *context, const struct transcod
 {
     CV_TRY(cv_stage_open_input(context, request->original, &input->reader, error));
     input->source = cv_store_reader_source(input->reader);
-    int result = cv_decoder_open(&input->source, params, &input->decoder, error);
-    return result ? cv_fail_context(error, result, "%s", request->original) : 0;
+    return cv_decoder_open(&input->source, params, &input->decoder, error);
 }
 
 void transcode_input_close(struct transcode_input *input)
@@ -228,7 +227,7 @@ static int encode(const struct transcode_work *work, struct transcode_report *re
                        cv_ladder_refusal(ladder));
         return result;
     }
-    return result ? cv_fail_context(error, result, "%s", work->request->original) : 0;
+    return result;
 }
 
 static int run_part(const struct transcode_work *work, struct transcode_report *report,
