@@ -53,13 +53,15 @@ def test_the_source_is_the_largest_rendition(stage, source, tmp_path):
     assert durations == pytest.approx([5.6, 2.8, 0.6], abs=0.02)
     assert [d for d, _ in playlist(smaller)[0]] == durations
     assert grey_frames(largest) == grey_frames(big)
+    # FFmpeg counts the times that browsers count: not late by what reordering needs, as with negative offsets.
+    for path in (largest, smaller, largest.with_name("index.m3u8")):
+        assert frame_times(path) == pytest.approx([n / 25 for n in range(225)], abs=2e-5)
     offsets = [o for _, segment in playlist(largest)[0] for o in composition_offsets(segment)]
-    assert min(offsets) < 0 < max(offsets) and sum(offsets) == 0
-    assert largest.stat().st_size and b"edts" not in (largest.parent / "init_640x480.mp4").read_bytes()
+    assert min(offsets) >= 0 and b"elst" in (largest.parent / "init_640x480.mp4").read_bytes()
 
 
 def test_times_of_a_variable_rate_are_kept(stage, tmp_path):
-    path = make_clip(tmp_path / "a.mkv", f"{PICTURES} -vf select=lt(mod(n\\,10)\\,3) -fps_mode passthrough {H264}")
+    path = make_clip(tmp_path / "a.mkv", f"{PICTURES} -vf select=lt(mod(n\\,10)\\,3) -fps_mode passthrough {H264} -bf 0")
     result, (only,) = transcode(stage, path, renditions=[240])
     assert result["renditions"][0]["copied"] and result["variable_frame_rate"]
     assert result["frames"] == len(frame_times(path)) == len(grey_frames(only))
@@ -149,6 +151,8 @@ REFUSED = {
     "too many pictures": (f"{PICTURES.replace('r=25', 'r=120')} {H264}", "mp4", "more than 60"),
     "too many bits": (f"{PICTURES} {H264.replace('crf 36', 'crf 1')}", "mp4", "bits a second"),
     "another size": (f"{PICTURES.replace('320x240', '640x480')} {H264}", "mp4", "no rendition of its size"),
+    "long reordering": (f"{PICTURES.replace('r=25', 'r=5')} {H264}", "mp4", "more than 0.2 s before they are shown"),
+    "pauses within reordering": (f"{PICTURES} -vf select=lt(mod(n\\,10)\\,6) -fps_mode passthrough {H264}", "mp4", "more than its header says"),
     "a low level": (f"{PICTURES} {H264} -bsf:v h264_metadata=level=1", "mp4", "level"),
 }
 

@@ -3,6 +3,7 @@
 #include "workers/transcode/hls/ladder_internal.h"
 
 #include <limits.h>
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -11,6 +12,13 @@ enum {
     GROUP_BYTES_MAX = 64 << 20, /* bytes in memory; 10 s at 50 Mbit/s */
 };
 
+/* How long before a picture is shown its decoding may begin. hls.js, which ignores edit lists,
+ * tolerates pictures that are placed 0.2 s away from where it expects them (its bufferPadding). */
+static const int64_t reorder_ticks_max = CV_PLAYLIST_CLOCK / 5;
+
+/* What a header says of reordering is exceeded where pictures stand a little longer than usual. */
+static const double reorder_slack = 1.25;
+
 /* The longest group of pictures: a player fetches a whole group before it can switch or seek. */
 static const int64_t group_ticks_max = INT64_C(21) * CV_PLAYLIST_CLOCK / 2;
 
@@ -18,6 +26,7 @@ struct copy_params {
     const AVCodecParameters *codec; /* of the source's pictures; borrowed while opening */
     const char *name;               /* of the rendition; borrowed while opening */
     int max_rate;                   /* highest mean bits per second; the peak may be twice that */
+    int64_t reorder;                /* ticks from decoding a picture to showing it, at most */
     int64_t from,
         until; /* ticks: a part begins at the first key picture shown at or after this time */
     struct cv_files *files; /* borrowed */
@@ -44,6 +53,7 @@ struct cv_copy {
     struct cv_coded coded;
     struct cv_segments *segments;
     int max_rate;
+    int64_t reorder;
     struct picture *group; /* pictures since the newest key picture, in decoding order */
     size_t count;
     int64_t group_bytes, frames;
@@ -85,6 +95,13 @@ static const char *refuse_picture(const struct cv_media_info *source,
     return source->frame_rate > FRAME_RATE_MAX ? "it has more than 60 pictures a second" : NULL;
 }
 
+/* The longest time between decoding and showing a picture, according to the header; ticks. */
+static double reordering(const struct cv_media_info *source, const AVCodecParameters *codec)
+{
+    double rate = source->frame_rate > 0 ? source->frame_rate : 1;
+    return codec->video_delay * CV_PLAYLIST_CLOCK / rate;
+}
+
 /* Whether a source with `bytes` bytes can be copied, as far as its header says; otherwise `reason`
  * is written. */
 static bool suits(const struct cv_media_info *source, const AVCodecParameters *codec, int64_t bytes,
@@ -102,6 +119,9 @@ static bool suits(const struct cv_media_info *source, const AVCodecParameters *c
         refusal = "its parameter sets cannot be read";
     }
     refusal = refusal ? refusal : cv_coded_refusal(&coded, codec);
+    if (!refusal && reordering(source, codec) > (double)reorder_ticks_max) {
+        refusal = "its pictures are decoded more than 0.2 s before they are shown";
+    }
     if (refusal) {
         (void)snprintf(reason, CV_LADDER_REASON_SIZE, "%s", refusal);
     }
@@ -145,7 +165,7 @@ static int open_segments(struct cv_copy *copy, const struct copy_params *params,
         .format = CV_SEGMENT_MP4,
         .codec = codec,
         .files = params->files,
-        .reordered = true,
+        .reorder = params->reorder,
         .goes_on = params->from > 0,
     };
     return cv_segments_new(&segments, &copy->segments, error);
@@ -157,6 +177,7 @@ static int copy_new(const struct copy_params *params, struct cv_copy **ret_copy,
     cv_auto(cv_copy_free) struct cv_copy *copy = calloc(1, sizeof(*copy));
     CV_TRY_MEMORY(copy && cv_coded_open(&copy->coded, params->codec), error, "a rendition");
     copy->max_rate = params->max_rate;
+    copy->reorder = params->reorder;
     copy->from = params->from;
     copy->until = params->until;
     copy->end = INT64_MIN;
@@ -265,16 +286,25 @@ static bool is_too_dense(const struct cv_copy *copy)
                (double)copy->max_rate * PEAK_TO_MEAN;
 }
 
-/* Writes the group; the next group (or the end of the presentation) is at `end`. Reordered pictures
- * get as decoding times the sorted presentation times. So a group is not decoded before it is
- * shown, and players count from that time; a picture's offset from its decoding time may be
- * negative. */
-static int write_group(struct cv_copy *copy, const int64_t *sorted, struct cv_error *error)
+/* Sets the decoding times of the group's pictures: those at which they would be shown if they were
+ * in display order. So decoding times grow by the pictures' durations, and a group's decoding begins
+ * where the group is shown, once the edit list has taken the distance out that reordering needs. */
+static void set_decoding_times(struct cv_copy *copy, const int64_t *sorted)
+{
+    for (size_t i = 0; i < copy->count; i++) {
+        copy->group[i].packet->dts = sorted[i];
+        if (sorted[i] - copy->group[i].ticks > copy->reorder) {
+            copy_refuse(copy, "its pictures are reordered more than its header says");
+        }
+    }
+}
+
+/* Writes the group; the next group (or the end of the presentation) is at `end`. */
+static int write_group(struct cv_copy *copy, struct cv_error *error)
 {
     for (size_t i = 0; i < copy->count; i++) {
         AVPacket *packet = copy->group[i].packet;
         packet->pts = copy->group[i].ticks;
-        packet->dts = sorted[i];
         packet->duration = 0;
         packet->flags = i == 0 ? AV_PKT_FLAG_KEY : 0;
         av_packet_free_side_data(packet);
@@ -315,7 +345,8 @@ static int end_group(struct cv_copy *copy, int64_t end, struct cv_error *error)
     }
     copy->end = sorted[copy->count - 1] + 1;
     compare(copy);
-    int result = copy->reason[0] ? 0 : write_group(copy, sorted, error);
+    set_decoding_times(copy, sorted);
+    int result = copy->reason[0] ? 0 : write_group(copy, error);
     if (result == 0 && is_too_dense(copy)) {
         copy_refuse(copy, "it has more bits a second than a rendition of its size may");
     }
@@ -485,10 +516,12 @@ int cv_ladder_open_copy(struct cv_ladder *ladder, const AVCodecParameters *codec
                         struct cv_error *error)
 {
     char name[CV_LADDER_NAME_SIZE];
+    double reorder = fmin(reorder_slack * reordering(ladder->source, codec), reorder_ticks_max);
     struct copy_params params = {
         .codec = codec,
         .name = cv_ladder_names(ladder, 0, name).name,
         .max_rate = ladder->sizes[0].max_rate,
+        .reorder = (int64_t)reorder,
         .from = av_rescale(ladder->chunk.from_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE),
         .until = ladder->chunk.until_us == INT64_MAX
                      ? INT64_MAX

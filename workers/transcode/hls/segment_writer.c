@@ -5,7 +5,14 @@
 
 #include "workers/transcode/hls/segments.h"
 
+#include <libavutil/intreadwrite.h>
 #include <libavutil/opt.h>
+#include <string.h>
+
+enum {
+    BOX_HEAD = 8,            /* bytes of a box's size and type */
+    EDIT_MEDIA_TIME_AT = 28, /* position in an edit list of one edit */
+};
 
 /* Fragmented MP4 according to CMAF (ISO/IEC 23000-19). The head is a file of its own; one muxer
  * writes all segments, and its output file is changed at each cut. A key picture is a fragment (a
@@ -66,29 +73,84 @@ static int open_file(struct mp4 *mp4, const char *path, struct cv_error *error)
     return result < 0 ? cv_fail_av(error, result, CV_ERROR_IO, "cannot create %s", path) : 0;
 }
 
-/* Writes the file that every segment needs before it. */
-static int write_head(struct mp4 *mp4, struct cv_error *error)
+/* Where in the head the first box of a type is, between two positions; `end` if there is none. */
+static size_t find_box(const uint8_t *head, size_t at, size_t end, const char *type)
+{
+    while (end - at >= BOX_HEAD && memcmp(head + at + 4, type, 4) != 0) {
+        size_t length = AV_RB32(head + at);
+        at = length < BOX_HEAD || length > end - at ? end : at + length;
+    }
+    return end - at >= BOX_HEAD ? at : end;
+}
+
+/* Writes the head to `file`, with an edit list (ISO/IEC 14496-12, 8.6.6) in its only track that
+ * leaves the first `reorder` ticks out. The muxer could write one only if it knew the first
+ * packet. */
+static int write_edited(uint8_t *head, size_t size, int64_t reorder, FILE *file,
+                        struct cv_error *error)
+{
+    uint8_t list[] = {0, 0, 0, 36, 'e', 'd', 't', 's', 0, 0, 0, 28, 'e', 'l', 's', 't', 0, 0,
+                      0, 0, 0, 0,  0,   1,   0,   0,   0, 0, 0, 0,  0,   0,   0,   1,   0, 0};
+    AV_WB32(list + EDIT_MEDIA_TIME_AT, (uint32_t)reorder);
+    size_t movie = find_box(head, 0, size, "moov");
+    size_t track = movie < size ? find_box(head, movie + BOX_HEAD, size, "trak") : size;
+    size_t media = track < size ? find_box(head, track + BOX_HEAD, size, "mdia") : size;
+    if (media == size) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "the MP4 muxer has written no track");
+    }
+    AV_WB32(head + movie, AV_RB32(head + movie) + sizeof(list));
+    AV_WB32(head + track, AV_RB32(head + track) + sizeof(list));
+    CV_TRY_ERRNO(fwrite(head, media, 1, file) == 1 && fwrite(list, sizeof(list), 1, file) == 1 &&
+                     fwrite(head + media, size - media, 1, file) == 1,
+                 error, "cannot write a segment's head");
+    return 0;
+}
+
+static int write_head_file(struct mp4 *mp4, uint8_t *head, size_t size, struct cv_error *error)
 {
     cv_auto_free char *name = NULL;
     cv_auto_free char *path = NULL;
     CV_TRY(cv_format(&name, error, "init_%s.mp4", mp4->params.name));
     CV_TRY(cv_format(&path, error, "%s/%s", cv_files_directory(mp4->params.files), name));
-    CV_TRY(open_file(mp4, path, error));
-    cv_auto(cv_av_dict_free) AVDictionary *options = NULL;
-    static const char *const flags = "frag_custom+empty_moov+default_base_moof+cmaf+frag_discont";
-    int result = av_dict_set(&options, "movflags", flags, 0);
-    if (result >= 0 && mp4->params.reordered) {
-        result = av_dict_set(&options, "movflags", "+negative_cts_offsets", AV_DICT_APPEND);
+    cv_auto_file FILE *file = fopen(path, "wbe");
+    CV_TRY_ERRNO(file, error, "cannot create %s", path);
+    int64_t reorder =
+        av_rescale_q(mp4->params.reorder, mp4->clock, mp4->muxer->streams[0]->time_base);
+    if (reorder > 0) {
+        CV_TRY(write_edited(head, size, reorder, file, error));
+    } else {
+        CV_TRY_ERRNO(fwrite(head, size, 1, file) == 1, error, "cannot write %s", path);
     }
-    result = result < 0 ? result : av_dict_set(&options, "use_editlist", "0", 0);
-    result = result < 0 ? result : avformat_write_header(mp4->muxer, &options);
-    if (result < 0) {
-        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot write fragmented MP4");
-    }
-    int64_t bytes;
-    CV_TRY(close_file(mp4, &bytes, error));
+    CV_TRY_ERRNO(fflush(file) == 0, error, "cannot write %s", path);
     return cv_files_add(mp4->params.files, CV_LADDER_STREAM, name,
                         mp4->is_video ? "video/mp4" : "audio/mp4", error);
+}
+
+/* Writes the file that every segment needs before it. */
+static int write_head(struct mp4 *mp4, struct cv_error *error)
+{
+    cv_auto(cv_av_dict_free) AVDictionary *options = NULL;
+    /* Not the flag "cmaf": with it the muxer writes negative composition offsets, by the largest of
+     * which FFmpeg, when reading, delays the whole stream. */
+    static const char *const flags = "frag_custom+empty_moov+default_base_moof+frag_discont";
+    int result = av_dict_set(&options, "movflags", flags, 0);
+    result = result < 0 ? result : av_dict_set(&options, "brand", "cmfc", 0);
+    result = result < 0 ? result : av_dict_set(&options, "use_editlist", "0", 0);
+    result = result < 0 ? result : avio_open_dyn_buf(&mp4->muxer->pb);
+    if (result >= 0) {
+        result = avformat_write_header(mp4->muxer, &options);
+    }
+    uint8_t *head = NULL;
+    int size = mp4->muxer->pb ? avio_close_dyn_buf(mp4->muxer->pb, &head) : 0;
+    mp4->muxer->pb = NULL;
+    if (result >= 0 && size > 0) {
+        result = write_head_file(mp4, head, (size_t)size, error);
+    } else {
+        result = cv_fail_av(error, result < 0 ? result : AVERROR_BUG, CV_ERROR_ENCODE,
+                            "cannot write fragmented MP4");
+    }
+    av_free(head);
+    return result;
 }
 
 static int mp4_open(const struct cv_segment_writer_params *params, void **ret_writer,
@@ -125,17 +187,11 @@ static int write_held(struct mp4 *mp4, int64_t next, struct cv_error *error)
     bool is_key_picture = mp4->is_video && (packet->flags & AV_PKT_FLAG_KEY) != 0;
     int64_t pts = packet->pts, offset = 0;
     packet->duration = next > packet->dts ? next - packet->dts : 1;
+    packet->pts += mp4->params.reorder;
     packet->stream_index = 0;
     av_packet_rescale_ts(packet, mp4->clock, mp4->muxer->streams[0]->time_base);
     CV_TRY(is_key_picture ? flush(mp4, error) : 0);
     offset = avio_tell(mp4->muxer->pb);
-    if (mp4->params.reordered) {
-        /* libavformat refuses pictures that are shown before they are decoded, so decoding times
-         * are moved back. The muxer adds the distance of the first picture's two times to all
-         * decoding times, which moves them forward again. */
-        packet->dts -=
-            av_rescale_q(CV_HLS_REORDER_US, AV_TIME_BASE_Q, mp4->muxer->streams[0]->time_base);
-    }
     int result = av_write_frame(mp4->muxer, packet);
     av_packet_unref(packet);
     if (result < 0) {

@@ -10,8 +10,8 @@ struct cv_segment_writer_params {
     const AVCodecContext *codec;
     const char *name;       /* of the rendition */
     struct cv_files *files; /* gets the files that are not segments */
+    int64_t reorder;        /* as in cv_segments_params */
     bool goes_on;           /* the first segment follows one of another writer */
-    bool reordered;
     /* Called for each key picture when its position in the current segment is known. */
     int (*key)(void *opaque, int64_t pts, int64_t offset, int64_t size, struct cv_error *error);
     void *opaque;

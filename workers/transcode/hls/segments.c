@@ -74,8 +74,8 @@ int cv_segments_new(const struct cv_segments_params *params, struct cv_segments 
         .codec = params->codec,
         .name = segments->name,
         .files = params->files,
+        .reorder = params->reorder,
         .goes_on = params->goes_on,
-        .reordered = params->reordered,
         .key = note_key,
         .opaque = segments,
     };

@@ -12,7 +12,6 @@ enum {
     CV_HLS_SEGMENT_US = CV_LADDER_CHUNK_US, /* two groups of pictures: quick seeks, few objects */
     CV_HLS_TAIL_US = 500 * 1000, /* a shorter last segment is merged into the one before */
     CV_HLS_TARGET_COPIED_S = 15, /* groups have up to 10.5 s and are cut after 4 s */
-    CV_HLS_REORDER_US = 20 * 1000 * 1000,
     CV_HLS_TARGET_S = 5, /* a key frame, and the last segment's end, are 0.5 s late at most */
 };
 
@@ -23,8 +22,9 @@ struct cv_segments_params {
     enum cv_segment_format format;
     const AVCodecContext *codec; /* borrowed while opening */
     struct cv_files *files;      /* borrowed; gets each segment when it is final */
-    bool goes_on;                /* the first segment is not the start of the presentation */
-    bool reordered; /* pictures may be shown before decoding (MP4), within CV_HLS_REORDER_US */
+    int64_t reorder; /* MP4: packets may be decoded this many ticks after the time at which they are
+                      * shown; an edit list takes the time out of the presentation */
+    bool goes_on;    /* the first segment is not the start of the presentation */
 };
 
 CV_MUST_CHECK int cv_segments_new(const struct cv_segments_params *params,

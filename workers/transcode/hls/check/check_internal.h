@@ -69,6 +69,7 @@ struct cv_hls_rendition {
     size_t count;
     int64_t *keys;
     size_t key_count;
+    int64_t reorder; /* ticks from decoding a segment's first picture to showing it, in all alike */
     double seconds, bits;
     double peak;        /* bits per second */
     double most_frames; /* most frames per second of a segment of at least 1 s, or else of all */

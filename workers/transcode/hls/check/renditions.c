@@ -27,163 +27,10 @@ static void packets_deinit(struct packets *packets)
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct packets, packets_deinit)
 
-/* ---- fragments ------------------------------------------------------------------------------- */
-
-/* Reads the times in fragments of MP4 from their tables (ISO/IEC 14496-12 8.8). libavformat shifts
- * all times of a stream by its largest negative composition offset, but players do not. */
-
-enum {
-    BOX_HEAD = 8,
-    FULL_HEAD = 12, /* size of a head with version and flags */
-    TFHD_BASE_OFFSET = 0x1,
-    TFHD_DESCRIPTION = 0x2,
-    TFHD_DURATION = 0x8,
-    TRUN_DATA_OFFSET = 0x1,
-    TRUN_FIRST_FLAGS = 0x4,
-    TRUN_DURATION = 0x100,
-    TRUN_SIZE = 0x200,
-    TRUN_FLAGS = 0x400,
-    TRUN_COMPOSITION = 0x800,
-    TREX_DURATION_AT = 12, /* after version and flags come the track and its description */
-};
-
-struct box {
-    const uint8_t *data, *end; /* the box including its head */
-};
-
-/* Finds the first box of a type between two positions; false if there is no complete one. */
-static bool find_box(const uint8_t *at, const uint8_t *end, const char *type, struct box *ret_box)
-{
-    while (end - at >= BOX_HEAD) {
-        size_t length = AV_RB32(at);
-        if (length < BOX_HEAD || length > (size_t)(end - at)) {
-            return false;
-        }
-        if (memcmp(at + 4, type, 4) == 0) {
-            *ret_box = (struct box){at, at + length};
-            return true;
-        }
-        at += length;
-    }
-    return false;
-}
-
-static bool find_within(const struct box *box, const char *type, struct box *ret_box)
-{
-    return find_box(box->data + BOX_HEAD, box->end, type, ret_box);
-}
-
-static bool holds(const struct box *box, size_t bytes)
-{
-    return (size_t)(box->end - box->data) >= bytes;
-}
-
-/* The head's values for all fragments: ticks per second, and the default duration of a picture. */
-struct track {
-    uint32_t clock, duration;
-};
-
-static bool read_head(const struct cv_hls_map *map, struct track *track)
-{
-    const uint8_t *data = map->data;
-    struct box movie, box;
-    if (!find_box(data, data + map->size, "moov", &movie)) {
-        return false;
-    }
-    if (find_within(&movie, "mvex", &box) && find_within(&box, "trex", &box) &&
-        holds(&box, FULL_HEAD + TREX_DURATION_AT)) {
-        track->duration = AV_RB32(box.data + FULL_HEAD + TREX_DURATION_AT - 4);
-    }
-    if (!find_within(&movie, "trak", &box) || !find_within(&box, "mdia", &box) ||
-        !find_within(&box, "mdhd", &box) || !holds(&box, FULL_HEAD + 20)) {
-        return false;
-    }
-    bool is_long = box.data[BOX_HEAD] == 1;
-    track->clock = AV_RB32(box.data + FULL_HEAD + (is_long ? 16 : 8));
-    return track->clock > 0;
-}
-
-static void read_default_duration(const struct box *box, uint32_t *duration)
-{
-    uint32_t flags = AV_RB32(box->data + BOX_HEAD) & 0xffffff;
-    size_t at = FULL_HEAD + 4;
-    at += flags & TFHD_BASE_OFFSET ? 8 : 0;
-    at += flags & TFHD_DESCRIPTION ? 4 : 0;
-    if ((flags & TFHD_DURATION) && holds(box, at + 4)) {
-        *duration = AV_RB32(box->data + at);
-    }
-}
-
-/* Reads the times of one run, in ticks of the check; false if the table is shorter than announced. */
-static bool read_run(const struct box *box, const struct track *track, uint32_t duration,
-                     int64_t dts, struct packets *packets, size_t *index)
-{
-    uint32_t flags = AV_RB32(box->data + BOX_HEAD) & 0xffffff;
-    if (!holds(box, FULL_HEAD + 4)) {
-        return false;
-    }
-    uint32_t count = AV_RB32(box->data + FULL_HEAD);
-    size_t at = FULL_HEAD + 4;
-    at += flags & TRUN_DATA_OFFSET ? 4 : 0;
-    at += flags & TRUN_FIRST_FLAGS ? 4 : 0;
-    size_t duration_size = flags & TRUN_DURATION ? 4 : 0;
-    size_t before = duration_size + (flags & TRUN_SIZE ? 4 : 0) + (flags & TRUN_FLAGS ? 4 : 0);
-    size_t entry = before + (flags & TRUN_COMPOSITION ? 4 : 0);
-    if (count > packets->count - *index || !holds(box, at + count * entry)) {
-        return false;
-    }
-    AVRational clock = {1, (int)track->clock}, ticks = {1, CV_HLS_CLOCK};
-    for (uint32_t i = 0; i < count; i++, at += entry) {
-        int64_t offset = flags & TRUN_COMPOSITION ? (int32_t)AV_RB32(box->data + at + before) : 0;
-        struct packet *packet = &packets->packets[(*index)++];
-        packet->dts = av_rescale_q(dts, clock, ticks);
-        packet->pts = av_rescale_q(dts + offset, clock, ticks);
-        dts += duration_size > 0 ? AV_RB32(box->data + at) : duration;
-    }
-    return true;
-}
-
-static bool read_fragment(const struct box *fragment, const struct track *track,
-                          struct packets *packets, size_t *index)
-{
-    struct box traf, head, time, run;
-    if (!find_within(fragment, "traf", &traf) || !find_within(&traf, "tfhd", &head) ||
-        !find_within(&traf, "tfdt", &time) || !find_within(&traf, "trun", &run) ||
-        !holds(&head, FULL_HEAD + 4) || !holds(&time, FULL_HEAD + 4) || !holds(&run, FULL_HEAD)) {
-        return false;
-    }
-    bool is_long = time.data[BOX_HEAD] == 1 && holds(&time, FULL_HEAD + 8);
-    int64_t dts = is_long ? (int64_t)(AV_RB64(time.data + FULL_HEAD) & INT64_MAX >> 10)
-                          : (int64_t)AV_RB32(time.data + FULL_HEAD);
-    uint32_t duration = track->duration;
-    read_default_duration(&head, &duration);
-    return read_run(&run, track, duration, dts, packets, index);
-}
-
-/* Sets the packets' times to those in the tables of the segment's fragments; false if the tables
- * are malformed or belong to other packets. */
-static bool read_fragment_times(const struct cv_hls_map *map, const void *data, size_t size,
-                                struct packets *packets)
-{
-    struct track track = {0};
-    const uint8_t *at = data, *end = at + size;
-    size_t index = 0;
-    struct box box;
-    if (!read_head(map, &track) || track.clock > INT32_MAX) {
-        return false;
-    }
-    while (find_box(at, end, "moof", &box)) {
-        if (!read_fragment(&box, &track, packets, &index)) {
-            return false;
-        }
-        at = box.end;
-    }
-    return index == packets->count;
-}
-
 /* ---- segments as packets --------------------------------------------------------------------- */
 
 enum {
+    BOX_HEAD = 8, /* bytes of a box's size and type */
     READ_BUFFER = 32 * 1024,
     NAL_SPS = 7,
     MUX_OFFSET = 126000, /* ticks; time stamps of MPEG-TS are 1.4 s later than the presentation's */
@@ -402,10 +249,6 @@ static int read_packets(const struct cv_hls_map *map, const void *data, size_t s
     } else {
         av_free(buffer);
     }
-    if (result == 0 && map->data && packets.is_video &&
-        !read_fragment_times(map, data, size, &packets)) {
-        packets.count = 0; /* without times the packets cannot be checked */
-    }
     if (result == 0) {
         *ret_packets = packets;
         packets = (struct packets){0};
@@ -419,6 +262,7 @@ enum {
     SOUND_END = 2 * 1920,   /* the last packet is padded with silence */
     KEY_TICKS = 10 * 90000, /* the largest distance of key frames in a copied source … */
     KEY_LATE = 50000,       /* … and how late one may be if there is no picture earlier */
+    REORDER_MOST = 18000,   /* hls.js, which ignores edit lists, gets over 0.2 s */
 };
 
 void cv_hls_rendition_deinit(struct cv_hls_rendition *rendition)
@@ -440,8 +284,10 @@ static int ascending(const void *one, const void *other)
 /* Checks where a segment begins, and the conditions at its edges; ticks from the presentation's
  * start. */
 static void check_edges(struct cv_hls_checker *checker, const struct cv_hls_entry *entry,
-                        bool is_video, const struct packets *packets, double start)
+                        bool is_video, const struct packets *packets,
+                        struct cv_hls_rendition *rendition)
 {
+    double start = rendition->seconds;
     int64_t first = INT64_MAX, last = INT64_MIN;
     for (size_t i = 0; i < packets->count; i++) {
         int64_t pts = packets->packets[i].pts;
@@ -463,9 +309,11 @@ static void check_edges(struct cv_hls_checker *checker, const struct cv_hls_entr
     if (is_video && (!packets->packets[0].key || packets->packets[0].pts != first)) {
         cv_hls_tell(checker, entry->name, "does not begin with a key frame");
     }
-    if (is_video && packets->packets[0].dts != packets->packets[0].pts) {
-        cv_hls_tell(checker, entry->name, "is decoded %lld ticks before it is shown",
-                    (long long)(packets->packets[0].pts - packets->packets[0].dts));
+    int64_t reorder = packets->packets[0].pts - packets->packets[0].dts;
+    rendition->reorder = start > 0 ? rendition->reorder : reorder;
+    if (is_video && (reorder != rendition->reorder || reorder < 0 || reorder > REORDER_MOST)) {
+        cv_hls_tell(checker, entry->name, "is decoded %.3f s before it is shown",
+                    (double)reorder / CV_HLS_CLOCK);
     }
 }
 
@@ -512,7 +360,7 @@ static int check_segment(struct cv_hls_checker *checker, const struct cv_hls_ent
     if (box) {
         cv_hls_tell(checker, entry->name, "%s", box);
     }
-    check_edges(checker, entry, is_video, &packets, rendition->seconds);
+    check_edges(checker, entry, is_video, &packets, rendition);
     if (rendition->codec[0] == '\0') {
         (void)snprintf(rendition->codec, sizeof(rendition->codec), "%s", packets.codec);
         rendition->width = packets.width;
