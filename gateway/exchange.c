@@ -74,8 +74,8 @@ static const struct {
     [REFUSE_BUSY] = {503, "busy", "Try again", 1},
     [REFUSE_DATABASE_AWAY] = {503, "unavailable", "The database is away", 1},
     [REFUSE_STORE_AWAY] = {503, "unavailable", "The store is away", 1},
-    [REFUSE_NO_ROOM] = {503, "unavailable", "There is no room for the file", 1},
     [REFUSE_TIMEOUT] = {504, "timeout", "It took too long", 0},
+    [REFUSE_NO_ROOM] = {507, "no-room", "There is no room for it", 0},
 };
 
 void exchange_refuse_faults(struct exchange *exchange, enum refusal refusal, const char *detail,
@@ -114,7 +114,14 @@ void exchange_refuse_store(struct exchange *exchange, const struct cv_error *err
     if (error) {
         cv_log_error(error, exchange->operation->name);
     }
-    if (!exchange->answer.relay) { /* an answer on its way cannot be replaced */
+    if (exchange->answer.relay) {
+        return; /* an answer on its way cannot be replaced */
+    }
+    if (error && error->type == CV_ERROR_DISK_FULL) {
+        exchange_refuse(
+            exchange, REFUSE_NO_ROOM,
+            "the disk is full: delete what nobody needs, or ask the operator for more room");
+    } else {
         exchange_refuse(exchange, REFUSE_STORE_AWAY, "try again in a moment");
     }
 }
@@ -147,6 +154,7 @@ static const struct {
     {"42501", REFUSE_FORBIDDEN, "your role does not allow this operation"},
     {"54000", REFUSE_TOO_LARGE, NULL},
     {"53400", REFUSE_TOO_MANY, NULL},
+    {"53100", REFUSE_NO_ROOM, "the disk of the database is full: ask the operator for more room"},
     {"57014", REFUSE_TIMEOUT, "narrow the request down, or try again"},
     {"40", REFUSE_BUSY, "others changed the same at the same moment"},
     {"08", REFUSE_DATABASE_AWAY, "try again in a moment"},

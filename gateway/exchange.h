@@ -54,7 +54,7 @@ struct exchange {
     struct MHD_Connection *connection;
     struct exchange *next; /* the next one in a pool's queue */
     /* What a thread of the store pool must do. It answers; a failure, and a store that cannot be
-     * opened, are answered with 503. */
+     * opened, are answered by exchange_refuse_store. */
     int (*work)(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
     char *target; /* target of the request line, as received */
     char id[REQUEST_ID_SIZE];
@@ -109,8 +109,8 @@ enum refusal {
     REFUSE_BUSY,
     REFUSE_DATABASE_AWAY,
     REFUSE_STORE_AWAY,
-    REFUSE_NO_ROOM,
     REFUSE_TIMEOUT,
+    REFUSE_NO_ROOM,
 };
 
 /* Replaces the answer by a refusal. `detail` is a line that a person can act on. Never fails:
@@ -125,7 +125,7 @@ void exchange_refuse_faults(struct exchange *exchange, enum refusal refusal, con
  * except for the request's id. */
 void exchange_refuse_missing(struct exchange *exchange);
 
-/* Answers 503 because of the store. `error` NULL: it was logged before. */
+/* Answers 503 because of the store, or 507 if its disk is full. `error` NULL: it was logged before. */
 void exchange_refuse_store(struct exchange *exchange, const struct cv_error *error);
 
 /* Calls exchange->work with the store; NULL: it cannot be opened. */

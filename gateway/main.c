@@ -85,6 +85,7 @@ static void gateway_deinit(struct gateway *gateway)
     events_stop(gateway->events);
     cv_db_close(gateway->db);
     key_source_close(gateway->admission.keys);
+    free(gateway->media.directory);
     free(gateway->secret);
     free(gateway->key_set);
     limits_free(gateway->admission.limits);
@@ -189,7 +190,8 @@ static int start_page(struct gateway *gateway, struct cv_error *error)
     gateway->media.is_bucket = cv_store_open(NULL, &store, &reason) == 0 &&
                                cv_store_presign(store, &any, &url, &reason) == 0;
     assets_start(gateway->media.is_bucket ? url : NULL);
-    return 0;
+    const char *directory = store ? cv_store_directory(store) : NULL;
+    return directory ? cv_format(&gateway->media.directory, error, "%s", directory) : 0;
 }
 
 static int start_server(struct gateway *gateway, const struct options *options,

@@ -53,6 +53,7 @@ struct cv_store;
 struct media_settings {
     struct grant_keys *grants;
     bool is_bucket;
+    char *directory;     /* of a directory store; NULL: a bucket, or unknown; free() */
     bool passes_through; /* a bucket's objects pass through the gateway, without redirects */
 };
 

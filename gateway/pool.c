@@ -467,7 +467,7 @@ bool store_pool_do(struct store_pool *pool, struct exchange *exchange)
         return false;
     }
     open_store(pool, &pool->here);
-    bool is_done = pool->here && cv_store_is_directory(pool->here);
+    bool is_done = pool->here && cv_store_directory(pool->here);
     if (is_done) {
         exchange_work(pool->here, exchange);
     }

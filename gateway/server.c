@@ -284,11 +284,6 @@ static bool is_part(const struct exchange *exchange)
     return type && strcasecmp(type, "application/offset+octet-stream") == 0;
 }
 
-static void refuse_long_body(struct exchange *exchange)
-{
-    exchange_refuse(exchange, REFUSE_TOO_LARGE, "a body has at most 1 MiB");
-}
-
 /* Postpones a refusal until the API key has been looked up: only a caller with a valid key is told
  * what is wrong. */
 static void put_off(struct exchange *exchange)
@@ -305,7 +300,7 @@ static void check_body_header(struct exchange *exchange)
     exchange->is_body_too_long =
         length && (!cv_parse_int(length, 0, INT64_MAX, &bytes) || bytes > most);
     if (exchange->is_body_too_long && (bytes == 0 || bytes > DISCARDED_MAX_BYTES)) {
-        refuse_long_body(exchange);
+        exchange_refuse(exchange, REFUSE_TOO_LARGE, "a body has at most 1 MiB");
         return; /* refused without waiting for the body or the key */
     }
     if (exchange->operation->takes_bytes && !length) {
@@ -494,10 +489,13 @@ static bool answer_here(struct exchange *exchange)
     case HANDLER_DATABASE:
         if (exchange->operation->takes_bytes) {
             take_header(exchange, "Upload-Offset", "offset");
+        } else if (exchange->operation->is_creation) {
+            upload_check_room(exchange);
+            put_off(exchange);
         }
         break;
     }
-    return exchange->answer.status != 0;
+    return exchange->answer.status != 0 && !exchange->is_put_off;
 }
 
 static void refuse_busy(struct exchange *exchange)
@@ -558,7 +556,7 @@ static bool dispatch(struct exchange *exchange)
                hand_to_store(exchange);
     }
     if (exchange->is_body_too_long) {
-        refuse_long_body(exchange);
+        exchange_refuse(exchange, REFUSE_TOO_LARGE, "a body has at most 1 MiB");
         put_off(exchange);
         return exchange->is_put_off && hand_to_pool(exchange);
     }

@@ -3,6 +3,7 @@
 #include "gateway/media.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <openssl/evp.h>
 #include <string.h>
 #include <sys/file.h>
@@ -35,13 +36,6 @@ static int upload_read(const struct exchange *exchange, struct upload *ret_uploa
                                   .size = json_integer_value(json_object_get(body, "size")),
                                   .is_complete = state && strcmp(state, "complete") == 0};
     return ret_upload->id ? 0 : cv_fail(error, CV_ERROR_INTERNAL, "an answer without an upload");
-}
-
-/* The directory of a store, borrowed; NULL if it is a bucket. */
-static const char *upload_directory(const struct cv_store *store)
-{
-    const char *name = cv_store_name(store);
-    return strncmp(name, "dir:", 4) == 0 ? name + 4 : NULL;
 }
 
 /* The key of the spool in a directory. */
@@ -98,7 +92,7 @@ int upload_show(struct cv_store *store, struct exchange *exchange, struct cv_err
     cv_auto(upload_deinit) struct upload upload = {0};
     CV_TRY(upload_read(exchange, &upload, error));
     int64_t offset = upload.size;
-    bool is_bucket = !upload_directory(store);
+    bool is_bucket = !cv_store_directory(store);
     CV_TRY(is_bucket            ? upload_show_parts(store, &upload, &offset, error)
            : upload.is_complete ? 0
                                 : read_offset(store, &upload, &offset, error));
@@ -213,8 +207,8 @@ int upload_sign_parts(struct cv_store *store, struct exchange *exchange, struct 
     size_t i;
     json_t *number;
     CV_TRY(upload_read(exchange, &upload, error));
-    int result = upload_directory(store) ? 0 : find_parts(store, &upload, &parts, error);
-    if (upload_directory(store) || result == CV_STORE_EXISTS) {
+    int result = cv_store_directory(store) ? 0 : find_parts(store, &upload, &parts, error);
+    if (cv_store_directory(store) || result == CV_STORE_EXISTS) {
         exchange_refuse(exchange, REFUSE_WRONG_STATE,
                         result ? "all bytes are there: complete this upload"
                                : "this upload is sent by PATCH to its location, not in parts");
@@ -270,9 +264,9 @@ int upload_join(struct cv_store *store, struct exchange *exchange, struct cv_err
 {
     cv_auto(upload_deinit) struct upload upload = {0};
     CV_TRY(upload_read(exchange, &upload, error));
-    int result = upload.is_complete        ? 0
-                 : upload_directory(store) ? see_whole(store, &upload, error)
-                                           : join(store, &upload, error);
+    int result = upload.is_complete          ? 0
+                 : cv_store_directory(store) ? see_whole(store, &upload, error)
+                                             : join(store, &upload, error);
     exchange->is_joined = result == 0;
     if (result > 0) {
         exchange_refuse(exchange, REFUSE_WRONG_STATE,
@@ -322,7 +316,7 @@ static int open_spool(struct cv_store *store, const char *key, int *ret_fd, stru
         const struct cv_new_object spool = {.key = key, .data = "", .create_only = true};
         result = cv_store_put(store, &spool, NULL, error);
     }
-    result = result < 0 ? result : cv_format(&path, error, "%s/%s", upload_directory(store), key);
+    result = result < 0 ? result : cv_format(&path, error, "%s/%s", cv_store_directory(store), key);
     if (result != 0) {
         return result;
     }
@@ -388,7 +382,7 @@ int upload_open(struct cv_store *store, struct exchange *exchange, struct cv_err
                         "the header Upload-Offset is to say where the bytes go");
         return 0;
     }
-    if (!upload_directory(store)) {
+    if (!cv_store_directory(store)) {
         exchange_refuse(exchange, REFUSE_WRONG_STATE,
                         "this upload goes to a bucket: POST …/parts has the URLs for its parts");
         return 0;
@@ -407,6 +401,22 @@ int upload_open(struct cv_store *store, struct exchange *exchange, struct cv_err
         exchange->part = cv_take(part);
     }
     return 0;
+}
+
+/* ---- room ---------------------------------------------------------------------------------------- */
+
+/* The bytes that uploads may still use of a directory's disk. They leave twice the reserve: the
+ * workers, which stop at the reserve, can then still process what was uploaded. */
+static int64_t room_for_uploads(const char *directory)
+{
+    struct cv_error error;
+    struct cv_disk disk;
+    if (cv_disk_read(directory, &disk, &error)) {
+        cv_log_error(&error, "uploads");
+        return INT64_MAX;
+    }
+    int64_t room = disk.free_bytes - 2 * cv_disk_reserve(disk.total_bytes);
+    return room > 0 ? room : 0;
 }
 
 /* ---- its body ------------------------------------------------------------------------------------ */
@@ -433,9 +443,15 @@ static int write_piece(struct upload_part *part, const struct cv_buffer *piece,
 int upload_write(struct cv_store *store, struct exchange *exchange, struct cv_error *error)
 {
     struct upload_part *part = exchange->part;
-    (void)store;
-    int result = part->fd >= 0 ? write_piece(part, &exchange->body, error) : 0;
+    int64_t length = part->fd >= 0 ? (int64_t)exchange->body.length : 0;
+    bool has_room = length == 0 || length <= room_for_uploads(cv_store_directory(store));
+    int result = !has_room ? cv_fail(error, CV_ERROR_DISK_FULL, "no room for an upload on the disk")
+                 : length > 0 ? write_piece(part, &exchange->body, error)
+                              : 0;
     cv_buffer_clear(&exchange->body);
+    if (result < 0 && error->type == CV_ERROR_DISK_FULL && ftruncate(part->fd, 0) == 0) {
+        part->at = 0;
+    }
     return result;
 }
 
@@ -530,6 +546,18 @@ bool upload_translate_creation(struct exchange *exchange)
     return text != NULL;
 }
 
+void upload_check_room(struct exchange *exchange)
+{
+    const char *directory = exchange->media->directory;
+    int64_t size = json_integer_value(json_object_get(exchange->values, "size"));
+    struct cv_error error;
+    if (directory && size > room_for_uploads(directory) &&
+        cv_fail(&error, CV_ERROR_DISK_FULL, "no room on the disk for an upload of %lld bytes",
+                (long long)size)) {
+        exchange_refuse_store(exchange, &error);
+    }
+}
+
 static double longest_upload(void)
 {
     for (size_t i = 0; i < operation_count; i++) {
@@ -545,7 +573,9 @@ static double longest_upload(void)
 void upload_answer_options(struct exchange *exchange)
 {
     char most[24];
-    (void)snprintf(most, sizeof(most), "%.0f", longest_upload());
+    const char *directory = exchange->media->directory;
+    double room = directory ? (double)room_for_uploads(directory) : INFINITY;
+    (void)snprintf(most, sizeof(most), "%.0f", room < longest_upload() ? room : longest_upload());
     exchange->answer.headers = json_pack(
         "{s:s, s:s, s:s, s:s}", "Tus-Resumable", "1.0.0", "Tus-Version", "1.0.0", "Tus-Extension",
         exchange->media->is_bucket ? "termination" : "creation,termination", "Tus-Max-Size", most);

@@ -37,7 +37,8 @@ enum { UPLOAD_PIECE_BYTES = 256 * 1024 }; /* bytes of a body in memory, until wr
  * refuses: 409 for a wrong offset, 423 while somebody else writes. */
 int upload_open(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
 
-/* Writes the received bytes (exchange->body) and empties it. */
+/* Writes the received bytes (exchange->body) and empties it. If the disk has no room for them, the
+ * upload begins anew: what it has stored is removed, too, so that nobody else lacks the room. */
 int upload_write(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
 
 /* Ends the request's bytes: answers 204 when they are safely on the disk. If the upload is
@@ -53,6 +54,11 @@ bool upload_is_tus_creation(const struct exchange *exchange);
 /* Converts the headers of a tus creation to the body of POST /uploads. False: no Upload-Length, or
  * out of memory. */
 CV_MUST_CHECK bool upload_translate_creation(struct exchange *exchange);
+
+/* Refuses a creation (507) whose bytes would not leave the disk of a directory store at the level
+ * "critical" at least: uploads may not use the room that lets workers go on. A bucket's room is
+ * unknown. */
+void upload_check_room(struct exchange *exchange);
 
 /* Answers OPTIONS /uploads: the capabilities of this server. */
 void upload_answer_options(struct exchange *exchange);

@@ -8,14 +8,13 @@
 #include "workers/transcode/hls/check/check.h"
 
 #include <string.h>
-#include <sys/statvfs.h>
+#include <sys/stat.h>
 
 enum {
     GC_PAGES = 3,  /* lists per kind of object that are read: takes seconds, not hours */
     GC_HOURS = 24, /* younger objects may belong to running jobs */
     MS_PER_HOUR = 60 * 60 * 1000,
-    FINDINGS_MAX = 50,       /* findings of one video that are printed */
-    SCRATCH_FREE_LEAST = 10, /* percent; stages keep whole videos there */
+    FINDINGS_MAX = 50, /* findings of one video that are printed */
 };
 
 enum level { OK, WARN, FAIL };
@@ -102,24 +101,57 @@ static void check_objects(struct cli_session *session, struct cv_cancel *cancel,
          (long long)found[CV_GC_UNREGISTERED], orphans > 0 || lost > 0 ? ": see cortana gc" : "");
 }
 
-static void check_scratch(const struct cli_session *session, struct report *report)
+/* Tells how full the disk of a folder is. */
+static void tell_disk(struct report *report, const char *what, const char *path)
 {
-    char path[PATH_MAX + 16];
-    struct statvfs space;
-    if (session->is_local) {
-        (void)snprintf(path, sizeof(path), "%s/scratch", session->installation.directory);
-    } else {
-        (void)snprintf(path, sizeof(path), "%s",
-                       cv_env("CORTANA_SCRATCH", cv_env("TMPDIR", "/tmp")));
-    }
-    if (access(path, W_OK | X_OK) || statvfs(path, &space) || space.f_blocks == 0) {
-        tell(FAIL, report, "scratch", "%s: %s: set CORTANA_SCRATCH", path, strerror(errno));
+    struct cv_error error;
+    struct cv_disk disk;
+    if (cv_disk_read(path, &disk, &error)) {
+        tell(FAIL, report, what, "%s", error.message);
         return;
     }
-    double gib = (double)space.f_bavail * (double)space.f_frsize / (double)(1 << 30);
-    int percent = (int)(100 * (double)space.f_bavail / (double)space.f_blocks);
-    tell(percent < SCRATCH_FREE_LEAST ? WARN : OK, report, "scratch", "%s, %.1f GiB (%d %%) free",
-         path, gib, percent);
+    const double gib = (double)(1 << 30);
+    tell(disk.level == CV_DISK_EMERGENCY ? FAIL
+         : disk.level == CV_DISK_OK      ? OK
+                                         : WARN,
+         report, what, "%s, %.1f GiB (%d %%) free%s", path, (double)disk.free_bytes / gib,
+         disk.total_bytes > 0 ? (int)(100 * disk.free_bytes / disk.total_bytes) : 0,
+         disk.level == CV_DISK_EMERGENCY
+             ? ": the disk is full: no job is started before there is room"
+         : disk.level == CV_DISK_CRITICAL ? ": the API accepts no uploads before there is room"
+                                          : "");
+}
+
+static bool is_on_disk_of(const char *one, const char *other)
+{
+    struct stat first, second;
+    return stat(one, &first) == 0 && stat(other, &second) == 0 && first.st_dev == second.st_dev;
+}
+
+/* Checks the disks of scratch, of a directory store, and of the private PostgreSQL. */
+static void check_disks(const struct cli_session *session, struct report *report)
+{
+    char scratch[PATH_MAX + 16];
+    const char *store = cv_store_directory(session->store);
+    if (session->is_local) {
+        (void)snprintf(scratch, sizeof(scratch), "%s/scratch", session->installation.directory);
+    } else {
+        (void)snprintf(scratch, sizeof(scratch), "%s",
+                       cv_env("CORTANA_SCRATCH", cv_env("TMPDIR", "/tmp")));
+    }
+    if (access(scratch, W_OK | X_OK)) {
+        tell(FAIL, report, "scratch", "%s: %s: set CORTANA_SCRATCH", scratch, strerror(errno));
+        return;
+    }
+    tell_disk(report, "scratch", scratch);
+    const char *const others[][2] = {
+        {"store disk", store ? store : scratch},
+        {"postgres", session->is_local ? session->installation.postgres.home : scratch}};
+    for (size_t i = 0; i < CV_COUNT(others); i++) {
+        if (!is_on_disk_of(others[i][1], scratch)) {
+            tell_disk(report, others[i][0], others[i][1]);
+        }
+    }
 }
 
 static void check_models(struct report *report)
@@ -280,7 +312,7 @@ int cli_doctor(struct cli_call *call, struct cv_error *error)
     check_database(&call->session, &report);
     check_store(&call->session, &report);
     check_objects(&call->session, call->cancel, &report);
-    check_scratch(&call->session, &report);
+    check_disks(&call->session, &report);
     check_leftovers(&call->session, &report);
     check_scripts(&call->session, &report);
     if (call->count > 0) {

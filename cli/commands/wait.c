@@ -2,6 +2,7 @@
 
 #include "cli/commands/bucket.h"
 
+#include <limits.h>
 #include <poll.h>
 #include <string.h>
 
@@ -56,7 +57,16 @@ static int recover(struct cli_call *call, struct cli_progress *progress, int res
     if (result == 0 || error->type != CV_ERROR_CONNECTION) {
         return result;
     }
-    cli_progress_say(progress, "the database is away; waiting for it");
+    char text[PATH_MAX + 128];
+    const char *directory = call->session.installation.directory;
+    struct cv_error ignored;
+    struct cv_disk disk;
+    bool is_full = call->session.is_local && cv_disk_read(directory, &disk, &ignored) == 0 &&
+                   disk.level == CV_DISK_EMERGENCY;
+    (void)snprintf(text, sizeof(text), "the database is away%s%s; waiting for it",
+                   is_full ? ", and there is hardly any room on the disk of " : "",
+                   is_full ? directory : "");
+    cli_progress_say(progress, text);
     result = cli_session_recover(&call->session, RECOVER_MS, call->cancel, error);
     if (result == 0) {
         cli_progress_say(progress, "the database is back");
@@ -64,12 +74,13 @@ static int recover(struct cli_call *call, struct cli_progress *progress, int res
     return result;
 }
 
-static int check_workers(struct cli_workers *workers, struct cli_progress *progress,
-                         struct cv_error *error)
+static int check_workers(const struct cli_call *call, struct cli_workers *workers,
+                         struct cli_progress *progress, struct cv_error *error)
 {
     CV_TRY(cli_workers_check(workers, error));
     for (const char *note; (note = cli_workers_note(workers));) {
-        cli_progress_say(progress, note);
+        cli_progress_erase(progress);
+        cli_note(call, "%s", note);
     }
     return 0;
 }
@@ -321,7 +332,7 @@ int cli_wait_for_videos(struct cli_call *call, struct cli_workers *workers,
         if (result || waiting == 0) {
             return result;
         }
-        result = check_workers(workers, &watch.progress, error);
+        result = check_workers(call, workers, &watch.progress, error);
         if (result || rest(call, REFRESH_MS)) {
             return result ? result : cv_fail(error, CV_ERROR_CANCELED, "interrupted");
         }
@@ -370,7 +381,7 @@ int cli_wait_for_clip(struct cli_call *call, struct cli_workers *workers, const 
             return 0;
         }
         result = recover(call, &progress, result, error);
-        result = result ? result : check_workers(workers, &progress, error);
+        result = result ? result : check_workers(call, workers, &progress, error);
         if (result || rest(call, REFRESH_MS)) {
             cli_progress_erase(&progress);
             return result ? result : cv_fail(error, CV_ERROR_CANCELED, "interrupted");
@@ -493,7 +504,7 @@ int cli_watch_inbox(struct cli_call *call, struct cli_workers *workers, struct c
     cv_auto(cli_progress_deinit) struct cli_progress progress;
     cli_progress_init(&progress, call->quiet || call->json, call->plain);
     int result = show_changes(call, &progress, shown, true, error);
-    if (result == 0 && strncmp(cv_store_name(call->session.store), "dir:", 4) == 0) {
+    if (result == 0 && cv_store_directory(call->session.store)) {
         /* Makes the inbox of a directory store. A bucket's rules are not changed here. */
         result = cv_bucket_init(call->session.store, 0, &created, error);
         result = result < 0 ? result : 0;
@@ -506,7 +517,7 @@ int cli_watch_inbox(struct cli_call *call, struct cli_workers *workers, struct c
         result = show_changes(call, &progress, shown, false, error);
         result = result ? result : show_jobs(call, &progress, error);
         result = recover(call, &progress, result, error);
-        result = result ? result : check_workers(workers, &progress, error);
+        result = result ? result : check_workers(call, workers, &progress, error);
         if (result == 0 && rest(call, LOOK_MS)) {
             break;
         }

@@ -555,6 +555,25 @@ static int make_database(const struct cli_postgres *postgres, struct cv_db *db,
     return cv_db_run(db, NULL, error, "CREATE DATABASE cortana OWNER cortana_owner");
 }
 
+/* Fails with the reason in what the server has logged since it was started. */
+static int fail_start(const struct cli_postgres *postgres, struct cv_error *error)
+{
+    enum { LOG_MAX = 64 << 10 };
+    char path[PATH_MAX + 32];
+    cv_auto_free char *text = calloc(1, LOG_MAX + 1);
+    (void)snprintf(path, sizeof(path), "%s/log", postgres->home);
+    cv_auto_fd int log = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    ssize_t length = text && log >= 0 ? pread(log, text, LOG_MAX, postgres->log_start) : 0;
+    struct cv_disk disk;
+    bool is_full =
+        cv_disk_read(postgres->home, &disk, error) == 0 && disk.level == CV_DISK_EMERGENCY;
+    const char *reason = length > 0 ? cli_process_reason(text)
+                         : is_full  ? strerror(ENOSPC) /* nor could the log be written */
+                                    : "it says nothing";
+    return cli_process_fail(reason, error, "the private PostgreSQL did not start (see %.180s)",
+                            path);
+}
+
 /* Waits until the server answers, and makes the database `cortana` if it is missing. */
 static int wait_until_ready(struct cli_postgres *postgres, struct cv_cancel *cancel,
                             struct cv_error *error)
@@ -570,8 +589,7 @@ static int wait_until_ready(struct cli_postgres *postgres, struct cv_cancel *can
         cv_auto(cv_db_close) struct cv_db *db = NULL;
         if (cli_process_has_ended(postgres->postmaster, NULL)) {
             postgres->postmaster = 0;
-            return cv_fail(error, CV_ERROR_CONFIGURATION,
-                           "the private PostgreSQL did not start: see %s/log", postgres->home);
+            return fail_start(postgres, error);
         }
         result = cv_db_open(&params, &db, error);
         if (result == 0) {
@@ -591,6 +609,7 @@ static int start_server(struct cli_postgres *postgres, const char *programs, str
     (void)snprintf(path, sizeof(path), "%s/log", postgres->home);
     cv_auto_fd int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
     CV_TRY_ERRNO(log >= 0, error, "write %s", path);
+    postgres->log_start = lseek(log, 0, SEEK_END);
     char server[PATH_MAX];
     (void)snprintf(server, sizeof(server), "%s/postgres", programs);
     const char *const argv[] = {server, "-D", postgres->data, NULL};

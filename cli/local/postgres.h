@@ -27,6 +27,7 @@ struct cli_postgres {
     uid_t user;               /* owner; 0: this process's user */
     gid_t group;
     pid_t postmaster; /* 0: not running */
+    off_t log_start;  /* where in its log the server was started last */
 };
 
 /* Finds the directory of the installation's cluster, or chooses and makes one. `notice` gets a

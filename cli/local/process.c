@@ -121,15 +121,34 @@ bool cli_process_wait(pid_t pid, int64_t timeout_ms)
     }
 }
 
-/* Finds the last line that is not empty, in place. */
-static const char *last_line(char *text)
+const char *cli_process_reason(char *text)
 {
-    size_t length = strlen(text);
-    while (length > 0 && (text[length - 1] == '\n' || text[length - 1] == ' ')) {
-        text[--length] = '\0';
+    static const char *const marks[] = {"error: ", "ERROR: ", "FATAL: ", "PANIC: "};
+    char *rest = text;
+    char *last = text;
+    for (char *line; (line = strsep(&rest, "\n"));) {
+        for (size_t i = 0; i < CV_COUNT(marks); i++) {
+            char *mark = strstr(line, marks[i]);
+            if (mark) {
+                mark += strlen(marks[i]);
+                return mark + strspn(mark, " ");
+            }
+        }
+        last = line[0] ? line : last;
     }
-    char *line = strrchr(text, '\n');
-    return line ? line + 1 : text;
+    return last;
+}
+
+int cli_process_fail(const char *reason, struct cv_error *error, const char *format, ...)
+{
+    char what[256];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(what, sizeof(what), format, arguments);
+    va_end(arguments);
+    bool is_full = strstr(reason, strerror(ENOSPC)) || strstr(reason, strerror(EDQUOT));
+    return cv_fail(error, is_full ? CV_ERROR_DISK_FULL : CV_ERROR_CONFIGURATION, "%s: %s", what,
+                   reason);
 }
 
 int cli_process_run(const struct cli_process_params *params, struct cv_error *error)
@@ -157,8 +176,9 @@ int cli_process_run(const struct cli_process_params *params, struct cv_error *er
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
     }
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION, "%s failed: %s", params->argv[0],
-                       output.data && !output.failed ? last_line(output.data) : "");
+        return cli_process_fail(output.data && !output.failed ? cli_process_reason(output.data)
+                                                              : "",
+                                error, "%s failed", params->argv[0]);
     }
     return 0;
 }

@@ -27,7 +27,16 @@ bool cli_process_has_ended(pid_t pid, int *ret_status);
 /* Waits up to `timeout_ms` for any process to end; false: it still runs. */
 bool cli_process_wait(pid_t pid, int64_t timeout_ms);
 
-/* Runs a program and waits; if it fails, fails with the last line of its output. */
+/* Finds in a program's output why it failed, and ends that line: what follows the first "error: ",
+ * "FATAL: " or the like, else the last line. Points into `text`. */
+const char *cli_process_reason(char *text);
+
+/* Fails with a message and such a reason: with CV_ERROR_DISK_FULL if that says so, else with
+ * CV_ERROR_CONFIGURATION. */
+CV_MUST_CHECK int cli_process_fail(const char *reason, struct cv_error *error, const char *format,
+                                   ...) CV_PRINTF(3, 4);
+
+/* Runs a program and waits; if it fails, fails with the reason in its output. */
 CV_MUST_CHECK int cli_process_run(const struct cli_process_params *params, struct cv_error *error);
 
 /* Searches a program in PATH as a shell does (only absolute folders); false: it is not installed. */

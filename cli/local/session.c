@@ -185,7 +185,7 @@ int cli_find_video(struct cv_db *db, const char *name, char ret_id[CLI_UUID_SIZE
 int cli_object_path(const struct cv_store *store, const char *key, char **ret_path,
                     struct cv_error *error)
 {
-    const char *name = cv_store_name(store);
-    return strncmp(name, "dir:", 4) == 0 ? cv_format(ret_path, error, "%s/%s", name + 4, key)
-                                         : cv_format(ret_path, error, "%s", key);
+    const char *directory = cv_store_directory(store);
+    return directory ? cv_format(ret_path, error, "%s/%s", directory, key)
+                     : cv_format(ret_path, error, "%s", key);
 }

@@ -235,8 +235,35 @@ int cli_workers_start_gateway(struct cli_workers *workers, const char **ret_addr
     return cli_workers_start(workers, "gateway", error);
 }
 
+/* Notes when the disk becomes so full that workers claim nothing, and when there is room again. */
+static void check_disk(struct cli_workers *workers)
+{
+    enum { LOOK_MS = 2000 };
+    const char *directory = workers->session->installation.directory;
+    struct cv_error ignored;
+    struct cv_disk disk;
+    if (cv_monotonic_ms() < workers->disk_at || cv_disk_read(directory, &disk, &ignored)) {
+        return;
+    }
+    workers->disk_at = cv_monotonic_ms() + LOOK_MS;
+    bool was_full = workers->disk_level == CV_DISK_EMERGENCY;
+    bool is_full = disk.level == CV_DISK_EMERGENCY;
+    if (is_full && !was_full) {
+        (void)snprintf(workers->note, sizeof(workers->note),
+                       "waiting for room: %lld MiB of the disk of %s are free, and nothing new is "
+                       "started until more than %lld MiB are",
+                       (long long)disk.free_bytes >> 20, directory,
+                       (long long)cv_disk_reserve(disk.total_bytes) >> 20);
+    } else if (was_full && !is_full) {
+        (void)snprintf(workers->note, sizeof(workers->note), "the disk of %s has room again",
+                       directory);
+    }
+    workers->disk_level = disk.level;
+}
+
 int cli_workers_check(struct cli_workers *workers, struct cv_error *error)
 {
+    check_disk(workers);
     for (size_t i = 0; i < CLI_WORKER_COUNT; i++) {
         struct cli_worker_process *worker = &workers->workers[i];
         int status = 0;

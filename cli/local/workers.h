@@ -21,6 +21,8 @@ struct cli_workers {
     char told[PATH_MAX + 256];
     char page[64]; /* "--api=ADDRESS:PORT"; "": the gateway was not started */
     const struct cli_session *session;
+    enum cv_disk_level disk_level; /* of the installation's disk, as it was read last */
+    int64_t disk_at;               /* when to read it again */
 };
 
 /* Initialises all workers with one slot, none running. Borrows `session`. */
@@ -46,8 +48,9 @@ CV_MUST_CHECK int cli_workers_start_gateway(struct cli_workers *workers, const c
  * that the pipeline does not need (embed) is left with a note (cli_workers_note). */
 CV_MUST_CHECK int cli_workers_check(struct cli_workers *workers, struct cv_error *error);
 
-/* Returns a sentence about a missing worker that the others do not need, once for each; NULL: there
- * is none (any more). Valid until the next call. */
+/* Returns a sentence about a missing worker that the others do not need, or about a disk that is so
+ * full that the workers start nothing, once for each; NULL: there is none (any more). Valid until the
+ * next call. */
 const char *cli_workers_note(struct cli_workers *workers);
 
 /* Sends SIGTERM to all and waits; running jobs are given back. Workers that do not exit are killed. */

@@ -87,7 +87,8 @@ struct cv_error {
     char message[768];
 };
 
-/* Fills `error` (verdict from the table) and returns -1, so that `return cv_fail(…)` raises. */
+/* Fills `error` (verdict from the table) and returns -1, so that `return cv_fail(…)` raises. The
+ * message of a CV_ERROR_DISK_FULL names the disk, whoever reported that there is no room. */
 CV_MUST_CHECK int cv_fail(struct cv_error *error, enum cv_error_type type, const char *format, ...)
     CV_PRINTF(3, 4);
 
@@ -303,6 +304,31 @@ int cv_open_directory_below(int directory, const char *path, size_t length, bool
 /* Opens a file below `directory` for reading; the directories on its way as above. Does not wait,
  * whatever the type of the file. Returns a descriptor that the caller owns; -1 with errno on failure. */
 int cv_open_file_below(int directory, const char *path);
+
+/* ---- disks ----------------------------------------------------------------------------------- */
+
+/* How full a disk is. The reserve keeps a system alive whose disk fills up: 5 % of the disk, at most
+ * 16 GiB. Warning begins where three times the reserve is free, critical at twice: the gateway
+ * accepts no uploads; emergency at the reserve: workers claim no jobs. report_disk() in SQL has the
+ * same limits. */
+enum cv_disk_level { CV_DISK_OK, CV_DISK_WARNING, CV_DISK_CRITICAL, CV_DISK_EMERGENCY };
+
+struct cv_disk {
+    int64_t total_bytes;
+    int64_t free_bytes; /* free for users other than root */
+    enum cv_disk_level level;
+};
+
+/* The reserve of a disk, in bytes. */
+int64_t cv_disk_reserve(int64_t total_bytes);
+
+enum cv_disk_level cv_disk_level_of(int64_t total_bytes, int64_t free_bytes);
+
+/* "ok", "warning", "critical", "emergency". */
+const char *cv_disk_level_name(enum cv_disk_level level);
+
+/* Reads the state of the file system that contains `path`. */
+CV_MUST_CHECK int cv_disk_read(const char *path, struct cv_disk *ret_disk, struct cv_error *error);
 
 /* ---- another process ------------------------------------------------------------------------- */
 

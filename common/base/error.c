@@ -75,8 +75,30 @@ static void flatten(char *text)
     }
 }
 
+/* Says "the disk is full" in place of the text of ENOSPC, which system calls, FFmpeg and PostgreSQL
+ * report, and in front of a message that names no disk, such as an object store's. */
+static void name_disk(struct cv_error *error)
+{
+    static const char known[] = "No space left on device", full[] = "the disk is full";
+    char whole[sizeof(error->message)];
+    const char *at = strstr(error->message, known);
+    if (at) {
+        (void)snprintf(whole, sizeof(whole), "%.*s%s%s", (int)(at - error->message), error->message,
+                       full, at + sizeof(known) - 1);
+    } else if (!strcasestr(error->message, "disk")) {
+        (void)snprintf(whole, sizeof(whole), "%s: %.*s", full,
+                       (int)(sizeof(whole) - sizeof(full) - 2), error->message);
+    } else {
+        return;
+    }
+    (void)memcpy(error->message, whole, sizeof(whole));
+}
+
 static void raise_error(struct cv_error *error, enum cv_error_type type)
 {
+    if (type == CV_ERROR_DISK_FULL) {
+        name_disk(error);
+    }
     error->type = type;
     error->verdict = error_types[type].verdict;
     error->environment = false;

@@ -60,9 +60,10 @@ void cv_store_set_cancel(struct cv_store *store, struct cv_cancel *cancel)
     }
 }
 
-bool cv_store_is_directory(const struct cv_store *store)
+const char *cv_store_directory(const struct cv_store *store)
 {
-    return !store->backend->bucket_request;
+    static const char scheme[] = "dir:";
+    return strncmp(store->name, scheme, strlen(scheme)) == 0 ? store->name + strlen(scheme) : NULL;
 }
 
 const char *cv_store_name(const struct cv_store *store)

@@ -93,9 +93,9 @@ CV_DEFINE_CLEANUP(struct cv_store *, cv_store_close)
  * CV_ERROR_CANCELED. */
 void cv_store_set_cancel(struct cv_store *store, struct cv_cancel *cancel);
 
-/* Whether the store is a directory, whose objects are opened without asking another machine;
- * otherwise it is a bucket. */
-bool cv_store_is_directory(const struct cv_store *store);
+/* The path of a store that is a directory, whose objects are opened without asking another machine;
+ * borrowed. NULL: the store is a bucket. */
+const char *cv_store_directory(const struct cv_store *store);
 
 /* The store's name in task_artifacts and logs; borrowed. */
 const char *cv_store_name(const struct cv_store *store);

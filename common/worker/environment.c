@@ -6,39 +6,6 @@
 
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
-
-/* ---- disks ----------------------------------------------------------------------------------- */
-
-enum { WARNING_PERCENT = 85, CRITICAL_PERCENT = 90, EMERGENCY_PERCENT = 95 };
-
-static enum cv_disk_level level_of(int64_t total_bytes, int64_t free_bytes)
-{
-    double used = total_bytes > 0 ? 100 * (1 - (double)free_bytes / (double)total_bytes) : 0;
-    return used >= EMERGENCY_PERCENT  ? CV_DISK_EMERGENCY
-           : used >= CRITICAL_PERCENT ? CV_DISK_CRITICAL
-           : used >= WARNING_PERCENT  ? CV_DISK_WARNING
-                                      : CV_DISK_OK;
-}
-
-/* "ok", "warning", "critical", "emergency". */
-static const char *cv_disk_level_name(enum cv_disk_level level)
-{
-    static const char *const names[] = {"ok", "warning", "critical", "emergency"};
-    return names[level];
-}
-
-/* Examines the file system that contains `path`. */
-static int cv_disk_look(const char *path, struct cv_disk *ret_disk, struct cv_error *error)
-{
-    struct statvfs status;
-    CV_TRY_ERRNO(statvfs(path, &status) == 0, error, "cannot see how full %s is", path);
-    /* Blocks reserved for root count as used, because a stage is not root. */
-    int64_t total = (int64_t)status.f_blocks * (int64_t)status.f_frsize;
-    int64_t free_bytes = (int64_t)status.f_bavail * (int64_t)status.f_frsize;
-    *ret_disk = (struct cv_disk){total, free_bytes, level_of(total, free_bytes)};
-    return 0;
-}
 
 /* ---- the thread that probes ------------------------------------------------------------------ */
 
@@ -212,11 +179,8 @@ enum {
 static int find_store_directory(struct cv_supervisor *supervisor, const struct cv_store *store,
                                 struct cv_error *error)
 {
-    static const char scheme[] = "dir:";
-    const char *name = cv_store_name(store);
-    return strncmp(name, scheme, strlen(scheme)) == 0
-               ? cv_format(&supervisor->store_directory, error, "%s", name + strlen(scheme))
-               : 0;
+    const char *path = cv_store_directory(store);
+    return path ? cv_format(&supervisor->store_directory, error, "%s", path) : 0;
 }
 
 /* Stores the store's name. A stage that runs programs uses the store only for some jobs, and works
@@ -318,7 +282,7 @@ static bool look_at_disk(struct cv_supervisor *supervisor, const char *path,
                          enum cv_disk_level *level, struct cv_disk *ret_disk)
 {
     struct cv_error error;
-    if (cv_disk_look(path, ret_disk, &error) < 0) {
+    if (cv_disk_read(path, ret_disk, &error) < 0) {
         cv_log_error(&error, "disk watch");
         return false;
     }

@@ -41,18 +41,6 @@ struct cv_kept {
 /* Closes the socket pair and the connection in it. */
 void cv_kept_close(struct cv_kept *kept);
 
-/* Tells how full the scratch directory's disk is. */
-
-/* Warning, critical and emergency start at 85, 90 and 95 % full. In an emergency no job is claimed.
- * report_disk() in SQL has the same limits. */
-enum cv_disk_level { CV_DISK_OK, CV_DISK_WARNING, CV_DISK_CRITICAL, CV_DISK_EMERGENCY };
-
-struct cv_disk {
-    int64_t total_bytes;
-    int64_t free_bytes; /* free for this user */
-    enum cv_disk_level level;
-};
-
 /* Tells whether a worker can work at all. A thread probes its store (cv_store_probe) and its
  * installation (the stage's check) at the start, after a failed attempt that gives reason to doubt
  * them, and repeatedly while one refuses. The supervisor's loop asks for probes and reads their

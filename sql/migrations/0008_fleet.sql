@@ -53,8 +53,10 @@ $$
 DECLARE
     used real := CASE WHEN p_total_bytes > 0
                       THEN 100 * (1 - p_free_bytes / p_total_bytes::double precision) ELSE 0 END;
-    verdict text := CASE WHEN used >= 95 THEN 'emergency' WHEN used >= 90 THEN 'critical'
-                         WHEN used >= 85 THEN 'warning' ELSE 'ok' END;
+    reserve CONSTANT bigint := least(p_total_bytes / 20, 16 * 1024 ^ 3);   -- as cv_disk_reserve()
+    verdict text := CASE WHEN p_total_bytes = 0 THEN 'ok' WHEN p_free_bytes <= reserve THEN 'emergency'
+                         WHEN p_free_bytes <= 2 * reserve THEN 'critical'
+                         WHEN p_free_bytes <= 3 * reserve THEN 'warning' ELSE 'ok' END;
 BEGIN
     INSERT INTO hosts AS h (name, disk_level, disk_used_percent, disk_checked_at)
     VALUES (p_host, verdict, used, clock_timestamp())
@@ -69,9 +71,9 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION report_disk IS
-    'Records how full the scratch disk of a host is, and keeps the last 1,000 reports of the host. Returns ''ok'' '
-    'below 85 %, ''warning'' from 85 %, ''critical'' from 90 %, and ''emergency'' from 95 %; in an emergency the '
-    'workers of the host claim no jobs.';
+    'Records how full the scratch disk of a host is, and keeps the last 1,000 reports of the host. The reserve of a '
+    'disk is 5 %, at most 16 GiB. Returns ''emergency'' while no more than the reserve is free, ''critical'' up to '
+    'twice the reserve, ''warning'' up to three times, else ''ok''. In an emergency the workers of the host claim no jobs.';
 
 CREATE TABLE cortana.interactive_sessions (
     id uuid PRIMARY KEY DEFAULT gen_random_uuid(),

@@ -216,7 +216,7 @@ def test_too_many_requests(program, place, seen, tmp_path):
     assert bounded.process.stop() == 0
 
 
-@pytest.mark.parametrize("code, status", [("XX000", 500), ("40001", 503), ("57014", 504)])
+@pytest.mark.parametrize("code, status", [("XX000", 500), ("40001", 503), ("57014", 504), ("53100", 507)])
 def test_faults_of_the_database(gateway, seen, place, code, status):
     """Every function fails; nobody hears why."""
     known = {row["proname"] for row in place[1].run("SELECT proname FROM pg_proc WHERE pronamespace = 'api'::regnamespace")}

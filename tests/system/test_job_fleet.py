@@ -348,6 +348,13 @@ def test_the_four_levels_of_a_disk(queue, free, level):
     assert queue.run("SELECT disk_level FROM hosts") == [{"disk_level": level}]
 
 
+def test_a_large_disk_is_not_full_with_tens_of_gigabytes_free(queue):
+    """The same disks as in tests/unit/test_base.c."""
+    for free, level in ((49, "ok"), (48, "warning"), (32, "critical"), (17, "critical"), (16, "emergency")):
+        assert queue.value("SELECT report_disk('h', '/', 4000::bigint << 30, %s::bigint << 30)", free) == level, free
+    assert queue.value("SELECT report_disk('h', '/', 0, 0)") == "ok"
+
+
 def test_the_disk_log_keeps_the_last_thousand_of_a_host(queue):
     queue.run("SELECT report_disk('h', '/', 100, mod(n, 100)) FROM generate_series(1, 1100) AS n")
     queue.run("SELECT report_disk('g', '/', 100, 50)")

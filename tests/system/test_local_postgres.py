@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import pwd
+import re
 import shutil
 import signal
 import stat
@@ -13,6 +14,7 @@ import tempfile
 import psycopg2
 import pytest
 from local_installation import finish, processes_of, start
+from test_faults import small_disk
 from workers import wait_until
 
 ROLES = ("postgres", "cortana_owner", "cortana_operator", "cortana_fleet", "cortana_api")
@@ -139,6 +141,44 @@ def test_a_server_that_trusted_everybody_is_refused(program):
         code, _, errors = finish(start(program, folder / "data", "jobs"))
         assert code == 1 and "older version" in errors and "Move it away" in errors
         assert not (folder / "data/passwords").exists()
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_a_full_disk_is_called_so(program):
+    """Nearly full, `run` says what it waits for; quite full, every command says why the server does not start."""
+    folder = make_folder()
+    data, filler = folder / "data", folder / "filler"
+    try:
+        with small_disk(folder, "200m"):
+            folder.chmod(0o755)
+            process = start(program, data, "run", "--no-page", "--no-progress")
+            assert any("put videos into" in line for line in process.stderr), finish(process)
+
+            def fill(leave):
+                room = os.statvfs(folder)
+                with open(filler, "ab") as file:
+                    os.posix_fallocate(file.fileno(), 0, filler.stat().st_size + room.f_bavail * room.f_bsize - leave)
+
+            fill(leave=6 << 20)
+            line = next(line for line in process.stderr if "room" in line)
+            assert re.match(r"waiting for room: [456] MiB of the disk of .*/data are free, .* more than 10 MiB are$", line), line
+            filler.unlink()
+            assert "has room again" in next(line for line in process.stderr if "room" in line)
+            process.send_signal(signal.SIGINT)
+            assert finish(process)[0] == 0
+
+            fill(leave=0)
+            code, _, errors = finish(start(program, data, "videos"))
+            assert code == 1 and "the disk is full" in errors, errors
+            code, output, _ = finish(start(program, data, "doctor"))
+            assert code == 1 and re.search(r"^fail  installation .*the disk is full", output, re.M), output
+            filler.unlink()
+            fill(leave=20 << 10)  # enough for the settings and for the log, not for the server
+            code, _, errors = finish(start(program, data, "videos"))
+            assert code == 1 and re.search(r"did not start \(see .*/log\): .*the disk is full", errors), errors
+            filler.unlink()
+            assert finish(start(program, data, "videos"))[0] == 0
     finally:
         shutil.rmtree(folder)
 

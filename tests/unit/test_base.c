@@ -20,6 +20,49 @@ static void test_errors_keep_type_verdict_and_message(void **state)
     assert_int_equal(cv_fail_errno(&error, ENOSPC, "write"), -1);
     assert_int_equal(error.type, CV_ERROR_DISK_FULL);
     assert_int_equal(error.verdict, CV_VERDICT_RETRY);
+    assert_string_equal(error.message, "write: the disk is full");
+}
+
+static void test_a_full_disk_is_called_so_whoever_reports_it(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *reported, *message;
+    } cases[] = {
+        {"could not extend file \"base/5/1\": No space left on device",
+         "could not extend file \"base/5/1\": the disk is full"},
+        {"the object store answers 507 XMinioStorageFull",
+         "the disk is full: the object store answers 507 XMinioStorageFull"},
+        {"write x: Disk quota exceeded", "write x: Disk quota exceeded"},
+        {"the disk is full: y", "the disk is full: y"},
+    };
+    struct cv_error error;
+    for (size_t i = 0; i < CV_COUNT(cases); i++) {
+        assert_int_equal(cv_fail(&error, CV_ERROR_DISK_FULL, "%s", cases[i].reported), -1);
+        assert_string_equal(error.message, cases[i].message);
+    }
+}
+
+/* report_disk() is tested with the same disks: test_job_fleet.py. */
+static void test_the_reserve_of_a_disk_is_a_share_and_bounded(void **state)
+{
+    (void)state;
+    const int64_t gib = INT64_C(1) << 30;
+    static const struct {
+        int64_t total, free;
+        enum cv_disk_level level;
+    } disks[] = {
+        {100, 16, CV_DISK_OK},         {100, 15, CV_DISK_WARNING},   {100, 10, CV_DISK_CRITICAL},
+        {100, 5, CV_DISK_EMERGENCY},   {100, 0, CV_DISK_EMERGENCY},  {4000, 49, CV_DISK_OK},
+        {4000, 48, CV_DISK_WARNING},   {4000, 32, CV_DISK_CRITICAL}, {4000, 17, CV_DISK_CRITICAL},
+        {4000, 16, CV_DISK_EMERGENCY}, {0, 0, CV_DISK_OK},
+    };
+    for (size_t i = 0; i < CV_COUNT(disks); i++) {
+        assert_int_equal(cv_disk_level_of(disks[i].total * gib, disks[i].free * gib),
+                         disks[i].level);
+    }
+    assert_int_equal(cv_disk_reserve(100 * gib), 5 * gib);
+    assert_int_equal(cv_disk_reserve(4000 * gib), 16 * gib);
 }
 
 static void test_every_error_type_has_a_name_of_its_own(void **state)
@@ -139,6 +182,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_errors_keep_type_verdict_and_message),
+        cmocka_unit_test(test_a_full_disk_is_called_so_whoever_reports_it),
+        cmocka_unit_test(test_the_reserve_of_a_disk_is_a_share_and_bounded),
         cmocka_unit_test(test_every_error_type_has_a_name_of_its_own),
         cmocka_unit_test(test_buffer_grows_and_hands_over),
         cmocka_unit_test(test_cancel_only_rises),

@@ -6,8 +6,6 @@ import {Overview} from '../parts/operate.js';
 import {empty, typeName} from '../parts/states.js';
 import {ago, moment, span, t} from '../text.js';
 
-const MARKS = [85, 90, 95]; // percent of a disk at which the system slows down, stops, and gives back
-
 const DAY_MS = 86400000;
 const SEEN_MS = 3600000; // over which a disk must have been watched before anything is said of its future
 const SAID_DAYS = 365;
@@ -71,10 +69,10 @@ class WorkersScreen extends Overview {
             <p class="faint">${one.cpu_budget ? t('host.cpu', {n: one.cpu_budget}) : t('host.cpu.none')}</p>
             ${used === null ? html`<p class="faint">${t('host.disk.none')}</p>` : html`<p>${t('host.disk', {share: Math.round(used)})}
                 <span class="badge ${one.disk_level}">${t(`disk.${one.disk_level ?? 'normal'}`)}</span></p>
-                <meter min="0" max="100" low=${MARKS[0]} high=${MARKS[1]} optimum="0" value=${used} aria-label=${t('host.disk', {share: Math.round(used)})}></meter>
+                <meter min="0" max="100" value=${used} aria-label=${t('host.disk', {share: Math.round(used)})}></meter>
                 ${full === null ? nothing : html`<p class="full">${t('host.full', {n: full})}</p>`}
                 ${looks.length > 1 ? line(looks.map((look) => look.used_percent), 100) : nothing}
-                <p class="faint">${t('host.marks', {slow: MARKS[0], stop: MARKS[1], emergency: MARKS[2]})}
+                <p class="faint">${t('host.marks')}
                     ${one.disk_checked_at ? ago(one.disk_checked_at) : ''}</p>`}</li>`;
     }
 
