@@ -53,7 +53,12 @@ static int run_postgres(const struct backup *backup, const char *name, const cha
         argv[i + 1] = arguments[i];
     }
     cv_auto(cv_db_environment_free) char **environment = NULL;
-    CV_TRY(cli_postgres_program(name, program, sizeof(program), error));
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    /* A newer pg_restore says what an older server does not know. */
+    CV_TRY(cv_db_run(backup->call->session.db, &rows, error,
+                     "SELECT current_setting('server_version_num')::int / 10000 AS version"));
+    CV_TRY(cli_postgres_program(name, (int)cv_db_int(rows, 0, "version", 0), program,
+                                sizeof(program), error));
     CV_TRY(cv_db_environment(backup->call->session.db, &environment, error));
     const struct cli_process_params params = {.argv = argv,
                                               .environment = (const char *const *)environment,

@@ -31,9 +31,31 @@ static int migrate(struct cli_call *call, struct cv_error *error)
                     "%d applied now, %d in all", now, after.applied);
 }
 
+/* Moves a local database to the newest PostgreSQL; it has no statistics there yet. */
+static int move_database(struct cli_call *call, struct cv_error *error)
+{
+    char kept[PATH_MAX];
+    int version = 0;
+    const char *data = cli_value(call, "data");
+    if (!data && cli_database_is_named()) {
+        return cli_usage(call, "--postgres is for a local installation: name it with --data DIR");
+    }
+    int result = cli_installation_upgrade(data ? data : CLI_DEFAULT_DATA, kept, &version,
+                                          call->cancel, error);
+    CV_TRY(result < 0 ? result : 0);
+    if (result == CLI_POSTGRES_IS_NEWEST) {
+        cli_note(call, "no newer PostgreSQL is installed");
+        return cli_open(call, error);
+    }
+    cli_note(call, "the database is PostgreSQL %d's now; the one before is kept in %s", version,
+             kept);
+    CV_TRY(cli_open(call, error));
+    return cv_db_run(call->session.db, NULL, error, "ANALYZE");
+}
+
 int cli_migrate(struct cli_call *call, struct cv_error *error)
 {
-    CV_TRY(cli_open(call, error));
+    CV_TRY(cli_given(call, "postgres") ? move_database(call, error) : cli_open(call, error));
     int result = migrate(call, error);
     return result < 0 && error->type == CV_ERROR_AUTHORIZATION
                ? cv_fail_context(error, result,

@@ -312,6 +312,10 @@ static const struct cli_option nodes_add_options[] = {
 
 static const struct cli_option migrate_options[] = {
     {"check", 0, NULL, "only list pending migrations; exit 1 if there are any", 0, NULL},
+    {"postgres", 0, NULL,
+     "first move the database of a local installation to the newest PostgreSQL that is installed; "
+     "the data of the version before is kept",
+     0, NULL},
     NO_MORE,
 };
 

@@ -49,22 +49,65 @@ static int make_directories(struct cli_installation *installation, const char *d
     return 0;
 }
 
+/* Locks the installation against other starts and stops; `users` is LOCK_SH, or LOCK_EX against all
+ * who use the server. */
+static int lock_server(struct cli_installation *installation, int users, int *ret_lock,
+                       struct cv_error *error)
+{
+    CV_TRY(open_lock(installation, "lock", ret_lock, error));
+    CV_TRY(open_lock(installation, "users", &installation->users, error));
+    CV_TRY_ERRNO(flock(*ret_lock, LOCK_EX) == 0, error, "lock %s", installation->directory);
+    if (flock(installation->users, users | LOCK_NB)) {
+        return cv_fail(error, CV_ERROR_CONFLICT,
+                       "other commands use the database in %s: end them first",
+                       installation->directory);
+    }
+    return 0;
+}
+
+/* Finds its cluster, which a command that does not make one needs. */
+static int find_server(struct cli_installation *installation, bool create, struct cv_error *error)
+{
+    CV_TRY(cli_postgres_locate(&installation->postgres, installation->directory,
+                               installation->notice, sizeof(installation->notice), error));
+    return create || access(installation->postgres.data, F_OK) == 0
+               ? 0
+               : cv_fail(error, CV_ERROR_CONFIGURATION,
+                         "%s holds no database yet: start with cortana run VIDEO",
+                         installation->directory);
+}
+
 static int start(struct cli_installation *installation, bool create, struct cv_cancel *cancel,
                  struct cv_error *error)
 {
     cv_auto_fd int lock = -1;
-    CV_TRY(open_lock(installation, "lock", &lock, error));
-    CV_TRY(open_lock(installation, "users", &installation->users, error));
-    CV_TRY_ERRNO(flock(lock, LOCK_EX) == 0 && flock(installation->users, LOCK_SH) == 0, error,
-                 "lock %s", installation->directory);
-    CV_TRY(cli_postgres_locate(&installation->postgres, installation->directory,
-                               installation->notice, sizeof(installation->notice), error));
-    if (!create && access(installation->postgres.data, F_OK)) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "%s holds no database yet: start with cortana run VIDEO",
-                       installation->directory);
+    int version = 0;
+    int newest = 0;
+    CV_TRY(lock_server(installation, LOCK_SH, &lock, error));
+    CV_TRY(find_server(installation, create, error));
+    CV_TRY(cli_postgres_start(&installation->postgres, cancel, error));
+    if (cli_postgres_is_old(&installation->postgres, &version, &newest)) {
+        (void)snprintf(installation->notice, sizeof(installation->notice),
+                       "the database is PostgreSQL %d's, and %d is installed: "
+                       "cortana migrate --postgres moves it there",
+                       version, newest);
     }
-    return cli_postgres_start(&installation->postgres, cancel, error);
+    return 0;
+}
+
+int cli_installation_upgrade(const char *directory, char kept[PATH_MAX], int *ret_version,
+                             struct cv_cancel *cancel, struct cv_error *error)
+{
+    struct cli_installation installation = {.running = -1, .page = -1};
+    cv_auto_fd int lock = -1;
+    CV_TRY(make_directories(&installation, directory, false, error));
+    int result = lock_server(&installation, LOCK_EX, &lock, error);
+    result = result ? result : find_server(&installation, false, error);
+    result = result
+                 ? result
+                 : cli_postgres_upgrade(&installation.postgres, kept, ret_version, cancel, error);
+    close(installation.users);
+    return result;
 }
 
 int cli_installation_open(struct cli_installation *installation, const char *directory, bool create,

@@ -33,6 +33,12 @@ CV_MUST_CHECK int cli_installation_open(struct cli_installation *installation,
                                         const char *directory, bool create,
                                         struct cv_cancel *cancel, struct cv_error *error);
 
+/* Moves the database of an installation that nobody uses to the newest PostgreSQL that is installed:
+ * see cli_postgres_upgrade(). CV_ERROR_CONFLICT: somebody uses it. */
+CV_MUST_CHECK int cli_installation_upgrade(const char *directory, char kept[PATH_MAX],
+                                           int *ret_version, struct cv_cancel *cancel,
+                                           struct cv_error *error);
+
 /* Locks DIR/running; fails if another `run` has locked it. */
 CV_MUST_CHECK int cli_installation_lock_run(struct cli_installation *installation,
                                             struct cv_error *error);

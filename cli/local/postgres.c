@@ -16,31 +16,45 @@
 
 /* ---- where PostgreSQL's programs are --------------------------------------------------------- */
 
-int cli_postgres_program(const char *name, char *path, size_t size, struct cv_error *error)
+#define PROGRAMS "/usr/lib/postgresql"
+
+/* The newest version of which this program is installed; 0: there is none. */
+static int newest_version(const char *name)
+{
+    char pattern[PATH_MAX];
+    glob_t found = {0};
+    long newest = 0;
+    (void)snprintf(pattern, sizeof(pattern), PROGRAMS "/*/bin/%s", name);
+    if (glob(pattern, 0, NULL, &found) == 0) {
+        for (size_t i = 0; i < found.gl_pathc; i++) {
+            long version = strtol(found.gl_pathv[i] + strlen(PROGRAMS "/"), NULL, 10);
+            newest = version > newest ? version : newest;
+        }
+    }
+    globfree(&found);
+    return (int)newest;
+}
+
+static bool is_installed(int version, const char *name)
+{
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof(path), PROGRAMS "/%d/bin/%s", version, name);
+    return access(path, X_OK) == 0;
+}
+
+int cli_postgres_program(const char *name, int version, char *path, size_t size,
+                         struct cv_error *error)
 {
     const char *given = cv_env("PG_BIN", NULL);
     if (given) {
         (void)snprintf(path, size, "%s/%s", given, name);
         return 0;
     }
-    char pattern[PATH_MAX];
-    glob_t found = {0};
-    int64_t newest = -1;
-    (void)snprintf(pattern, sizeof(pattern), "/usr/lib/postgresql/*/bin/%s", name);
-    if (glob(pattern, 0, NULL, &found) == 0) {
-        for (size_t i = 0; i < found.gl_pathc; i++) {
-            long long version =
-                strtoll(found.gl_pathv[i] + strlen("/usr/lib/postgresql/"), NULL, 10);
-            if (version > newest) {
-                newest = version;
-                (void)snprintf(path, size, "%s", found.gl_pathv[i]);
-            }
-        }
-    }
-    globfree(&found);
-    return newest >= 0 ? 0
-                       : cv_fail(error, CV_ERROR_CONFIGURATION,
-                                 "%s is not installed: apt-get install postgresql", name);
+    int found = is_installed(version, name) ? version : newest_version(name);
+    (void)snprintf(path, size, PROGRAMS "/%d/bin/%s", found, name);
+    return found > 0 ? 0
+                     : cv_fail(error, CV_ERROR_CONFIGURATION,
+                               "%s is not installed: apt-get install postgresql", name);
 }
 
 enum {
@@ -48,173 +62,17 @@ enum {
     STOP_TIMEOUT_MS = 30000,
     POLL_MS = 50,
     SOCKET_PATH_MAX = 107, /* sockaddr_un.sun_path, NUL included, less one */
-    ID_LENGTH = 16,
     PASSWORD_BYTES = 32,
 };
 
 #define SOCKET_FILE "/.s.PGSQL.5432"
 #define LONG_SOCKET_PREFIX "/tmp/cortana-pg-"
-#define SYSTEM_HOME "/var/lib/cortana-vision"
-#define UNPRIVILEGED_USER "postgres"
 
 static const char *const role_names[] = {
     [CLI_ROLE_SUPERUSER] = "postgres",        [CLI_ROLE_OWNER] = "cortana_owner",
     [CLI_ROLE_OPERATOR] = "cortana_operator", [CLI_ROLE_FLEET] = "cortana_fleet",
     [CLI_ROLE_GATEWAY] = "cortana_api",
 };
-
-/* ---- the directory --------------------------------------------------------------------------- */
-
-/* Whether the user can reach `directory`, tested as that user. */
-static bool can_reach(const char *directory, uid_t user, gid_t group)
-{
-    pid_t pid = fork();
-    if (pid == 0) {
-        bool reached = setgroups(0, NULL) == 0 && setgid(group) == 0 && setuid(user) == 0 &&
-                       access(directory, X_OK) == 0;
-        _exit(reached ? 0 : 1);
-    }
-    int status = 1;
-    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    return pid > 0 && status == 0;
-}
-
-static int set_home(struct cli_postgres *postgres, const char *home, struct cv_error *error)
-{
-    if (snprintf(postgres->home, sizeof(postgres->home), "%s", home) >=
-            (int)sizeof(postgres->home) ||
-        snprintf(postgres->data, sizeof(postgres->data), "%s/data", home) >=
-            (int)sizeof(postgres->data)) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION, "the path of the database is too long");
-    }
-    return 0;
-}
-
-/* Makes a directory that only the cluster's user can access. */
-static int make_private(const char *path, const struct cli_postgres *postgres,
-                        struct cv_error *error)
-{
-    if (mkdir(path, 0700) && errno != EEXIST) {
-        return cv_fail_errno(error, errno, "make the directory %s", path);
-    }
-    if (postgres->user != 0 && geteuid() == 0 && chown(path, postgres->user, postgres->group)) {
-        return cv_fail_errno(error, errno, "give the directory %s to its user", path);
-    }
-    return 0;
-}
-
-/* The installation's directory there, named by an id in the installation's own directory, so that
- * an installation that was removed and made again does not use its old database. */
-static int system_home(const char *directory, char *home, size_t size, struct cv_error *error)
-{
-    char path[PATH_MAX];
-    if (snprintf(path, sizeof(path), "%s/id", directory) >= (int)sizeof(path)) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION, "the path of the installation is too long");
-    }
-    char id[ID_LENGTH + 1] = "";
-    cv_auto_file FILE *file = fopen(path, "r+e");
-    if (!file || !fgets(id, sizeof(id), file) || strspn(id, "0123456789abcdef") != ID_LENGTH) {
-        uint64_t random;
-        cv_auto_file FILE *fresh = fopen(path, "we");
-        CV_TRY_ERRNO(fresh && getrandom(&random, sizeof(random), 0) == (ssize_t)sizeof(random),
-                     error, "write %s", path);
-        (void)snprintf(id, sizeof(id), "%016llx", (unsigned long long)random);
-        CV_TRY_ERRNO(fprintf(fresh, "%s\n", id) >= 0 && fflush(fresh) == 0, error, "write %s",
-                     path);
-    }
-    (void)snprintf(home, size, SYSTEM_HOME "/%s", id);
-    return 0;
-}
-
-/* Uses the owner of an existing cluster as the server's user. */
-static int adopt(struct cli_postgres *postgres, const struct stat *status, struct cv_error *error)
-{
-    uid_t self = geteuid();
-    if (status->st_uid == self && self != 0) {
-        postgres->user = 0;
-        return 0;
-    }
-    if (self != 0 || status->st_uid == 0) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "the database in %s belongs to user %u: run as that user, or use another "
-                       "--data DIR",
-                       postgres->home, (unsigned)status->st_uid);
-    }
-    postgres->user = status->st_uid;
-    postgres->group = status->st_gid;
-    return 0;
-}
-
-/* For root: chooses `directory` if the user can reach it, else the system's directory. */
-static int locate_as_root(struct cli_postgres *postgres, const char *directory, char *notice,
-                          size_t notice_size, struct cv_error *error)
-{
-    const struct passwd *entry = getpwnam(UNPRIVILEGED_USER);
-    if (!entry || entry->pw_uid == 0) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "PostgreSQL does not run as root, and there is no user " UNPRIVILEGED_USER
-                       ": install postgresql, or run as another user");
-    }
-    postgres->user = entry->pw_uid;
-    postgres->group = entry->pw_gid;
-    CV_TRY(make_private(postgres->home, postgres, error));
-    if (can_reach(postgres->home, postgres->user, postgres->group)) {
-        return 0;
-    }
-    (void)rmdir(postgres->home);
-    char home[PATH_MAX];
-    CV_TRY(system_home(directory, home, sizeof(home), error));
-    CV_TRY(set_home(postgres, home, error));
-    if (mkdir(SYSTEM_HOME, 0755) && errno != EEXIST) {
-        return cv_fail_errno(error, errno, "make the directory " SYSTEM_HOME);
-    }
-    CV_TRY(make_private(postgres->home, postgres, error));
-    (void)snprintf(notice, notice_size,
-                   "the database lies in %s: user " UNPRIVILEGED_USER " cannot reach %s",
-                   postgres->home, directory);
-    return 0;
-}
-
-int cli_postgres_locate(struct cli_postgres *postgres, const char *directory, char *notice,
-                        size_t notice_size, struct cv_error *error)
-{
-    *postgres = (struct cli_postgres){0};
-    notice[0] = '\0';
-    char home[PATH_MAX];
-    if (snprintf(home, sizeof(home), "%s/postgres", directory) >= (int)sizeof(home)) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION, "the path of the database is too long");
-    }
-    CV_TRY(set_home(postgres, home, error));
-    if (snprintf(postgres->passwords, sizeof(postgres->passwords), "%s/passwords", directory) >=
-        (int)sizeof(postgres->passwords)) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION, "the path of the passwords is too long");
-    }
-    struct stat status;
-    char id_path[PATH_MAX];
-    (void)snprintf(id_path, sizeof(id_path), "%s/id", directory);
-    if (access(postgres->data, F_OK) && access(id_path, F_OK) == 0) {
-        char elsewhere[PATH_MAX];
-        CV_TRY(system_home(directory, elsewhere, sizeof(elsewhere), error));
-        char data[PATH_MAX + 8];
-        (void)snprintf(data, sizeof(data), "%s/data", elsewhere);
-        CV_TRY(access(data, F_OK) ? 0 : set_home(postgres, elsewhere, error));
-    }
-    if (stat(postgres->data, &status) == 0) {
-        CV_TRY(adopt(postgres, &status, error));
-        if (postgres->user == 0 || can_reach(postgres->data, postgres->user, postgres->group)) {
-            return 0;
-        }
-        return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "the user of the database in %s can no longer reach it: open the "
-                       "directories above for searching (chmod o+x)",
-                       postgres->home);
-    }
-    if (geteuid() != 0) {
-        return make_private(postgres->home, postgres, error);
-    }
-    return locate_as_root(postgres, directory, notice, notice_size, error);
-}
 
 /* ---- passwords ------------------------------------------------------------------------------- */
 
@@ -327,6 +185,42 @@ static struct cli_process_params params_for(const struct cli_postgres *postgres,
     };
 }
 
+/* The version of PostgreSQL that made the data directory; 0: there is none. */
+static int data_version(const struct cli_postgres *postgres)
+{
+    char path[PATH_MAX + 32];
+    char text[32] = "";
+    int64_t version = 0;
+    (void)snprintf(path, sizeof(path), "%s/PG_VERSION", postgres->data);
+    cv_auto_file FILE *file = fopen(path, "re");
+    if (!file || !fgets(text, sizeof(text), file)) {
+        return 0;
+    }
+    text[strcspn(text, "\n")] = '\0';
+    return cv_parse_int(text, 1, INT16_MAX, &version) ? (int)version : 0;
+}
+
+/* Finds the directory of the programs for the data directory: a server opens only data of its own
+ * version. */
+static int find_programs(const struct cli_postgres *postgres, char *programs, size_t size,
+                         struct cv_error *error)
+{
+    int version = data_version(postgres);
+    if (version > 0 && !cv_env("PG_BIN", NULL) && !is_installed(version, "postgres")) {
+        int newest = newest_version("postgres");
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "the database in %s is PostgreSQL %d's, which is not installed%s: install "
+                       "postgresql-%d (cortana migrate --postgres then moves it into a newer one); "
+                       "or, where it still opens, run cortana backup DIR, and here cortana restore "
+                       "DIR --data NEW",
+                       postgres->home, version, newest > 0 ? "; only another version is" : "",
+                       version);
+    }
+    CV_TRY(cli_postgres_program("initdb", version, programs, size, error));
+    *strrchr(programs, '/') = '\0';
+    return 0;
+}
+
 /* ---- whether the server runs ----------------------------------------------------------------- */
 
 /* Reads a line of postmaster.pid, 1 is the first; false if it does not exist. */
@@ -375,6 +269,14 @@ static bool is_running(struct cli_postgres *postgres)
 
 /* ---- making and configuring ------------------------------------------------------------------ */
 
+static int remove_folder(const struct cli_postgres *postgres, const char *path,
+                         struct cv_error *error)
+{
+    const char *const argv[] = {"/bin/rm", "-rf", "--", path, NULL};
+    struct cli_process_params params = params_for(postgres, argv);
+    return cli_process_run(&params, error);
+}
+
 /* Makes the cluster in another directory that is renamed at the end, so that a killed initdb leaves
  * no incomplete cluster. */
 static int make_data(const struct cli_postgres *postgres, const char *programs,
@@ -384,9 +286,7 @@ static int make_data(const struct cli_postgres *postgres, const char *programs,
     char fresh[PATH_MAX + 8];
     (void)snprintf(initdb, sizeof(initdb), "%s/initdb", programs);
     (void)snprintf(fresh, sizeof(fresh), "%s.new", postgres->data);
-    const char *const remove_argv[] = {"/bin/rm", "-rf", "--", fresh, NULL};
-    struct cli_process_params remove_params = params_for(postgres, remove_argv);
-    CV_TRY(cli_process_run(&remove_params, error));
+    CV_TRY(remove_folder(postgres, fresh, error));
     char password_file[PATH_MAX + 16];
     (void)snprintf(password_file, sizeof(password_file), "%s/password.new", postgres->home);
     CV_TRY(write_initial_password(postgres, password_file, error));
@@ -644,8 +544,7 @@ int cli_postgres_start(struct cli_postgres *postgres, struct cv_cancel *cancel,
         return wait_until_ready(postgres, cancel, error);
     }
     char programs[PATH_MAX - 16] = "";
-    CV_TRY(cli_postgres_program("initdb", programs, sizeof(programs), error));
-    *strrchr(programs, '/') = '\0';
+    CV_TRY(find_programs(postgres, programs, sizeof(programs), error));
     CV_TRY(access(postgres->data, F_OK) ? make_data(postgres, programs, error) : 0);
     CV_TRY(make_socket_directory(postgres, error));
     remove_foreign_pid(postgres);
@@ -674,4 +573,84 @@ void cli_postgres_stop(struct cli_postgres *postgres)
     if (strncmp(postgres->socket, LONG_SOCKET_PREFIX, strlen(LONG_SOCKET_PREFIX)) == 0) {
         (void)rmdir(postgres->socket);
     }
+}
+
+/* ---- a newer version ------------------------------------------------------------------------- */
+
+/* Lets the server's user in without a password, because pg_upgrade starts both servers itself. Only
+ * that user reaches the folder of their socket. The next start replaces this file. */
+static int let_in(const struct cli_postgres *postgres, struct cv_error *error)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer rules = CV_BUFFER_INIT;
+    cv_buffer_text(&rules, "local all all trust\n");
+    return write_file(postgres, "pg_hba.conf", &rules, error);
+}
+
+/* Copies the cluster into the empty one `to`, by the newer version's pg_upgrade. */
+static int run_upgrade(const struct cli_postgres *postgres, const char *programs,
+                       const struct cli_postgres *to, const char *to_programs,
+                       struct cv_error *error)
+{
+    char upgrade[PATH_MAX];
+    char script[PATH_MAX + 32];
+    (void)snprintf(upgrade, sizeof(upgrade), "%s/pg_upgrade", to_programs);
+    CV_TRY(let_in(postgres, error));
+    CV_TRY(let_in(to, error));
+    const char *const argv[] = {upgrade,
+                                "-b",
+                                programs,
+                                "-B",
+                                to_programs,
+                                "-d",
+                                postgres->data,
+                                "-D",
+                                to->data,
+                                "-U",
+                                role_names[CLI_ROLE_SUPERUSER],
+                                NULL};
+    struct cli_process_params params = params_for(postgres, argv);
+    params.directory = postgres->socket;
+    int result = cli_process_run(&params, error);
+    /* It would remove the folder in which the new data is put. */
+    (void)snprintf(script, sizeof(script), "%s/delete_old_cluster.sh", postgres->socket);
+    (void)unlink(script);
+    return result ? cv_fail_context(error, result, "pg_upgrade, which says more in %s/%s", to->data,
+                                    "pg_upgrade_output.d")
+                  : 0;
+}
+
+bool cli_postgres_is_old(const struct cli_postgres *postgres, int *ret_version, int *ret_newest)
+{
+    *ret_version = data_version(postgres);
+    *ret_newest = newest_version("pg_upgrade");
+    return !cv_env("PG_BIN", NULL) && *ret_newest > *ret_version;
+}
+
+int cli_postgres_upgrade(struct cli_postgres *postgres, char kept[PATH_MAX], int *ret_version,
+                         struct cv_cancel *cancel, struct cv_error *error)
+{
+    int version = 0;
+    int newest = 0;
+    char programs[PATH_MAX - 16] = "";
+    char to_programs[PATH_MAX - 16] = "";
+    struct cli_postgres to = *postgres;
+    if (!cli_postgres_is_old(postgres, &version, &newest)) {
+        return CLI_POSTGRES_IS_NEWEST;
+    }
+    CV_TRY(find_programs(postgres, programs, sizeof(programs), error));
+    (void)snprintf(to_programs, sizeof(to_programs), PROGRAMS "/%d/bin", newest);
+    (void)snprintf(to.data, sizeof(to.data), "%.*s.%d", PATH_MAX - 16, postgres->data, newest);
+    (void)snprintf(kept, PATH_MAX, "%.*s.%d", PATH_MAX - 16, postgres->data, version);
+    /* pg_upgrade takes only what was shut down in order. */
+    CV_TRY(cli_postgres_start(postgres, cancel, error));
+    cli_postgres_stop(postgres);
+    CV_TRY(make_socket_directory(postgres, error));
+    CV_TRY(remove_folder(postgres, to.data, error));
+    CV_TRY(make_data(&to, to_programs, error));
+    CV_TRY(run_upgrade(postgres, programs, &to, to_programs, error));
+    CV_TRY_ERRNO(renameat2(AT_FDCWD, to.data, AT_FDCWD, postgres->data, RENAME_EXCHANGE) == 0 &&
+                     rename(to.data, kept) == 0,
+                 error, "put the database in place");
+    *ret_version = newest;
+    return 0;
 }

@@ -36,7 +36,8 @@ CV_MUST_CHECK int cli_postgres_locate(struct cli_postgres *postgres, const char 
                                       char *notice, size_t notice_size, struct cv_error *error);
 
 /* Makes missing passwords, data directory, roles and database, starts the server and waits until it
- * answers. A data directory without a password file is CV_ERROR_CONFIGURATION: an older version
+ * answers: the version that made the data directory, for a new one the newest that is installed.
+ * CV_ERROR_CONFIGURATION if that version is not installed. A data directory without a password file is CV_ERROR_CONFIGURATION: an older version
  * made it, whose server accepted everybody. May be called again when the server has died; the
  * socket's path stays the same. */
 CV_MUST_CHECK int cli_postgres_start(struct cli_postgres *postgres, struct cv_cancel *cancel,
@@ -45,8 +46,22 @@ CV_MUST_CHECK int cli_postgres_start(struct cli_postgres *postgres, struct cv_ca
 /* Stops the server by a fast shutdown, and waits for it. */
 void cli_postgres_stop(struct cli_postgres *postgres);
 
-/* Finds a program of the newest PostgreSQL: in $PG_BIN, or else in Debian's directories. */
-CV_MUST_CHECK int cli_postgres_program(const char *name, char *path, size_t size,
+/* Whether a newer PostgreSQL is installed than the one that made the data directory; fills both
+ * versions. */
+bool cli_postgres_is_old(const struct cli_postgres *postgres, int *ret_version, int *ret_newest);
+
+enum { CLI_POSTGRES_IS_NEWEST = 1 };
+
+/* Moves the data to the newest PostgreSQL that is installed, while nobody uses the server. The old
+ * data is left in the folder `kept`; *ret_version is the new version. Free space for a second copy
+ * is needed. CLI_POSTGRES_IS_NEWEST: no newer one is installed. */
+CV_MUST_CHECK int cli_postgres_upgrade(struct cli_postgres *postgres, char kept[PATH_MAX],
+                                       int *ret_version, struct cv_cancel *cancel,
+                                       struct cv_error *error);
+
+/* Finds a program of PostgreSQL: in $PG_BIN, or else in Debian's directories, there of `version`,
+ * or of the newest if that is not installed. */
+CV_MUST_CHECK int cli_postgres_program(const char *name, int version, char *path, size_t size,
                                        struct cv_error *error);
 
 /* Makes the connection URL of its database `cortana` (`postgres` for the superuser) for `role`;

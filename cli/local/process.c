@@ -62,7 +62,8 @@ static _Noreturn void run_child(const struct cli_process_params *params, pid_t p
     int input = open("/dev/null", O_RDONLY);
     /* Relative paths of the command line and of settings keep their meaning. Another user may not
      * be allowed to enter this folder. */
-    bool may_stay = params->user == 0 || chdir("/") == 0;
+    bool may_stay =
+        params->directory ? chdir(params->directory) == 0 : params->user == 0 || chdir("/") == 0;
     if (input < 0 || dup2(input, 0) < 0 || dup2(params->output, 1) < 0 ||
         dup2(params->output, 2) < 0 || !may_stay || !set_environment(params) || !become(params)) {
         _exit(127);

@@ -9,9 +9,10 @@
 struct cli_process_params {
     const char *const *argv; /* argv[0] is an absolute path */
     const char *const
-        *environment; /* "NAME=value", replacing inherited ones; NULL-terminated; NULL: none */
-    bool without_pg;  /* it does not inherit PG* and DATABASE_URL */
-    uid_t user;       /* 0: this process's user */
+        *environment;      /* "NAME=value", replacing inherited ones; NULL-terminated; NULL: none */
+    bool without_pg;       /* it does not inherit PG* and DATABASE_URL */
+    const char *directory; /* where it starts; NULL: where this process is, or as another user / */
+    uid_t user;            /* 0: this process's user */
     gid_t group;
     int output;            /* standard output and error; standard input is /dev/null */
     bool dies_with_parent; /* it gets SIGTERM when this process ends */

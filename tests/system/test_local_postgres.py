@@ -196,3 +196,76 @@ def test_an_ordinary_user_needs_nobody_else(program, fixtures_dir):
         assert processes_of(folder / "data") == []
     finally:
         shutil.rmtree(folder)
+
+
+# ---- a server of another version -------------------------------------------------------------------------------
+
+VERSIONS = pathlib.Path("/usr/lib/postgresql")
+ONLY_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+
+
+def version_of(data):
+    return int((data / "postgres/data/PG_VERSION").read_text())
+
+
+@pytest.fixture(scope="module")
+def past(program, fixtures_dir):
+    """An installation with a video, that is not at work."""
+    folder = make_folder()
+    code, output, errors = finish(start(program, folder / "data", "run", fixtures_dir / "awkward/testsrc.mkv", "--no-page"))
+    assert code == 0, output + errors
+    yield folder / "data"
+    assert processes_of(folder / "data") == []
+    shutil.rmtree(folder)
+
+
+def start_beside(program, data, versions, *arguments):
+    """With only these versions of PostgreSQL: {number: folder of its files}."""
+    mounts = data.parent / "versions"
+    script = [f"mount -t tmpfs tmpfs {mounts}"]
+    for version, folder in versions.items():
+        script += [f"mkdir {mounts}/{version}", f"mount --bind {folder} {mounts}/{version}"]
+    script += [f"mount --move {mounts} {VERSIONS}", 'exec "$@"']
+    mounts.mkdir(exist_ok=True)
+    return finish(start(program, data, *arguments,
+                        prefix=["unshare", "--mount", "--propagation=private", "sh", "-euc", "; ".join(script), "sh"]))
+
+
+@ONLY_ROOT
+def test_data_is_opened_by_the_server_of_its_version(program, past, fixtures_dir):
+    newer = past.parent / "newer/bin"
+    newer.mkdir(parents=True)
+    for name in ("initdb", "postgres", "pg_dump", "pg_restore", "pg_upgrade"):
+        (newer / name).write_text("#!/bin/sh\necho taken by mistake; exit 1\n")
+        (newer / name).chmod(0o755)
+    installed = {version_of(past): VERSIONS / str(version_of(past)), 99: newer.parent}
+    code, output, errors = start_beside(program, past, installed, "videos")
+    assert code == 0 and "testsrc.mkv" in output, errors
+    code, output, errors = start_beside(program, past, installed, "backup", past.parent / "saved")
+    assert code == 0, errors
+    code, output, errors = start_beside(program, past, installed, "run", fixtures_dir / "awkward/testsrc.mkv", "--no-page")
+    assert code == 0 and "cortana migrate --postgres" in errors, errors
+    code, output, errors = start_beside(program, past, {99: newer.parent}, "videos")
+    assert code == 1
+    assert f"PostgreSQL {version_of(past)}'s, which is not installed" in errors
+    assert f"install postgresql-{version_of(past)} " in errors and "cortana restore" in errors
+
+
+@ONLY_ROOT
+def test_data_moves_to_a_newer_server(program, past):
+    """Its pg_upgrade and its server are of the same version here, at another place."""
+    version = version_of(past)
+    both = {version: VERSIONS / str(version), version + 1: VERSIONS / str(version)}
+    code, before, errors = start_beside(program, past, both, "videos", "--json")
+    assert code == 0, errors
+    code, output, errors = start_beside(program, past, both, "migrate", "--postgres")
+    assert code == 0, output + errors
+    assert f"PostgreSQL {version + 1}'s now" in errors and f"postgres/data.{version}" in errors
+    assert (past / f"postgres/data.{version}/PG_VERSION").exists()
+    assert not list(past.glob("**/delete_old_cluster.sh"))
+    code, after, errors = finish(start(program, past, "videos", "--json"))
+    assert (code, after) == (0, before), errors
+    rules = (past / "postgres/data/pg_hba.conf").read_text()
+    assert "trust" not in rules and "scram-sha-256" in rules
+    code, output, errors = finish(start(program, past, "migrate", "--postgres"))
+    assert code == 0 and "no newer PostgreSQL is installed" in errors, output + errors
