@@ -3,9 +3,9 @@
 #include <string.h>
 
 enum {
-    MULTIPART_DAYS = 2, /* an upload older than two days has been abandoned */
     HTTP_OK = 200,
     HTTP_MULTIPLE = 300,
+    HTTP_BAD = 400,
     HTTP_NOT_FOUND = 404,
     HTTP_METHOD = 405,
     HTTP_NOT_IMPLEMENTED = 501,
@@ -102,6 +102,13 @@ static void keep_rules(struct cv_buffer *rules, const char *configuration, const
     }
 }
 
+/* What a bucket's configuration is composed of. */
+struct rules {
+    const char *present; /* configuration before, or NULL */
+    const char *prefix;
+    int64_t clip_days;
+};
+
 static void append_rule(struct cv_buffer *body, const char *id, const char *prefix,
                         const char *within, const char *action)
 {
@@ -110,74 +117,102 @@ static void append_rule(struct cv_buffer *body, const char *id, const char *pref
     cv_buffer_printf(body, "%s</Prefix></Filter><Status>Enabled</Status>%s</Rule>", within, action);
 }
 
-static int compose_rules(const char *present, const char *prefix, int64_t clip_days,
-                         char **ret_body, struct cv_error *error)
+static int compose_rules(const struct rules *rules, unsigned wanted, char **ret_body,
+                         struct cv_error *error)
 {
     cv_auto(cv_buffer_deinit) struct cv_buffer body = CV_BUFFER_INIT;
     cv_auto(cv_buffer_deinit) struct cv_buffer unfinished = CV_BUFFER_INIT;
     cv_auto(cv_buffer_deinit) struct cv_buffer clips = CV_BUFFER_INIT;
     char action[160];
-    append_id(&unfinished, "unfinished", prefix);
-    append_id(&clips, "clips", prefix);
+    append_id(&unfinished, "unfinished", rules->prefix);
+    append_id(&clips, "clips", rules->prefix);
     CV_TRY_MEMORY(!unfinished.failed && !clips.failed, error, "lifecycle rules");
     cv_buffer_text(&body, "<LifecycleConfiguration"
                           " xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
-    keep_rules(&body, present ? present : "", unfinished.data, clips.data);
-    (void)snprintf(action, sizeof(action),
-                   "<AbortIncompleteMultipartUpload><DaysAfterInitiation>%d</DaysAfterInitiation>"
-                   "</AbortIncompleteMultipartUpload>",
-                   MULTIPART_DAYS);
-    append_rule(&body, unfinished.data, prefix, "", action);
-    if (clip_days > 0) {
+    keep_rules(&body, rules->present ? rules->present : "", unfinished.data, clips.data);
+    if (wanted & CV_BUCKET_UNFINISHED) {
+        (void)snprintf(action, sizeof(action),
+                       "<AbortIncompleteMultipartUpload><DaysAfterInitiation>%d"
+                       "</DaysAfterInitiation></AbortIncompleteMultipartUpload>",
+                       CV_BUCKET_MULTIPART_DAYS);
+        append_rule(&body, unfinished.data, rules->prefix, "", action);
+    }
+    if (wanted & CV_BUCKET_CLIPS) {
         (void)snprintf(action, sizeof(action), "<Expiration><Days>%lld</Days></Expiration>",
-                       (long long)clip_days);
-        append_rule(&body, clips.data, prefix, cv_object_prefix(CV_OBJECT_CLIPS), action);
+                       (long long)rules->clip_days);
+        append_rule(&body, clips.data, rules->prefix, cv_object_prefix(CV_OBJECT_CLIPS), action);
     }
     cv_buffer_text(&body, "</LifecycleConfiguration>");
     return cv_buffer_take(&body, ret_body, error);
 }
 
+/* Servers say in many ways that they do not know what is asked: Swift answers a lifecycle rule with
+ * 400 MalformedXML. The bucket's own existence was checked before. */
 static bool knows_no_rules(int status)
 {
-    return status == HTTP_NOT_IMPLEMENTED || status == HTTP_METHOD;
+    return status == HTTP_BAD || status == HTTP_NOT_IMPLEMENTED || status == HTTP_METHOD;
 }
 
-static int set_rules(struct cv_store *store, int64_t clip_days, struct cv_error *error)
+static int put_rules(struct cv_store *store, const struct rules *rules, unsigned wanted,
+                     struct cv_bucket_answer *ret_answer, struct cv_error *error)
+{
+    cv_auto_free char *body = NULL;
+    CV_TRY(compose_rules(rules, wanted, &body, error));
+    return cv_store_bucket_request(store, &(struct cv_bucket_request){"PUT", "lifecycle", body},
+                                   ret_answer, error);
+}
+
+/* Sets one rule of several that were refused together; adds it to *unknown if it is refused, too. */
+static int set_alone(struct cv_store *store, const struct rules *rules, unsigned rule,
+                     unsigned *unknown, struct cv_error *error)
+{
+    cv_auto(cv_bucket_answer_deinit) struct cv_bucket_answer answer = {0};
+    CV_TRY(put_rules(store, rules, rule, &answer, error));
+    *unknown |= is_success(answer.status) ? 0 : rule;
+    return is_success(answer.status) || knows_no_rules(answer.status)
+               ? 0
+               : fail_answer("set a lifecycle rule", &answer, error);
+}
+
+static int set_rules(struct cv_store *store, int64_t clip_days, unsigned *unknown,
+                     struct cv_error *error)
 {
     cv_auto(cv_bucket_answer_deinit) struct cv_bucket_answer present = {0};
     cv_auto(cv_bucket_answer_deinit) struct cv_bucket_answer answer = {0};
+    unsigned wanted = CV_BUCKET_UNFINISHED | (clip_days > 0 ? CV_BUCKET_CLIPS : 0);
     CV_TRY(cv_store_bucket_request(
         store, &(struct cv_bucket_request){.method = "GET", .subresource = "lifecycle"}, &present,
         error));
     if (knows_no_rules(present.status)) {
-        return CV_BUCKET_RULES_UNKNOWN;
+        *unknown |= wanted;
+        return 0;
     }
     if (!is_success(present.status) && present.status != HTTP_NOT_FOUND) {
         return fail_answer("read the lifecycle rules", &present, error);
     }
     cv_auto_free char *prefix = NULL;
-    cv_auto_free char *body = NULL;
     CV_TRY(store_prefix(store, &prefix, error));
-    CV_TRY(compose_rules(is_success(present.status) ? present.text : NULL, prefix, clip_days, &body,
-                         error));
-    CV_TRY(cv_store_bucket_request(store, &(struct cv_bucket_request){"PUT", "lifecycle", body},
-                                   &answer, error));
+    const struct rules rules = {is_success(present.status) ? present.text : NULL, prefix,
+                                clip_days};
+    CV_TRY(put_rules(store, &rules, wanted, &answer, error));
     if (is_success(answer.status)) {
         return 0;
     }
-    /* Swift answers 400 with the reason in the text. */
-    if (knows_no_rules(answer.status) ||
-        (answer.text && strcasestr(answer.text, "not implemented")) ||
-        (answer.text && strcasestr(answer.text, "NotImplemented"))) {
-        return CV_BUCKET_RULES_UNKNOWN;
-    }
-    return fail_answer("set the lifecycle rules", &answer, error);
+    unsigned refused = 0;
+    CV_TRY(knows_no_rules(answer.status)
+               ? set_alone(store, &rules, CV_BUCKET_UNFINISHED, &refused, error)
+               : fail_answer("set the lifecycle rules", &answer, error));
+    CV_TRY(wanted & CV_BUCKET_CLIPS ? set_alone(store, &rules, CV_BUCKET_CLIPS, &refused, error)
+                                    : 0);
+    *unknown |= refused;
+    /* Each alone, but not together: the one that was set last has replaced the other. */
+    return refused == 0 ? fail_answer("set the lifecycle rules", &answer, error) : 0;
 }
 
 /* Sets CORS rules, because browsers use signed URLs of the bucket to play and to upload. The
  * signature restricts what a URL allows, so any origin may use it. A bucket that has rules for
  * other sites keeps them. */
-static int set_sites(struct cv_store *store, struct cv_error *error)
+static int set_sites(struct cv_store *store, unsigned *unknown, struct cv_error *error)
 {
     static const char rules[] =
         "<CORSConfiguration "
@@ -192,13 +227,18 @@ static int set_sites(struct cv_store *store, struct cv_error *error)
     CV_TRY(cv_store_bucket_request(
         store, &(struct cv_bucket_request){.method = "GET", .subresource = "cors"}, &present,
         error));
-    if (present.status != HTTP_NOT_FOUND) {
-        return 0; /* there are rules, or the server answers all origins */
+    if (knows_no_rules(present.status)) {
+        *unknown |= CV_BUCKET_SITES;
+        return 0;
     }
-    int result = cv_store_bucket_request(store, &(struct cv_bucket_request){"PUT", "cors", rules},
-                                         &answer, error);
-    return result != 0 || is_success(answer.status) || knows_no_rules(answer.status)
-               ? result
+    if (present.status != HTTP_NOT_FOUND) {
+        return 0; /* there are rules */
+    }
+    CV_TRY(cv_store_bucket_request(store, &(struct cv_bucket_request){"PUT", "cors", rules},
+                                   &answer, error));
+    *unknown |= is_success(answer.status) ? 0 : CV_BUCKET_SITES;
+    return is_success(answer.status) || knows_no_rules(answer.status)
+               ? 0
                : fail_answer("let browsers use the bucket", &answer, error);
 }
 
@@ -215,19 +255,22 @@ static int make_folders(struct cv_store *store, struct cv_error *error)
 }
 
 int cv_bucket_init(struct cv_store *store, int64_t clip_days, bool *ret_created,
-                   struct cv_error *error)
+                   unsigned *ret_unknown, struct cv_error *error)
 {
     bool created = false;
+    unsigned unknown = 0;
     int result = make_bucket(store, &created, error);
     if (result == CV_STORE_UNSUPPORTED) {
         result = make_folders(store, error);
         *ret_created = false;
+        *ret_unknown = 0;
         return result ? result : (int)CV_BUCKET_IS_DIRECTORY;
     }
-    result = result ? result : set_sites(store, error);
-    result = result ? result : set_rules(store, clip_days, error);
+    result = result ? result : set_sites(store, &unknown, error);
+    result = result ? result : set_rules(store, clip_days, &unknown, error);
     if (result >= 0) {
         *ret_created = created;
+        *ret_unknown = unknown;
     }
     return result;
 }

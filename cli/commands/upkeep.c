@@ -76,16 +76,45 @@ static int open_store(const char *data, struct cv_store **ret_store, struct cv_e
     return cv_store_open(url, ret_store, error);
 }
 
+/* Says what a new bucket does by itself, and what its server does not know. free() it. */
+static int describe_rules(unsigned unknown, int64_t clip_days, char **ret_text,
+                          struct cv_error *error)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
+    if (!(unknown & CV_BUCKET_UNFINISHED)) {
+        cv_buffer_printf(&text, "\nunfinished uploads go after %d days", CV_BUCKET_MULTIPART_DAYS);
+    }
+    if (clip_days > 0 && !(unknown & CV_BUCKET_CLIPS)) {
+        cv_buffer_printf(&text, "\nclips go after %lld days", (long long)clip_days);
+    }
+    if (unknown & CV_BUCKET_UNFINISHED) {
+        cv_buffer_text(&text, "\nits server does not know the rule for unfinished uploads: their "
+                              "parts stay until you remove them");
+    }
+    if (unknown & CV_BUCKET_CLIPS) {
+        cv_buffer_printf(&text,
+                         "\nits server does not know the rule for clips: cortana gc removes them "
+                         "after %lld days",
+                         (long long)clip_days);
+    }
+    if (unknown & CV_BUCKET_SITES) {
+        cv_buffer_text(&text, "\nits server does not know the rule for browsers (CORS): the page "
+                              "plays and uploads only if the server lets every site in by itself");
+    }
+    return cv_buffer_take(&text, ret_text, error);
+}
+
 int cli_bucket_init(struct cli_call *call, struct cv_error *error)
 {
     cv_auto(cv_store_close) struct cv_store *store = NULL;
     int64_t days = 0;
     bool created = false;
+    unsigned unknown = 0;
     CV_TRY(cli_load_settings(call, error));
     CV_TRY(cv_clip_days(&days, error));
     CV_TRY(open_store(cli_value(call, "data"), &store, error));
     cv_store_set_cancel(store, call->cancel);
-    int result = cv_bucket_init(store, days, &created, error);
+    int result = cv_bucket_init(store, days, &created, &unknown, error);
     const char *name = cv_store_name(store);
     if (result < 0) {
         return cv_fail_context(error, result, "%s", name);
@@ -94,17 +123,14 @@ int cli_bucket_init(struct cli_call *call, struct cv_error *error)
         return cli_tell(call, json_pack("{s:s, s:b}", "store", name, "created", created), error,
                         "%s has its inbox; the scanner and cortana gc keep the rules there", name);
     }
-    char rules[160];
-    bool is_known = result != CV_BUCKET_RULES_UNKNOWN;
-    (void)snprintf(rules, sizeof(rules),
-                   !is_known  ? "its server knows no lifecycle rules: the scanner and cortana gc "
-                                "keep them"
-                   : days > 0 ? "its rules: unfinished uploads go after 2 days, clips after %lld"
-                              : "its rule: unfinished uploads go after 2 days",
-                   (long long)days);
-    return cli_tell(
-        call, json_pack("{s:s, s:b, s:b}", "store", name, "created", created, "rules", is_known),
-        error, "%s %s\n%s", name, created ? "is made" : "was there", rules);
+    cv_auto_free char *rules = NULL;
+    CV_TRY(describe_rules(unknown, days, &rules, error));
+    return cli_tell(call,
+                    json_pack("{s:s, s:b, s:{s:b, s:b, s:b}}", "store", name, "created", created,
+                              "rules", "unfinished", !(unknown & CV_BUCKET_UNFINISHED), "clips",
+                              days > 0 && !(unknown & CV_BUCKET_CLIPS), "cors",
+                              !(unknown & CV_BUCKET_SITES)),
+                    error, "%s %s%s", name, created ? "is made" : "was there", rules);
 }
 
 /* ---- gc -------------------------------------------------------------------------------------- */

@@ -500,13 +500,14 @@ int cli_watch_inbox(struct cli_call *call, struct cli_workers *workers, struct c
 {
     static const char *const services[] = {NULL, "scanner", "scheduler", "command", "webhook"};
     bool created = false;
+    unsigned unknown = 0;
     cv_auto(json_decref) json_t *shown = json_object();
     cv_auto(cli_progress_deinit) struct cli_progress progress;
     cli_progress_init(&progress, call->quiet || call->json, call->plain);
     int result = show_changes(call, &progress, shown, true, error);
     if (result == 0 && cv_store_directory(call->session.store)) {
         /* Makes the inbox of a directory store. A bucket's rules are not changed here. */
-        result = cv_bucket_init(call->session.store, 0, &created, error);
+        result = cv_bucket_init(call->session.store, 0, &created, &unknown, error);
         result = result < 0 ? result : 0;
     }
     for (size_t i = 0; result == 0 && i < CV_COUNT(services); i++) {

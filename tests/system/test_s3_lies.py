@@ -1,6 +1,9 @@
 """A server that lies or dawdles: every call ends, in a bounded time, with an error that says so."""
 
 import hashlib
+import json
+import os
+import subprocess
 import time
 
 import pytest
@@ -212,3 +215,51 @@ def test_a_404_that_does_not_say_what_is_missing_is_no_missing_object(lie, body)
 def test_a_missing_object_is_one_that_the_server_says_is_missing(lie):
     client, _ = lie(lambda request: request.tell(404, "<Error><Code>NoSuchKey</Code></Error>"))
     assert client.get(key="k")["result"] == client.head(key="k")["result"] == 1
+
+
+# ---- a bucket's rules ------------------------------------------------------------------------------
+
+RULES = {"unfinished": b"AbortIncompleteMultipartUpload", "clips": b"<Expiration>", "cors": b"<CORSRule>"}
+REFUSALS = {  # as Swift, Ceph and others refuse what they do not know
+    400: "<Error><Code>MalformedXML</Code><Message>The XML you provided was not well-formed</Message></Error>",
+    405: "<Error><Code>MethodNotAllowed</Code></Error>", 501: "<Error><Code>NotImplemented</Code></Error>"}
+
+
+@pytest.mark.parametrize("status", sorted(REFUSALS))
+@pytest.mark.parametrize("unknown", [["unfinished"], ["clips"], ["cors"], ["unfinished", "clips", "cors"]], ids="+".join)
+def test_a_bucket_is_made_where_rules_are_not_known(program, unknown, status):
+    kept = {}
+
+    def answer(request):
+        if request.command == "PUT" and any(RULES[rule] in request.body for rule in unknown):
+            request.tell(status, REFUSALS[status])
+        elif request.command == "PUT":
+            kept[next(iter(request.query), "bucket")] = request.body
+            request.tell(200)
+        else:
+            request.tell(404, "<Error><Code>NoSuchConfiguration</Code></Error>")
+
+    server = LyingServer(answer)
+    try:
+        done, again = (subprocess.run([program("cortana"), "bucket", "init", *words], text=True, capture_output=True,
+                                      env={**os.environ, **server.environment(**QUICK)}) for words in ([], ["--json"]))
+    finally:
+        server.close()
+    assert (done.returncode, again.returncode) == (0, 0), done.stderr + again.stderr
+    assert done.stdout.startswith("s3://lies is made\n")
+    told = {"unfinished": "rule for unfinished uploads:", "clips": "rule for clips:", "cors": "rule for browsers (CORS):"}
+    assert [rule for rule, words in told.items() if f"does not know the {words}" in done.stdout] == unknown, done.stdout
+    assert json.loads(again.stdout)["rules"] == {rule: rule not in unknown for rule in RULES}
+    assert "bucket" in kept
+    left = b"".join(kept.values())
+    assert [rule for rule, mark in RULES.items() if mark in left] == [rule for rule in RULES if rule not in unknown]
+
+
+def test_a_refusal_for_another_reason_is_a_failure(program):
+    server = LyingServer(lambda request: request.tell(404 if request.command != "PUT" else 403 if request.query else 200))
+    try:
+        done = subprocess.run([program("cortana"), "bucket", "init"], text=True, capture_output=True,
+                              env={**os.environ, **server.environment(**QUICK)})
+    finally:
+        server.close()
+    assert done.returncode == 1 and "the server answers 403" in done.stderr

@@ -421,7 +421,10 @@ static int bucket_request(struct cv_store *store, const struct cv_bucket_request
         cv_s3_pairs_add(&request.query, asked->subresource, "");
     }
     int result = cv_s3_perform(client, &request, error);
-    if (request.answer.status == 0 || (result && error->verdict == CV_VERDICT_RETRY)) {
+    /* An answer without a meaning of its own, such as MalformedXML, is the caller's to judge. */
+    bool may_pass =
+        result && error->verdict == CV_VERDICT_RETRY && error->type != CV_ERROR_INTERNAL;
+    if (request.answer.status == 0 || may_pass) {
         return result;
     }
     struct cv_bucket_answer answer = {.status = request.answer.status};
