@@ -43,6 +43,50 @@ int cli_workers_drain(struct cli_call *call, struct cv_error *error)
     return 0;
 }
 
+/* ---- tenants ---------------------------------------------------------------------------------- */
+
+int cli_tenants_list(struct cli_call *call, struct cv_error *error)
+{
+    static const struct cli_column columns[] = {{"tenant", "TENANT"},
+                                                {"stored", "STORED"},
+                                                {"most", "LIMIT"},
+                                                {"videos", "VIDEOS"},
+                                                {"paused", "PAUSED"}};
+    return CLI_SHOW(call, columns, "no tenant stores anything", error,
+                    "SELECT coalesce(t.tenant_id::text, 'default') AS tenant,"
+                    " pg_size_pretty(t.bytes) AS stored, pg_size_pretty(t.max_bytes) AS most,"
+                    " t.videos, p.reason AS paused, t.bytes AS stored_bytes, t.max_bytes"
+                    " FROM (SELECT tenant_id, tenant_bytes(tenant_id) AS bytes,"
+                    " CASE WHEN tenant_id IS NULL"
+                    " THEN (SELECT l.max_bytes FROM tenant_limits l WHERE l.tenant_id IS NULL)"
+                    " ELSE tenant_max_bytes(tenant_id) END AS max_bytes,"
+                    " (SELECT count(*) FROM videos v"
+                    " WHERE coalesce(v.team_id, v.owner_id) = known.tenant_id) AS videos"
+                    " FROM (SELECT coalesce(team_id, owner_id) AS tenant_id FROM videos"
+                    " WHERE coalesce(team_id, owner_id) IS NOT NULL"
+                    " UNION SELECT tenant_id FROM tenant_limits) AS known) AS t"
+                    " LEFT JOIN paused_tenants p ON p.tenant_id = t.tenant_id"
+                    " ORDER BY t.bytes DESC, t.tenant_id");
+}
+
+int cli_tenants_limit(struct cli_call *call, struct cv_error *error)
+{
+    const char *tenant = call->arguments[0];
+    const char *size = call->arguments[1];
+    bool is_default = strcmp(tenant, "default") == 0;
+    bool is_none = strcmp(size, "none") == 0;
+    if (!is_default && !cv_is_uuid(tenant)) {
+        return cli_usage(call, "TENANT is a UUID, or default, not '%s'", tenant);
+    }
+    CV_TRY(cli_open(call, error));
+    CV_TRY(cv_db_run(call->session.db, NULL, error,
+                     "SELECT limit_tenant($1::uuid, pg_size_bytes($2))", is_default ? NULL : tenant,
+                     is_none ? NULL : size));
+    return cli_tell(
+        call, json_pack("{s:s, s:s?}", "tenant", tenant, "limit", is_none ? NULL : size), error,
+        is_none ? "%s has no limit of its own%s" : "%s may store %s", tenant, is_none ? "" : size);
+}
+
 /* ---- settings of a row: NAME=VALUE… ------------------------------------------------------------ */
 
 struct setting {

@@ -628,6 +628,17 @@ const struct cli_verb cli_verbs[] = {
      .text = "May run on several machines: each node is woken at most once in 5 minutes.",
      .options = every_options, .login = CLI_LOGIN_OPERATOR, .run = cli_nodes_watch},
 
+    {"tenants list", "", 0, 0, "list the tenants: how much each stores and may store",
+     .text = "A tenant is a team, or a user without one. Counted are originals and uploads under "
+             "way, not what is made from them.",
+     OPERATOR_JSON, .run = cli_tenants_list},
+    {"tenants limit", "TENANT SIZE", 2, 2, "limit the bytes of originals that a tenant may store",
+     .text = "TENANT is a UUID, or default for every tenant without a limit of its own. SIZE is a "
+             "number of bytes, or one like 500GB (1 GB are 1024 MB), or none. What is stored "
+             "already stays; the API refuses uploads beyond the limit (413), and the scanner takes "
+             "files in when there is room.",
+     OPERATOR_JSON, .run = cli_tenants_limit},
+
     {"rules list", "", 0, 0, "list the rules of claims, one line per job type", UPKEEP_JSON,
      .run = cli_rules_list},
     {"rules set", "TYPE NAME=VALUE…", 2, MANY,
@@ -687,6 +698,7 @@ const struct cli_group cli_groups[] = {
     {"workers", "show the workers; drain one", NULL},
     {"hosts", "machines on which workers run, and their limits", NULL},
     {"nodes", "machines that sleep and are woken for jobs", NULL},
+    {"tenants", "show and limit how much tenants store", NULL},
     {"rules", "show and change the rules of claims", NULL},
     {"bucket", "create the bucket and set its lifecycle rules", NULL},
     {"embeddings", "embed texts, for search by meaning",

@@ -35,6 +35,7 @@ cli_action cli_webhooks_disable, cli_webhooks_enable, cli_webhooks_remove;
 /* fleet.c */
 cli_action cli_workers_list, cli_workers_drain;
 cli_action cli_hosts_list, cli_hosts_set;
+cli_action cli_tenants_list, cli_tenants_limit;
 cli_action cli_nodes_list, cli_nodes_add, cli_nodes_set, cli_nodes_remove, cli_nodes_wake;
 cli_action cli_nodes_watch;
 cli_action cli_rules_list, cli_rules_set;

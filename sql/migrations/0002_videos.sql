@@ -131,6 +131,8 @@ COMMENT ON COLUMN videos.updated_at IS 'When the row was last changed.';
 
 CREATE INDEX videos_owner ON videos (owner_id);
 CREATE INDEX videos_team ON videos (team_id) WHERE team_id IS NOT NULL;
+-- The bytes of a tenant are added up from this index alone.
+CREATE INDEX videos_tenant ON videos (coalesce(team_id, owner_id)) INCLUDE (team_id, owner_id, original_size, id);
 CREATE INDEX videos_original_sha256 ON videos (original_sha256) WHERE original_sha256 IS NOT NULL;
 CREATE INDEX videos_source ON videos
     USING gin (search_source(original_name, title, platform) gin_trgm_ops);

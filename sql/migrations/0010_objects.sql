@@ -76,6 +76,84 @@ COMMENT ON FUNCTION time_ordered_uuid IS
     'Returns an id that begins with the time (UUID version 7), so that new objects are next to each other in the '
     'list of a store.';
 
+-- ---- room of tenants ----------------------------------------------------------------------------
+
+CREATE TABLE cortana.tenant_limits (
+    tenant_id uuid UNIQUE NULLS NOT DISTINCT,
+    max_bytes bigint NOT NULL CHECK (max_bytes >= 0),
+    changed_at timestamptz NOT NULL DEFAULT now()
+);
+COMMENT ON TABLE cortana.tenant_limits IS
+    'How many bytes of originals a tenant may store, uploads that were announced included.';
+COMMENT ON COLUMN cortana.tenant_limits.tenant_id IS 'Null: every tenant that has no row of its own.';
+
+ALTER TABLE cortana.tenant_limits ENABLE ROW LEVEL SECURITY;
+CREATE POLICY tenant_limits_service ON cortana.tenant_limits TO service_role USING (true) WITH CHECK (true);
+GRANT ALL ON cortana.tenant_limits TO service_role;
+
+CREATE FUNCTION limit_tenant(p_tenant_id uuid, p_max_bytes bigint) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    IF p_max_bytes IS NULL THEN
+        DELETE FROM tenant_limits WHERE tenant_id IS NOT DISTINCT FROM p_tenant_id;
+    ELSE
+        INSERT INTO tenant_limits (tenant_id, max_bytes) VALUES (p_tenant_id, p_max_bytes)
+        ON CONFLICT (tenant_id) DO UPDATE SET max_bytes = excluded.max_bytes, changed_at = now();
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION limit_tenant IS
+    'Limits the bytes of originals that a tenant may store; without a tenant, those of every tenant that has no limit '
+    'of its own. Null bytes remove the limit. What is stored already stays.';
+
+CREATE FUNCTION cortana.tenant_bytes(p_tenant_id uuid, p_without uuid DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    RETURN (SELECT coalesce(sum(v.original_size), 0) FROM videos v
+            WHERE coalesce(v.team_id, v.owner_id) = p_tenant_id AND v.id IS DISTINCT FROM p_without)
+         + (SELECT coalesce(sum(s.size), 0) FROM videos v JOIN upload_sessions s ON s.id = v.id
+            WHERE coalesce(v.team_id, v.owner_id) = p_tenant_id AND v.id IS DISTINCT FROM p_without
+              AND v.original_size IS NULL);
+END
+$$;
+COMMENT ON FUNCTION cortana.tenant_bytes IS
+    'Returns the bytes of the originals of a tenant, and of its uploads that are announced or under way; without those '
+    'of one video.';
+
+CREATE FUNCTION cortana.tenant_max_bytes(p_tenant_id uuid) RETURNS bigint
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT max_bytes FROM tenant_limits WHERE tenant_id = p_tenant_id OR tenant_id IS NULL
+    ORDER BY tenant_id NULLS LAST LIMIT 1
+$$;
+COMMENT ON FUNCTION cortana.tenant_max_bytes IS
+    'Returns the limit of the bytes that a tenant may store; null: there is none.';
+
+CREATE FUNCTION cortana.tenant_room(p_tenant_id uuid, p_without uuid DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    most CONSTANT bigint := tenant_max_bytes(p_tenant_id);
+BEGIN
+    IF p_tenant_id IS NULL OR most IS NULL THEN
+        RETURN NULL;
+    END IF;
+    PERFORM take_lock('room of tenants ' || abs(hashtextextended(p_tenant_id::text, 0) % 64));
+    RETURN greatest(most - tenant_bytes(p_tenant_id, p_without), 0);
+END
+$$;
+COMMENT ON FUNCTION cortana.tenant_room IS
+    'Returns how many bytes a tenant may still store, beside those of one video; null: as many as it likes. A lock '
+    'ensures that two files that come at the same time do not use the same room.';
+
+-- ---- files that arrive --------------------------------------------------------------------------
+
 CREATE FUNCTION cortana.note_objects(p_objects jsonb, p_settle interval) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
@@ -314,13 +392,23 @@ BEGIN
         END IF;
         IF coalesce(video.s3_original_path, p_key) <> p_key THEN
             outcome := 'other';
+        ELSIF video.registered_at IS NULL
+              AND tenant_room(coalesce(video.team_id, video.owner_id), video.id) < p_size THEN
+            outcome := 'no room';
+            IF EXISTS (SELECT FROM uploads WHERE key IN (p_key, p_upload_key) AND tries = 0) THEN
+                PERFORM video_event(p_video_id, 'warn', 'original',
+                    'the owner may not store so many bytes: the video is taken in when there is room',
+                    jsonb_build_object('size', p_size,
+                        'max_bytes', tenant_max_bytes(coalesce(video.team_id, video.owner_id))));
+            END IF;
+            PERFORM retry_upload(key) FROM uploads WHERE key IN (p_key, p_upload_key);
         ELSIF video.registered_at IS NULL THEN
             outcome := register_video(video, p_key, p_size, p_etag, p_sha256);
         ELSE
             outcome := compare_original(video, p_key, p_size, p_etag, p_sha256);
         END IF;
     END IF;
-    IF outcome <> 'digest' THEN
+    IF outcome NOT IN ('digest', 'no room') THEN
         DELETE FROM uploads WHERE key IN (p_key, p_upload_key);
     END IF;
     RETURN outcome;
@@ -331,8 +419,9 @@ COMMENT ON FUNCTION cortana.register_original IS
     'deletes its entry in cortana.uploads. Owner, team and name are used only for a new row. Returns ''new'' (the run '
     'has started), ''known'' (nothing has changed), ''duplicate'' (another video has the same bytes), ''replaced'' '
     '(the object holds other bytes than those the results were made from), ''removed'' (the video was deleted, and '
-    'this object will be removed), ''other'' (the row of the video names another key) or ''digest'' (nothing was '
-    'done, because the SHA-256 is needed: call again with it).';
+    'this object will be removed), ''other'' (the row of the video names another key), ''no room'' (its tenant may not '
+    'store so many bytes; the upload is checked again later) or ''digest'' (nothing was done, because the SHA-256 is '
+    'needed: call again with it).';
 
 CREATE FUNCTION cortana.register_video(p_video videos, p_key text, p_size bigint, p_etag text, p_sha256 text)
 RETURNS text
@@ -760,10 +849,11 @@ COMMENT ON FUNCTION cortana.prune_object_notes IS
 -- ---- who may call what --------------------------------------------------------------------------
 
 REVOKE ALL ON FUNCTION time_ordered_uuid, announce_upload, accept_object_event, reprocess_video,
-    delete_video FROM PUBLIC, anon, authenticated;
+    delete_video, limit_tenant FROM PUBLIC, anon, authenticated;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION accept_object_event TO cortana_app, service_role;
-GRANT EXECUTE ON FUNCTION time_ordered_uuid, cortana.note_objects, announce_upload, cortana.due_uploads,
+GRANT EXECUTE ON FUNCTION limit_tenant, cortana.tenant_bytes, cortana.tenant_max_bytes, cortana.tenant_room,
+    time_ordered_uuid, cortana.note_objects, announce_upload, cortana.due_uploads,
     cortana.postpone_upload, cortana.retry_upload, cortana.refuse_upload, cortana.prepare_upload,
     cortana.video_event, cortana.find_twin, cortana.register_original, cortana.register_video,
     cortana.compare_original, cortana.undigested_twins, cortana.unseen_originals,

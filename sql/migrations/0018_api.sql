@@ -1469,6 +1469,8 @@ DECLARE
     open_most CONSTANT int := 20;   -- open uploads of one user
     extension CONSTANT text := lower(substring(p_name FROM '\.([A-Za-z0-9]{1,5})$'));
     id CONSTANT uuid := time_ordered_uuid();
+    tenant CONSTANT uuid := coalesce(p_team, auth.uid());
+    room CONSTANT bigint := tenant_room(tenant);
     twin uuid;
 BEGIN
     IF extension IS NULL OR extension <> ALL ('{3gp,avi,flv,m2ts,m4v,mkv,mov,mp4,mpeg,mpg,mts,mxf,ogv,ts,webm,wmv}') THEN
@@ -1479,6 +1481,10 @@ BEGIN
     ELSIF (SELECT count(*) FROM upload_sessions s WHERE s.owner_id = auth.uid() AND s.completed_at IS NULL) >= open_most THEN
         RAISE EXCEPTION 'you have % uploads under way: finish or cancel one', open_most
             USING ERRCODE = 'configuration_limit_exceeded';
+    ELSIF p_size > room THEN
+        RAISE EXCEPTION 'the file has % bytes, and only % of the % bytes that may be stored here are free: delete videos, '
+            'or ask the operator for more', p_size, room, tenant_max_bytes(tenant)
+            USING ERRCODE = 'program_limit_exceeded';
     END IF;
     SELECT v.id INTO twin FROM videos v WHERE v.original_sha256 = p_sha256 AND v.owner_id = auth.uid() LIMIT 1;
     IF twin IS NOT NULL THEN

@@ -654,15 +654,18 @@ CREATE FUNCTION api.tenants(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
+DECLARE
+    largest CONSTANT int := 100;
 BEGIN
     PERFORM api.require_service();
     RETURN api.all_items((
         SELECT jsonb_agg(jsonb_build_object(
-                   'tenant_id', coalesce(d.tenant_id, t.tenant_id), 'queued', coalesce(d.queued, 0),
+                   'tenant_id', tenant, 'stored_bytes', coalesce(tenant_bytes(tenant), 0),
+                   'max_bytes', tenant_max_bytes(tenant), 'queued', coalesce(d.queued, 0),
                    'waiting', coalesce(d.waiting, 0), 'running', coalesce(d.running, 0),
                    'retrying', coalesce(d.retrying, 0), 'dead', coalesce(d.dead, 0), 'oldest_seconds', d.oldest_seconds,
                    'paused_at', t.paused_at, 'pause_reason', t.reason)
-                   ORDER BY coalesce(d.queued, 0) + coalesce(d.running, 0) DESC, coalesce(d.tenant_id, t.tenant_id))
+                   ORDER BY coalesce(d.queued, 0) + coalesce(d.running, 0) DESC, tenant)
         FROM (SELECT q.tenant_id, sum(q.depth) FILTER (WHERE q.status = 'queued') AS queued,
                      sum(q.depth) FILTER (WHERE q.status = 'waiting') AS waiting,
                      sum(q.depth) FILTER (WHERE q.status = 'running') AS running,
@@ -670,10 +673,17 @@ BEGIN
                      sum(q.depth) FILTER (WHERE q.status = 'dead') AS dead,
                      max(q.oldest_seconds) FILTER (WHERE q.status = 'queued') AS oldest_seconds
               FROM queue_depth_by_tenant q WHERE q.tenant_id IS NOT NULL GROUP BY 1) AS d
-        FULL JOIN paused_tenants t ON t.tenant_id = d.tenant_id));
+        FULL JOIN paused_tenants t ON t.tenant_id = d.tenant_id
+        FULL JOIN (SELECT l.tenant_id FROM tenant_limits l WHERE l.tenant_id IS NOT NULL
+                   UNION (SELECT coalesce(v.team_id, v.owner_id) FROM videos v
+                          WHERE coalesce(v.team_id, v.owner_id) IS NOT NULL
+                          GROUP BY 1 ORDER BY sum(v.original_size) DESC NULLS LAST LIMIT largest)) AS l
+            ON l.tenant_id = coalesce(d.tenant_id, t.tenant_id)
+        CROSS JOIN LATERAL coalesce(d.tenant_id, t.tenant_id, l.tenant_id) AS tenant));
 END
 $$;
-COMMENT ON FUNCTION api.tenants IS 'GET /tenants: tenants with open jobs, and those that are paused.';
+COMMENT ON FUNCTION api.tenants IS
+    'GET /tenants: tenants with open jobs, those that are paused or have a limit, and the hundred that store most.';
 
 CREATE FUNCTION api.pause_tenant(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
@@ -699,6 +709,19 @@ END
 $$;
 COMMENT ON FUNCTION api.resume_tenant IS 'POST /tenants/{id}/resume: workers claim jobs of the tenant again.';
 
+CREATE FUNCTION api.limit_tenant(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    PERFORM api.require_service();
+    PERFORM public.limit_tenant((p ->> 'id')::uuid, (p ->> 'max_bytes')::bigint);
+    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
+END
+$$;
+COMMENT ON FUNCTION api.limit_tenant IS
+    'POST /tenants/{id}/limit: how many bytes the tenant may store; without max_bytes the limit is removed.';
+
 -- ---- who may call what -------------------------------------------------------------------------------------
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA api FROM PUBLIC;
@@ -709,4 +732,5 @@ GRANT EXECUTE ON FUNCTION api.throughput, api.queue_stats, api.performance, api.
     api.job_types, api.job_type, api.definition_object, api.definitions, api.definition, api.workflows, api.tenants
     TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION api.drain_worker, api.change_host, api.change_job_type, api.define, api.change_workflow,
-    api.start_run, api.create_job, api.pause_tenant, api.resume_tenant TO cortana_app, service_role;
+    api.start_run, api.create_job, api.pause_tenant, api.resume_tenant, api.limit_tenant
+    TO cortana_app, service_role;

@@ -20,6 +20,7 @@ from workers import wait_until
 OWNER = token(app_metadata={"team_id": TEAM})
 VIEWER = token(app_metadata={"cortana_role": "viewer", "team_id": TEAM})
 STRANGER = token(sub=str(uuid.uuid4()))
+SERVICE = token(role="service_role", sub=None)
 FILE = random.Random(4).randbytes(3_000_000)
 PART = 1_000_000
 BIG = random.Random(5).randbytes(20_000_000)
@@ -256,6 +257,47 @@ def test_uploads_leave_room_for_the_work(program, place, tmp_path):
         assert own.ask("/videos", OWNER).status == 200
         assert own.ask(second["location"], OWNER, "DELETE", base="").status == 204
         assert own.process.stop() == 0
+
+
+def test_a_tenant_that_fills_its_quota_stops_nobody_else(gateway, place):
+    """What is announced counts as what is stored, whoever of the team uploads; deleting makes room."""
+    team, person, other = (str(uuid.uuid4()) for _ in range(3))
+    member = token(sub=person, app_metadata={"team_id": team})
+    place[1].run("SELECT limit_tenant(%s, 4000000)", team)
+
+    def create(size, bearer=member, **more):
+        return gateway.ask("/uploads", bearer, "POST", {"name": "a.mp4", "size": size, **more})
+
+    first = begin(gateway, bearer=member, team_id=team)  # 3,000,000 bytes
+    refused = create(1_000_001, team_id=team)
+    assert refused.status == 413 and "only 1000000 of the 4000000 bytes" in refused.json["detail"], refused.data
+    assert send(gateway, first, 0, FILE, member).status == 204
+    assert create(1_000_001, team_id=team).status == 413 and create(1_000_000, team_id=team).status == 201
+    assert create(1, team_id=team).status == 413
+    assert create(5_000_000, token(sub=other)).status == 201 and create(5_000_000).status == 201, "another tenant, and the person's own"
+    (row,) = [item for item in gateway.ask("/tenants", SERVICE).json["items"] if item["tenant_id"] == team]
+    assert (row["stored_bytes"], row["max_bytes"]) == (4_000_000, 4_000_000)
+    place[1].run("SELECT delete_video(%s)", first["video_id"])
+    assert create(3_000_000, team_id=team).status == 201
+
+    assert gateway.ask(f"/tenants/{team}/limit", SERVICE, "POST", {"max_bytes": 4_000_001}).status == 204
+    assert create(1, team_id=team).status == 201 and create(1, team_id=team).status == 413
+    assert gateway.ask(f"/tenants/{team}/limit", OWNER, "POST", {}).status == 403
+    assert gateway.ask(f"/tenants/{team}/limit", SERVICE, "POST", {}).status == 204
+    assert create(9_000_000, team_id=team).status == 201
+
+
+def test_two_uploads_at_once_do_not_share_the_last_room(gateway, place):
+    person = str(uuid.uuid4())
+    place[1].run("SELECT limit_tenant(%s, 1500)", person)
+    answers = []
+    threads = [threading.Thread(target=lambda: answers.append(gateway.ask(
+        "/uploads", token(sub=person), "POST", {"name": "a.mp4", "size": 1000}).status)) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answers) == [201] + [413] * 5
 
 
 # ---- a bucket --------------------------------------------------------------------------------------

@@ -150,6 +150,20 @@ def test_rules_are_shown_and_checked(cortana):
     assert cortana("rules", "set", "ocr", "name=x").returncode == 64
 
 
+def test_tenants_are_limited(jobs, cortana):
+    tenant = "00000000-0000-0000-0000-000000000001"
+    jobs.rows("INSERT INTO videos (owner_id, original_size) VALUES (%s, 3 << 20)", tenant)
+    assert cortana("tenants", "limit", tenant, "500GB").stdout == f"{tenant} may store 500GB\n"
+    assert cortana("tenants", "limit", "default", "1048576").returncode == 0
+    assert jobs.row("SELECT cortana.tenant_room(%s) AS room", tenant)["room"] == (500 << 30) - (3 << 20)
+    shown = cortana("tenants").stdout
+    assert re.search(rf"^{tenant} +3072 kB +500 GB +1 ", shown, re.M) and re.search(r"^default .* 1024 kB ", shown, re.M), shown
+    assert cortana("tenants", "limit", tenant, "none").returncode == 0
+    assert jobs.row("SELECT cortana.tenant_room(%s) AS room", tenant)["room"] == 0
+    for wrong, status in ((["x", "1"], 64), ([tenant], 64), ([tenant, "many"], 1)):
+        assert cortana("tenants", "limit", *wrong).returncode == status, wrong
+
+
 def test_jobs_are_paused_moved_canceled_and_explained(jobs, cortana):
     ids = [jobs.enqueue({}) for _ in range(3)]
     assert cortana("jobs", "pause", "test_stage", "--reason", "upgrade").returncode == 0

@@ -57,6 +57,24 @@ def test_an_inbox_file_moves_to_its_place(scanning):
     assert len(scanning.transcodes()) == 4 and scanning.uploads() == []
 
 
+def test_a_file_beyond_its_owners_limit_waits_for_room(scanning, queue):
+    queue.run("SELECT limit_tenant(%s, 100), limit_tenant(NULL, 60)", OWNER)
+    scanning.put(f"inbox/{OWNER}/a.mp4", b"a" * 70)
+    scanning.put(f"inbox/{OTHER}/b.mp4", b"b" * 60)
+    scanning.run()
+    assert len(scanning.transcodes()) == 2
+    scanning.put(f"inbox/{OWNER}/c.mp4", b"c" * 31)
+    later = scanning.original(owner_id=OTHER, name="d.mp4")
+    assert scanning.run().count("no room") == 2
+    assert len(scanning.transcodes()) == 2 and len(scanning.uploads()) == 2
+    assert queue.run("SELECT message FROM task_events WHERE video_id = %s", later) == [
+        {"message": "the owner may not store so many bytes: the video is taken in when there is room"}]
+    queue.run("SELECT limit_tenant(%s, NULL), limit_tenant(NULL, NULL)", OWNER)
+    queue.run("UPDATE uploads SET due_at = now()")
+    scanning.run()
+    assert len(scanning.transcodes()) == 4 and scanning.uploads() == []
+
+
 @pytest.mark.parametrize("folder, setting, what", [("logs/pipeline", "CORTANA_LOG_DAYS", "logs of jobs"),
                                                    ("outputs/x", "CORTANA_OUTPUT_DAYS", "files of commands")])
 def test_logs_and_files_have_their_time(scanning, folder, setting, what):

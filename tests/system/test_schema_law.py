@@ -31,7 +31,7 @@ PUBLIC_FUNCTIONS = """enqueue_job enqueue_jobs claim_jobs renew_lease report_pro
     next_cron next_crons add_webhook rotate_webhook disable_webhook enable_webhook send_webhook
     pause_trigger resume_trigger restore_default_schedules search_segments search_semantic
     embed_videos_with embed_videos embedding_model_in_use use_pgvector prune_embeddings
-    announce_upload accept_object_event reprocess_video delete_video time_ordered_uuid video_export
+    announce_upload accept_object_event reprocess_video delete_video limit_tenant time_ordered_uuid video_export
     plan_clip request_clip split_videos reindex_video refresh_search_materialized
     replace_video_text""".split()
 PUBLIC_TYPES = ["job_status", "job_type", "video_status"]

@@ -109,7 +109,8 @@ static int ask(struct scanner *scanner, const struct scanner_original *original,
 static void tell(struct scanner *scanner, const struct scanner_original *original,
                  const char *outcome)
 {
-    bool is_odd = strcmp(outcome, "replaced") == 0 || strcmp(outcome, "other") == 0;
+    bool is_odd = strcmp(outcome, "replaced") == 0 || strcmp(outcome, "other") == 0 ||
+                  strcmp(outcome, "no room") == 0;
     bool is_known = strcmp(outcome, "known") == 0;
     scanner->taken += !is_known && !is_odd;
     cv_log(is_odd     ? CV_LOG_WARN
