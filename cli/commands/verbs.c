@@ -440,9 +440,8 @@ const struct cli_verb cli_verbs[] = {
              "restarted in this order: schedules, workers, gateway.",
      .options = upgrade_options, .run = cli_service},
     {"backup", "DIR", 1, 1, "save database and store in a directory",
-     .text = "Needs the login that owns the schema "
-             "(DATABASE_URL_FILE=/etc/cortana/owner/DATABASE_URL). Saves the rows first, then the "
-             "objects; objects that DIR already has are not copied again. Workers may continue.",
+     .text = "Saves the rows first, then the objects; objects that DIR already has are not copied "
+             "again. Workers may continue.",
      .options = backup_options, .completion = CLI_COMPLETE_FOLDER, .login = CLI_LOGIN_OWNER,
      .unmigrated = true, .store = true, .json = true, .long_lasting = true, .run = cli_backup},
     {"restore", "DIR", 1, 1, "restore a backup into an empty database",
@@ -629,14 +628,10 @@ const struct cli_verb cli_verbs[] = {
      .options = every_options, .login = CLI_LOGIN_OPERATOR, .run = cli_nodes_watch},
 
     {"tenants list", "", 0, 0, "list the tenants: how much each stores and may store",
-     .text = "A tenant is a team, or a user without one. Counted are originals and uploads under "
-             "way, not what is made from them.",
      OPERATOR_JSON, .run = cli_tenants_list},
     {"tenants limit", "TENANT SIZE", 2, 2, "limit the bytes of originals that a tenant may store",
-     .text = "TENANT is a UUID, or default for every tenant without a limit of its own. SIZE is a "
-             "number of bytes, or one like 500GB (1 GB are 1024 MB), or none. What is stored "
-             "already stays; the API refuses uploads beyond the limit (413), and the scanner takes "
-             "files in when there is room.",
+     .text = "TENANT is a UUID (a team, or a user without one), or default for all that have no "
+             "limit of their own. SIZE is a number of bytes, or one like 500GB, or none.",
      OPERATOR_JSON, .run = cli_tenants_limit},
 
     {"rules list", "", 0, 0, "list the rules of claims, one line per job type", UPKEEP_JSON,
