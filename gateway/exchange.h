@@ -13,7 +13,7 @@
 
 struct relay;
 
-enum { REQUEST_ID_SIZE = 65, ETAG_SIZE = 96, CONTENT_TYPE_SIZE = 96 };
+enum { REQUEST_ID_SIZE = 65, ETAG_SIZE = 96 };
 
 struct answer {
     unsigned status;                 /* 0: none yet */
@@ -24,8 +24,7 @@ struct answer {
     bool has_fd;
     int64_t offset;
     struct relay *relay;      /* used instead of all these: from a bucket; relay_free() */
-    const char *content_type; /* never freed; NULL: object_type, else JSON */
-    char object_type[CONTENT_TYPE_SIZE]; /* of an object in the store; "" for none */
+    const char *content_type; /* never freed; NULL: JSON */
     bool is_problem;
     char etag[ETAG_SIZE];      /* "" for none */
     json_t *headers;           /* additional headers, an object of texts; NULL: none */

@@ -215,6 +215,8 @@ enum {
 
 static const char base[] = "/media/";
 
+#define DISPOSITION "Content-Disposition"
+
 const struct operation media_operation = {
     .name = "media", .method = "GET", .path = "/media/{grant}/{key}", .may_be_known = true};
 
@@ -334,7 +336,12 @@ static bool refers_to_others(const char *key)
 static int redirect(struct cv_store *store, struct exchange *exchange, const char *key,
                     struct cv_error *error)
 {
-    const struct cv_signed_url allowed = {.key = key, .method = "GET", .seconds = REDIRECT_SECONDS};
+    const struct cv_signed_url allowed = {
+        .key = key,
+        .method = "GET",
+        .seconds = REDIRECT_SECONDS,
+        .disposition = json_string_value(json_object_get(exchange->answer.headers, DISPOSITION)),
+    };
     cv_auto_free char *url = NULL;
     CV_TRY(cv_store_presign(store, &allowed, &url, error));
     exchange->answer.status = 307;
@@ -374,10 +381,22 @@ static int keep_open(struct answer *answer, int fd, const char *key, struct cv_e
     return answer->has_fd ? 0 : cv_fail_errno(error, errno, "cannot keep %s open", key);
 }
 
+/* Sets how a browser takes an object: by the type of its key, never as the object's writer says. What
+ * has no known type is stored as a file instead of shown. */
+static void describe(struct answer *answer, const char *key)
+{
+    answer->content_type = cv_media_type(key);
+    if (strcmp(answer->content_type, CV_MEDIA_TYPE_UNKNOWN) == 0 &&
+        !json_object_get(answer->headers, DISPOSITION)) {
+        answer_set_header(answer, DISPOSITION, "attachment");
+    }
+}
+
 static int serve(struct cv_store *store, struct exchange *exchange, const char *key,
                  struct cv_error *error)
 {
     struct answer *answer = &exchange->answer;
+    describe(answer, key);
     cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
     char date[40];
     CV_TRY(cv_store_reader_open(store, key, &reader, error));
@@ -390,7 +409,6 @@ static int serve(struct cv_store *store, struct exchange *exchange, const char *
     format_date(info->modified_ms, date);
     (void)snprintf(answer->etag, sizeof(answer->etag), "\"%.*s\"", (int)sizeof(answer->etag) - 3,
                    info->etag);
-    (void)snprintf(answer->object_type, sizeof(answer->object_type), "%s", info->content_type);
     answer->cache_control = refers_to_others(key) ? "private, no-cache" : "private, max-age=86400";
     answer_set_header(answer, "Accept-Ranges", "bytes");
     answer_set_header(answer, "Last-Modified", date);
@@ -504,7 +522,7 @@ static void take_name(char *key, struct answer *answer)
     if (query && strncmp(query, beginning, strlen(beginning)) == 0 && *name && *name != '.' &&
         strlen(name) <= NAME_MAX_BYTES && strspn(name, letters) == strlen(name)) {
         (void)snprintf(header, sizeof(header), "attachment; filename=\"%s\"", name);
-        answer_set_header(answer, "Content-Disposition", header);
+        answer_set_header(answer, DISPOSITION, header);
         *query = '\0';
     }
 }

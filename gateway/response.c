@@ -122,6 +122,16 @@ static bool add_rate(struct MHD_Response *response, const struct rate_state *rat
     return good && add_header(response, "RateLimit", text);
 }
 
+/* Nothing but the page's own files, which bring their policy, runs in the page's origin. A browser
+ * shows a film that is opened by itself in a document of its own, which loads the film once more as
+ * one of the same origin. */
+static const char *policy_of(const struct answer *answer)
+{
+    bool is_film = answer->content_type && strncmp(answer->content_type, "video/", 6) == 0;
+    return is_film ? "default-src 'none'; media-src 'self'; sandbox allow-same-origin"
+                   : "default-src 'none'; sandbox";
+}
+
 bool response_add_headers(struct MHD_Response *response, const struct exchange *exchange)
 {
     const struct answer *answer = &exchange->answer;
@@ -132,6 +142,9 @@ bool response_add_headers(struct MHD_Response *response, const struct exchange *
     if (answer->retry_after_s) {
         (void)snprintf(retry_after, sizeof(retry_after), "%d", answer->retry_after_s);
     }
+    if (!json_object_get(answer->headers, "Content-Security-Policy")) {
+        good = add_header(response, "Content-Security-Policy", policy_of(answer));
+    }
     json_object_foreach(answer->headers, name, value)
     {
         good =
@@ -141,7 +154,6 @@ bool response_add_headers(struct MHD_Response *response, const struct exchange *
            add_header(response, "Content-Type",
                       answer->is_problem             ? "application/problem+json"
                       : answer->content_type         ? answer->content_type
-                      : answer->object_type[0]       ? answer->object_type
                       : response_is_stream(exchange) ? "text/event-stream"
                       : answer->length               ? "application/json"
                                                      : "") &&
@@ -162,6 +174,7 @@ bool response_add_headers(struct MHD_Response *response, const struct exchange *
            add_header(response, "X-Robots-Tag", "noindex") &&
            add_header(response, "Referrer-Policy", "same-origin") &&
            add_header(response, "Cross-Origin-Opener-Policy", "same-origin") &&
+           add_header(response, "Cross-Origin-Resource-Policy", "same-origin") &&
            add_header(response, "Connection", exchange->is_body_too_long ? "close" : "");
 }
 
@@ -208,7 +221,6 @@ void response_forget_body(struct answer *answer)
     }
     relay_free(cv_take(answer->relay));
     answer->content_type = NULL;
-    answer->object_type[0] = '\0';
     json_object_del(answer->headers, "Content-Range");
     answer->length = 0;
 }

@@ -226,8 +226,8 @@ int upload_sign_parts(struct cv_store *store, struct exchange *exchange, struct 
                 "and every part has part_size bytes");
             return 0;
         }
-        const struct cv_signed_url allowed = {upload.key, "PUT", URL_SECONDS, parts.upload_id,
-                                              &part};
+        const struct cv_signed_url allowed = {upload.key, "PUT",           URL_SECONDS,
+                                              NULL,       parts.upload_id, &part};
         CV_TRY(sign_part(store, &allowed, json_object_get(body, "items"), error));
     }
     return upload_set_body(&exchange->answer, body, error);

@@ -73,8 +73,7 @@ static int archive_put(const struct archive *archive, struct cv_store *store, co
 {
     char path[64];
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fileno(archive->file));
-    const struct cv_new_object object = {
-        .key = key, .path = path, .content_type = "application/jsonl", .sha256 = archive->sha256};
+    const struct cv_new_object object = {.key = key, .path = path, .sha256 = archive->sha256};
     return cv_store_put(store, &object, NULL, error);
 }
 

@@ -121,7 +121,6 @@ static int copy_object(struct backup *backup, struct cv_store *from, struct cv_s
         return result;
     }
     struct copy copy = {from, to, &info, {.key = key, .metadata = &metadata}};
-    copy.object.content_type = info.content_type[0] ? info.content_type : NULL;
     copy.object.sha256 = info.sha256[0] ? info.sha256 : NULL;
     backup->copied++;
     if (info.size > PIECE) {

@@ -24,8 +24,9 @@
 /* ---- grants ---------------------------------------------------------------------------------- */
 
 enum cv_grant_access {
-    CV_GRANT_READ = 1,  /* head, get, read, list */
-    CV_GRANT_WRITE = 2, /* put, delete */
+    CV_GRANT_READ = 1,   /* head, get, read, list */
+    CV_GRANT_WRITE = 2,  /* put; each stage names the endings of what it makes */
+    CV_GRANT_DELETE = 4, /* delete */
 };
 
 /* What a stage may do with some keys. `keys` is one key, or a pattern with one '*', which stands

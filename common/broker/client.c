@@ -361,9 +361,9 @@ static int make_put(const struct cv_new_object *object, const struct cv_store_in
                        "%s has more than %d bytes: put them into a file first", object->key,
                        CV_WIRE_DATA_MAX);
     }
-    call->text = json_pack("{s:s, s:s*, s:s*, s:s*, s:b}", "key", object->key, "file",
-                           is_file ? object->path : NULL, "content_type", object->content_type,
-                           "sha256", object->sha256, "create_only", object->create_only);
+    call->text = json_pack("{s:s, s:s*, s:s*, s:b}", "key", object->key, "file",
+                           is_file ? object->path : NULL, "sha256", object->sha256, "create_only",
+                           object->create_only);
     call->needs_text = true;
     call->data = is_file ? NULL : input->data;
     call->data_length = is_file ? 0 : input->size;

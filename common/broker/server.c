@@ -102,7 +102,10 @@ static int read_key(const struct server *server, const struct request *request, 
     }
     CV_TRY(cv_store_check_key(key, error));
     if (!cv_grants_allow(server->broker->grants, access, key)) {
-        return refuse(access == CV_GRANT_READ ? "read" : "write", key, error);
+        return refuse(access == CV_GRANT_READ    ? "read"
+                      : access == CV_GRANT_WRITE ? "write"
+                                                 : "delete",
+                      key, error);
     }
     *ret_key = key;
     return 0;
@@ -312,7 +315,6 @@ static int prepare_put(struct server *server, struct request *request, struct cv
                        struct cv_store_input *input, struct cv_error *error)
 {
     *object = (struct cv_new_object){
-        .content_type = member(request, "content_type"),
         .sha256 = member(request, "sha256"),
         .create_only = json_is_true(json_object_get(request->text, "create_only")),
     };
@@ -435,7 +437,7 @@ static int delete_object(struct server *server, struct request *request, struct 
 {
     (void)answer;
     const char *key = NULL;
-    CV_TRY(read_key(server, request, CV_GRANT_WRITE, &key, error));
+    CV_TRY(read_key(server, request, CV_GRANT_DELETE, &key, error));
     return cv_store_delete(server->store, key, error);
 }
 
@@ -452,7 +454,7 @@ static int delete_many(struct server *server, struct request *request, struct an
     for (size_t i = 0; i < count; i++) {
         keys[i] = json_string_value(json_array_get(list, i));
         CV_TRY(cv_store_check_key(keys[i], error));
-        if (!cv_grants_allow(server->broker->grants, CV_GRANT_WRITE, keys[i])) {
+        if (!cv_grants_allow(server->broker->grants, CV_GRANT_DELETE, keys[i])) {
             return refuse("delete", keys[i], error);
         }
     }

@@ -113,23 +113,20 @@ int cv_wire_receive(int socket, void *data, size_t size, int *ret_fd)
 
 json_t *cv_wire_from_info(const struct cv_object_info *info)
 {
-    return json_pack("{s:I, s:I, s:s, s:s, s:s}", "size", (json_int_t)info->size, "modified_ms",
-                     (json_int_t)info->modified_ms, "etag", info->etag, "content_type",
-                     info->content_type, "sha256", info->sha256);
+    return json_pack("{s:I, s:I, s:s, s:s}", "size", (json_int_t)info->size, "modified_ms",
+                     (json_int_t)info->modified_ms, "etag", info->etag, "sha256", info->sha256);
 }
 
 bool cv_wire_to_info(const json_t *json, struct cv_object_info *info)
 {
     json_int_t size = 0, modified_ms = 0;
-    const char *etag = NULL, *content_type = NULL, *sha256 = NULL;
-    if (json_unpack((json_t *)json, "{s:I, s:I, s:s, s:s, s:s}", "size", &size, "modified_ms",
-                    &modified_ms, "etag", &etag, "content_type", &content_type, "sha256",
-                    &sha256) != 0) {
+    const char *etag = NULL, *sha256 = NULL;
+    if (json_unpack((json_t *)json, "{s:I, s:I, s:s, s:s}", "size", &size, "modified_ms",
+                    &modified_ms, "etag", &etag, "sha256", &sha256) != 0) {
         return false;
     }
     *info = (struct cv_object_info){.size = size, .modified_ms = modified_ms};
     (void)snprintf(info->etag, sizeof(info->etag), "%s", etag);
-    (void)snprintf(info->content_type, sizeof(info->content_type), "%s", content_type);
     (void)snprintf(info->sha256, sizeof(info->sha256), "%s", sha256);
     return true;
 }

@@ -18,7 +18,7 @@ enum cv_wire_operation {
     CV_WIRE_OPEN,  /* {"key"}; reply: an info, and a descriptor or a handle */
     CV_WIRE_READ,  /* handle, offset, length; reply: data */
     CV_WIRE_CLOSE, /* handle */
-    CV_WIRE_PUT, /* {"key", "content_type", …}, and data or {"file"} in scratch; reply: an info */
+    CV_WIRE_PUT,   /* {"key", "sha256", …}, and data or {"file"} in scratch; reply: an info */
     CV_WIRE_PUT_BEGIN,
     CV_WIRE_PUT_END,
     CV_WIRE_PUT_STOP,

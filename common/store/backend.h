@@ -100,9 +100,6 @@ struct cv_store_backend {
  * away or is set up wrongly is marked as the environment's (cv_error_suspect_environment). */
 CV_MUST_CHECK int cv_store_judge(int result, struct cv_error *error);
 
-/* The media type of a key by its extension; static, never NULL. */
-const char *cv_content_type_of_key(const char *key);
-
 /* Adds an entry to a list that grows; copies key and ETag. */
 CV_MUST_CHECK int cv_object_list_add(struct cv_object_list *list, const char *key,
                                      const struct cv_object_info *info, struct cv_error *error);

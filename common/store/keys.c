@@ -61,48 +61,63 @@ int cv_store_check_key(const char *key, struct cv_error *error)
     return check_segments(key, error);
 }
 
-static const struct {
+static const struct media_type {
     const char *extension;
     const char *type;
-} content_types[] = {
-    {"mp4", "video/mp4"},
-    {"m4v", "video/mp4"},
-    {"mov", "video/quicktime"},
-    {"webm", "video/webm"},
-    {"mkv", "video/x-matroska"},
-    {"avi", "video/x-msvideo"},
-    {"mpg", "video/mpeg"},
-    {"mpeg", "video/mpeg"},
-    {"ts", "video/mp2t"},
-    {"m4s", "video/iso.segment"},
-    {"m3u8", "application/vnd.apple.mpegurl"},
-    {"mp3", "audio/mpeg"},
-    {"m4a", "audio/mp4"},
-    {"wav", "audio/wav"},
-    {"jpg", "image/jpeg"},
-    {"jpeg", "image/jpeg"},
-    {"png", "image/png"},
-    {"webp", "image/webp"},
-    {"gif", "image/gif"},
-    {"json", "application/json"},
-    {"jsonl", "application/jsonl"},
-    {"csv", "text/csv; charset=utf-8"},
-    {"txt", "text/plain; charset=utf-8"},
-    {"log", "text/plain; charset=utf-8"},
-    {"vtt", "text/vtt; charset=utf-8"},
-    {"srt", "application/x-subrip"},
+    bool is_upload; /* a file that the inbox takes for a video */
+} media_types[] = {
+    {"3gp", "video/3gpp", true},
+    {"avi", "video/x-msvideo", true},
+    {"flv", "video/x-flv", true},
+    {"m2ts", "video/mp2t", true},
+    {"m4v", "video/mp4", true},
+    {"mkv", "video/x-matroska", true},
+    {"mov", "video/quicktime", true},
+    {"mp4", "video/mp4", true},
+    {"mpeg", "video/mpeg", true},
+    {"mpg", "video/mpeg", true},
+    {"mts", "video/mp2t", true},
+    {"mxf", "application/mxf", true},
+    {"ogv", "video/ogg", true},
+    {"ts", "video/mp2t", true},
+    {"webm", "video/webm", true},
+    {"wmv", "video/x-ms-wmv", true},
+    {"m4s", "video/iso.segment", false},
+    {"m3u8", "application/vnd.apple.mpegurl", false},
+    {"mp3", "audio/mpeg", false},
+    {"m4a", "audio/mp4", false},
+    {"wav", "audio/wav", false},
+    {"jpg", "image/jpeg", false},
+    {"jpeg", "image/jpeg", false},
+    {"png", "image/png", false},
+    {"webp", "image/webp", false},
+    {"gif", "image/gif", false},
+    {"json", "application/json", false},
+    {"jsonl", "application/jsonl", false},
+    {"csv", "text/csv; charset=utf-8", false},
+    {"txt", "text/plain; charset=utf-8", false},
+    {"log", "text/plain; charset=utf-8", false},
+    {"vtt", "text/vtt; charset=utf-8", false},
+    {"srt", "application/x-subrip", false},
 };
 
-const char *cv_content_type_of_key(const char *key)
+/* The row of a key's extension; NULL: it is not in the list. */
+static const struct media_type *find_media_type(const char *key)
 {
     const char *slash = strrchr(key, '/');
     const char *dot = strrchr(slash ? slash : key, '.');
-    for (size_t i = 0; dot && i < CV_COUNT(content_types); i++) {
-        if (strcasecmp(dot + 1, content_types[i].extension) == 0) {
-            return content_types[i].type;
+    for (size_t i = 0; dot && i < CV_COUNT(media_types); i++) {
+        if (strcasecmp(dot + 1, media_types[i].extension) == 0) {
+            return &media_types[i];
         }
     }
-    return "application/octet-stream";
+    return NULL;
+}
+
+const char *cv_media_type(const char *key)
+{
+    const struct media_type *found = find_media_type(key);
+    return found ? found->type : CV_MEDIA_TYPE_UNKNOWN;
 }
 
 /* ---- objects of videos ------------------------------------------------------------------------ */
@@ -201,25 +216,6 @@ bool cv_object_is_original(const char *key, char ret_video_id[CV_OBJECT_ID_SIZE]
     return true;
 }
 
-static bool read_extension(const char *name, char *extension, size_t size)
-{
-    static const char *const known[] = {
-        "3gp",  "avi", "flv", "m2ts", "m4v", "mkv", "mov",  "mp4",
-        "mpeg", "mpg", "mts", "mxf",  "ogv", "ts",  "webm", "wmv",
-    };
-    const char *dot = strrchr(name, '.');
-    if (!dot || dot == name) { /* ".mp4" is a hidden file of some program */
-        return false;
-    }
-    for (size_t i = 0; i < CV_COUNT(known); i++) {
-        if (strcasecmp(dot + 1, known[i]) == 0) {
-            (void)snprintf(extension, size, "%s", known[i]);
-            return true;
-        }
-    }
-    return false;
-}
-
 static void to_lower(char *text)
 {
     for (; *text; text++) {
@@ -231,9 +227,12 @@ enum cv_inbox_verdict cv_inbox_read(const char *key, struct cv_inbox_key *ret_ke
 {
     struct cv_inbox_key found = {.name = strrchr(key, '/') + 1};
     const char *rest = key + strlen(CV_KEYS_INBOX);
-    if (!read_extension(found.name, found.extension, sizeof(found.extension))) {
+    const struct media_type *type = find_media_type(found.name);
+    if (!type || !type->is_upload ||
+        found.name[0] == '.') { /* ".mp4": some program's hidden file */
         return CV_INBOX_OTHER;
     }
+    (void)snprintf(found.extension, sizeof(found.extension), "%s", type->extension);
     if (rest != found.name) {
         if (!read_id(rest, found.owner_id)) {
             return CV_INBOX_NO_OWNER;

@@ -76,6 +76,12 @@ CV_MUST_CHECK bool cv_object_belongs(enum cv_object_place place, const char *key
 /* Whether a key is videos/original/{video}/master.{ext}. */
 CV_MUST_CHECK bool cv_object_is_original(const char *key, char ret_video_id[CV_OBJECT_ID_SIZE]);
 
+/* The media type of the object with this key, which follows from the key's extension alone: nobody
+ * who writes an object chooses how a browser takes it. CV_MEDIA_TYPE_UNKNOWN for an extension that
+ * is not in the list, which has no type that can hold a script. Static. */
+const char *cv_media_type(const char *key);
+#define CV_MEDIA_TYPE_UNKNOWN "application/octet-stream"
+
 /* The parts of a key under inbox/. */
 struct cv_inbox_key {
     char owner_id[CV_OBJECT_ID_SIZE]; /* "" when the key names none */

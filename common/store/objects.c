@@ -155,15 +155,6 @@ int cv_metadata_set(struct cv_metadata *metadata, const char *name, const char *
 
 int cv_store_check_put(const struct cv_new_object *object, struct cv_error *error)
 {
-    for (const char *c = object->content_type; c && *c; c++) {
-        if ((unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f) {
-            return cv_fail(error, CV_ERROR_INTERNAL, "content type holds a control character");
-        }
-    }
-    if (object->content_type && strlen(object->content_type) >= CV_STORE_TYPE_SIZE) {
-        return cv_fail(error, CV_ERROR_INTERNAL, "content type is longer than %d bytes",
-                       CV_STORE_TYPE_SIZE - 1);
-    }
     static const struct cv_metadata none = {0};
     const struct cv_metadata *metadata = object->metadata ? object->metadata : &none;
     for (size_t i = 0; i < metadata->count; i++) {

@@ -29,7 +29,6 @@ enum cv_store_outcome {
 
 enum {
     CV_STORE_ETAG_SIZE = 80, /* buffer sizes, NUL included */
-    CV_STORE_TYPE_SIZE = 96,
     CV_STORE_SHA256_SIZE = 65,
     CV_STORE_PAGE_MAX = 1000,     /* entries of one page of a list, keys of one batch; S3's */
     CV_STORE_METADATA_MAX = 2048, /* bytes of all names and values of an object; S3's */
@@ -37,10 +36,9 @@ enum {
 };
 
 struct cv_object_info {
-    int64_t size;                  /* bytes */
-    int64_t modified_ms;           /* wall clock */
-    char etag[CV_STORE_ETAG_SIZE]; /* changes whenever the bytes change */
-    char content_type[CV_STORE_TYPE_SIZE];
+    int64_t size;                      /* bytes */
+    int64_t modified_ms;               /* wall clock */
+    char etag[CV_STORE_ETAG_SIZE];     /* changes whenever the bytes change */
     char sha256[CV_STORE_SHA256_SIZE]; /* lower-case hex, "" when the store does not know it */
 };
 
@@ -67,14 +65,14 @@ CV_MUST_CHECK int cv_metadata_set(struct cv_metadata *metadata, const char *name
 /* The value of that name, borrowed; NULL when there is none. */
 const char *cv_metadata_get(const struct cv_metadata *metadata, const char *name);
 
-/* An object to be stored: its key, its bytes, and what else the store is told about it. */
+/* An object to be stored: its key, its bytes, and what else the store is told about it. Its media
+ * type follows from its key (cv_media_type). */
 struct cv_new_object {
     const char *key;
     const void *data; /* the bytes, if `path` is NULL */
     size_t size;
-    const char *path;         /* the file that holds the bytes; NULL: `data` holds them */
-    const char *content_type; /* NULL: by the key's extension, else application/octet-stream */
-    const char *sha256;       /* expected, lower-case hex; a mismatch fails and publishes nothing */
+    const char *path;   /* the file that holds the bytes; NULL: `data` holds them */
+    const char *sha256; /* expected, lower-case hex; a mismatch fails and publishes nothing */
     const struct cv_metadata *metadata; /* NULL: none */
     /* CV_STORE_EXISTS when the object exists. Some servers ignore this condition: correctness must
      * not depend on it. */
@@ -244,6 +242,9 @@ struct cv_signed_url {
     const char *key;
     const char *method; /* "GET" or "PUT" */
     int64_t seconds;    /* for which it works */
+    /* For a GET: the Content-Disposition of the answer; NULL: none. Its media type is the key's, also
+     * where another program has stored the object with another type. */
+    const char *disposition;
     /* For a PUT of one part of an unfinished upload: its id, and the part's number and exact size. */
     const char *upload_id;
     const struct cv_store_part *part; /* NULL: for the whole object */

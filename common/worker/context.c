@@ -97,7 +97,7 @@ static int note_artifact(struct cv_stage_context *context, const char *kind, con
                          const struct cv_object_info *info, struct cv_error *error)
 {
     json_t *row = json_pack("{s:s, s:s, s:I, s:s, s:s*}", "kind", kind, "key", key, "size",
-                            (json_int_t)info->size, "content_type", info->content_type, "checksum",
+                            (json_int_t)info->size, "content_type", cv_media_type(key), "checksum",
                             info->sha256[0] ? info->sha256 : NULL);
     if (!row || json_array_append_new(context->artifacts, row) != 0) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory noting the object %s", key);

@@ -40,10 +40,11 @@ CV_DEFINE_CLEANUP(struct cv_job_logs *, logs_free)
 
 static void put(struct cv_job_logs *logs, const struct waiting *log)
 {
-    const struct cv_new_object object = {.key = log->key,
-                                         .data = log->text,
-                                         .size = strlen(log->text),
-                                         .content_type = "application/json"};
+    const struct cv_new_object object = {
+        .key = log->key,
+        .data = log->text,
+        .size = strlen(log->text),
+    };
     struct cv_object_info info;
     struct cv_error error;
     int result = cv_store_put(logs->store, &object, &info, &error);

@@ -117,6 +117,8 @@ static bool is_own(const char *kind, const char *key, const json_t *grants)
     return access && cv_store_check_key(key, &reason) == 0 && cv_grants_allow(grants, access, key);
 }
 
+enum { ARTIFACT_TYPE_SIZE = 96 }; /* a media type, with the NUL */
+
 static bool is_text_or_missing(const json_t *value, size_t longest)
 {
     return !value || json_is_null(value) ||
@@ -130,7 +132,7 @@ static bool is_artifact(const json_t *row, const json_t *grants)
     const json_t *size = json_object_get(row, "size");
     return kind && key && is_own(kind, key, grants) && json_is_integer(size) &&
            json_integer_value(size) >= 0 &&
-           is_text_or_missing(json_object_get(row, "content_type"), CV_STORE_TYPE_SIZE) &&
+           is_text_or_missing(json_object_get(row, "content_type"), ARTIFACT_TYPE_SIZE) &&
            is_text_or_missing(json_object_get(row, "checksum"), CV_STORE_SHA256_SIZE);
 }
 

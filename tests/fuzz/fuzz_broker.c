@@ -123,7 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     (void)snprintf(scratch, sizeof(scratch), "%s/scratch", root);
     cv_auto(json_decref) json_t *grants =
-        json_pack("[[i, s]]", CV_GRANT_READ | CV_GRANT_WRITE, "own/*");
+        json_pack("[[i, s]]", CV_GRANT_READ | CV_GRANT_WRITE | CV_GRANT_DELETE, "own/*");
     struct cv_broker broker = {
         .fd = cv_take_fd(&line.broker_fd),
         .cancel_fd = cv_take_fd(&line.broker_cancel_fd),

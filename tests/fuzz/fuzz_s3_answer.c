@@ -25,7 +25,7 @@ static void read_failure(const char *text, size_t size)
             break;
         }
     }
-    cv_s3_answer_info(&answer, "a/b.mp4", &info);
+    cv_s3_answer_info(&answer, &info);
     (void)cv_s3_answer_failure(&answer, text + at, size - at, &error);
     if (strnlen(error.message, sizeof(error.message)) == sizeof(error.message)) {
         abort();

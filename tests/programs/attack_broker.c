@@ -128,6 +128,15 @@ static int broker_overwrite_original(void)
 {
     return ask(CV_WIRE_PUT, "{\"key\": \"videos/original/#/master.mp4\"}", "x");
 }
+static int broker_put_document(void)
+{
+    return ask(CV_WIRE_PUT, "{\"key\": \"frames/#/x.html\", \"content_type\": \"text/html\"}",
+               "<script>fetch('/api/v1/keys')</script>");
+}
+static int broker_put_drawing(void)
+{
+    return ask(CV_WIRE_PUT, "{\"key\": \"frames/#/x.svg\"}", "<svg onload=\"alert(1)\"/>");
+}
 static int put_file(const char *path)
 {
     char text[8192];
@@ -226,6 +235,8 @@ const struct attack attack_broker_rows[] = {
     {"broker: list another", broker_list_other},
     {"broker: delete many", broker_delete_many},
     {"broker: overwrite an original", broker_overwrite_original},
+    {"broker: put a document with a script", broker_put_document},
+    {"broker: put a drawing with a script", broker_put_drawing},
     {"broker: put a file of /proc", broker_put_process_file},
     {"broker: put a secret", broker_put_secret},
     {"broker: put by climbing", broker_put_climbing},

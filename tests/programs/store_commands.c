@@ -41,7 +41,6 @@ static void add_info(json_t *answer, const struct cv_object_info *info)
     json_object_set_new(answer, "size", json_integer(info->size));
     json_object_set_new(answer, "modified_ms", json_integer(info->modified_ms));
     json_object_set_new(answer, "etag", json_string(info->etag));
-    json_object_set_new(answer, "content_type", json_string(info->content_type));
     json_object_set_new(answer, "sha256", json_string(info->sha256));
 }
 
@@ -121,7 +120,6 @@ static int call_put(const json_t *call, json_t *answer, struct cv_error *error)
         .data = text,
         .size = text ? strlen(text) : 0,
         .path = path,
-        .content_type = text_of(call, "content_type"),
         .sha256 = text_of(call, "expect_sha256"),
         .metadata = &metadata,
         .create_only = json_is_true(json_object_get(call, "create_only")),
@@ -214,8 +212,7 @@ static int call_upload(const json_t *call, json_t *answer, struct cv_error *erro
         if (data) {
             memset(data, 'a' + i % 26, size);
         }
-        const struct cv_new_object object = {
-            .key = key, .data = data, .size = size, .content_type = "text/x-many"};
+        const struct cv_new_object object = {.key = key, .data = data, .size = size};
         result = cv_uploads_put(uploads, &object, error);
     }
     if (result == 0 && text_of(call, "path")) {

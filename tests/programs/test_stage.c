@@ -262,8 +262,7 @@ static int put(struct cv_stage_context *context, const json_t *payload, json_t *
     const char *key = NULL;
     int r = cv_payload_object_key(payload, "key", &key, error);
     const char *text = text_of(payload, "text", "");
-    const struct cv_new_object object = {
-        .key = key, .data = text, .size = strlen(text), .content_type = "text/plain"};
+    const struct cv_new_object object = {.key = key, .data = text, .size = strlen(text)};
     r = r < 0 ? r : cv_stage_put(context, &object, error);
     return r < 0 ? r : work(context, payload, result, error);
 }
@@ -503,7 +502,8 @@ static int commit(struct cv_db *db, const struct cv_job *job, const json_t *resu
 }
 
 /* Everything: what it does is for its payload to say. */
-static const struct cv_grant grants[] = {{CV_GRANT_READ | CV_GRANT_WRITE, "*"}, {0}};
+static const struct cv_grant grants[] = {{CV_GRANT_READ | CV_GRANT_WRITE | CV_GRANT_DELETE, "*"},
+                                         {0}};
 
 static const struct cv_stage stage = {
     .name = TABLES ? "test-table-stage" : "test-stage",

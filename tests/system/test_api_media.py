@@ -1,6 +1,7 @@
 """Grants and media: what a player reads without a token, from a directory and from a bucket."""
 
 import base64
+import contextlib
 import hmac
 import json
 import os
@@ -158,6 +159,52 @@ def test_drawn_ranges_on_one_connection(gateway, grant):
         answer = connection.getresponse()
         assert (answer.status, answer.read()) == (206, SEGMENT[first:last + 1])
     connection.close()
+
+
+# ---- how a browser takes an object ------------------------------------------------------------------
+
+SCRIPT = b"<script>document.title = 'ours'</script>"
+SHOWN = {"mp4": "video/mp4", "m4s": "video/iso.segment", "ts": "video/mp2t", "m3u8": "application/vnd.apple.mpegurl",
+         "webp": "image/webp", "jpg": "image/jpeg", "gif": "image/gif", "vtt": "text/vtt; charset=utf-8"}
+STRANGE = ["html", "htm", "xhtml", "svg", "xml", "xsl", "js", "mjs", "pdf", "swf", "wasm", "mp4.html", "none"]
+
+
+def check_boundary(answer):
+    """What keeps an object from acting in the page's name, whatever its bytes are."""
+    is_film = answer.headers.get("Content-Type", "").startswith("video/")
+    assert answer.headers["Content-Security-Policy"] == (
+        "default-src 'none'; media-src 'self'; sandbox allow-same-origin" if is_film else "default-src 'none'; sandbox")
+    assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize("ending", [*SHOWN, *STRANGE])
+def test_the_type_is_that_of_the_key(gateway, shop, store, grant, ending):
+    """A stage that was taken over stores a document with its own type under the video's prefix."""
+    path = f"videos/proxy/{shop.videos['own']}/taken.{ending}"
+    (store / path).write_bytes(SCRIPT)
+    with contextlib.suppress(OSError):
+        os.setxattr(store / path, "user.cortana.content_type", b"text/html")
+    answer = read(gateway, grant["base_url"] + path)
+    assert (answer.status, answer.data) == (200, SCRIPT)
+    check_boundary(answer)
+    if ending in SHOWN:
+        assert answer.headers["Content-Type"] == SHOWN[ending] and "Content-Disposition" not in answer.headers
+        named = read(gateway, grant["base_url"] + path + "?name=a.mp4")
+        assert named.headers["Content-Disposition"] == 'attachment; filename="a.mp4"'
+    else:
+        assert answer.headers["Content-Type"] == "application/octet-stream"
+        assert answer.headers["Content-Disposition"] == "attachment"
+
+
+def test_every_answer_has_the_boundary(gateway, shop, grant):
+    """Only the page's own files run in the page's origin."""
+    check_boundary(read(gateway, grant["base_url"] + "missing"))
+    check_boundary(read(gateway, "/media/x/y"))
+    for path in (f"/videos/{shop.videos['own']}", f"/videos/{shop.videos['own']}/poster", "/nothing",
+                 f"/videos/{shop.videos['own']}/export?format=txt"):
+        check_boundary(gateway.ask(path, OWNER))
+    assert "script-src" in read(gateway, "/").headers["Content-Security-Policy"]
 
 
 # ---- what is refused -------------------------------------------------------------------------------
@@ -358,6 +405,22 @@ def check_passing_through(program, place, tmp_path, environment, url, put):
         assert gateway.process.stop() == 0
 
 
+def check_types_of_bucket(client, gateway, grant, video):
+    """Another program has stored objects as documents: the bucket's own answers say the types of their keys."""
+    for ending, media_type, disposition in (("jpg", "image/jpeg", None), ("html", "application/octet-stream", "attachment")):
+        key = f"thumbs/{video}/taken.{ending}"
+        put = urllib.request.Request(client.presign(key=key, method="PUT")["url"], SCRIPT, {"Content-Type": "text/html"}, method="PUT")
+        with urllib.request.urlopen(put, timeout=30) as response:
+            assert response.status == 200
+        location = read(gateway, grant["base_url"] + key).headers["Location"]
+        with urllib.request.urlopen(location, timeout=30) as response:
+            assert (response.headers["Content-Type"], response.headers["Content-Disposition"]) == (media_type, disposition)
+            assert response.read() == SCRIPT
+        location = read(gateway, grant["base_url"] + key + "?name=evening.mp4").headers["Location"]
+        with urllib.request.urlopen(location, timeout=30) as response:
+            assert response.headers["Content-Disposition"] == 'attachment; filename="evening.mp4"'
+
+
 def test_a_bucket(program, place, tmp_path):
     """Playlists come through the gateway, everything else from the bucket itself."""
     server = S3Server()
@@ -389,6 +452,7 @@ def test_a_bucket(program, place, tmp_path):
             frame = gateway.ask(f"/segments/{shop.lines['own'][0]}/frame", OWNER)
             with urllib.request.urlopen(frame.headers["Location"], timeout=30) as response:
                 assert (frame.status, response.read()) == (307, b"frame")
+            check_types_of_bucket(client, gateway, grant, shop.videos["own"])
             check_passing_through(program, place, tmp_path, environment, url, put)
             missing = read(gateway, url.replace("segment_0", "segment_1"))
             assert missing.status == 404

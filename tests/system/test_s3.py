@@ -113,12 +113,10 @@ def test_what_is_known_of_an_object(store):
     assert head["metadata"] == notes
     assert head["sha256"] == put["sha256"] == sha256(b"abc")
     assert head["etag"] == put["etag"] == hashlib.md5(b"abc").hexdigest()
-    assert head["content_type"] == "video/mp4"
     listed = store.list(prefix="v/")["entries"][0]
     assert (listed["key"], listed["size"], listed["etag"]) == ("v/a.mp4", 3, head["etag"])
     assert abs(listed["modified_ms"] - head["modified_ms"]) <= 1000
-    assert store.put(key="own", text="", content_type="text/x-own")["content_type"] == "text/x-own"
-    assert store.head(key="own")["content_type"] == "text/x-own"
+    store.put(key="own", text="")
     assert store.get(key="own")["size"] == 0
     with pytest.raises(StoreError) as caught:
         store.put(key="v/a.mp4", text="abd", expect_sha256=sha256(b"abc"))
@@ -151,12 +149,12 @@ def test_create_only_knows_its_own_object_when_the_answer_was_lost(shaky, proxy)
 
 
 def test_move(store):
-    put = store.put(key="in/a b+é", text="text", content_type="video/own", metadata={"owner": "me"})
+    put = store.put(key="in/a b+é", text="text", metadata={"owner": "me"})
     assert store.move(**{"from": "in/a b+é", "to": "x"}, if_etag="other")["result"] == CHANGED
     moved = store.move(**{"from": "in/a b+é", "to": "y/%z"}, if_etag=put["etag"])
     assert moved["result"] == 0 and moved["size"] == 4
     head = store.head(key="y/%z")
-    assert head["content_type"] == "video/own" and head["metadata"] == {"owner": "me"}
+    assert head["metadata"] == {"owner": "me"}
     assert head["sha256"] == sha256(b"text")
     assert store.keys() == ["y/%z"]
 
@@ -282,7 +280,6 @@ def test_many_objects_at_once(shaky, store, proxy, big_file):
     assert proxy.connections > 4
     assert store.keys("many/") == [key for key, _ in answer["stored"]]
     assert store.get(key="many/0007")["sha256"] == sha256(b"h" * 20000)
-    assert store.head(key="many/0007")["content_type"] == "text/x-many"
     big = shaky.upload(prefix="large", path=str(big_file))  # goes in parts, in its turn
     assert big["stored"] == [["large", BIG]]
     shaky.upload(prefix="wide/", count=30, size=3 << 20)

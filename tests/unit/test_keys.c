@@ -38,6 +38,29 @@ static void test_whose_key(void **state)
     }
 }
 
+static void test_the_type_follows_from_the_key(void **state)
+{
+    (void)state;
+    static const char *const types[][2] = {
+        {"v/a.mp4", "video/mp4"},
+        {"x.M3U8", "application/vnd.apple.mpegurl"},
+        {"poster.webp", "image/webp"},
+        {"poster.jpg", "image/jpeg"},
+        {"mp4", CV_MEDIA_TYPE_UNKNOWN},
+        {"a.mp4/b", CV_MEDIA_TYPE_UNKNOWN},
+        {"a.mp4.html", CV_MEDIA_TYPE_UNKNOWN},
+        {"a.html", CV_MEDIA_TYPE_UNKNOWN},
+        {"a.xhtml", CV_MEDIA_TYPE_UNKNOWN},
+        {"a.svg", CV_MEDIA_TYPE_UNKNOWN},
+        {"a.xml", CV_MEDIA_TYPE_UNKNOWN},
+        {"a.js", CV_MEDIA_TYPE_UNKNOWN},
+        {"a.pdf", CV_MEDIA_TYPE_UNKNOWN},
+    };
+    for (size_t i = 0; i < CV_COUNT(types); i++) {
+        assert_string_equal(cv_media_type(types[i][0]), types[i][1]);
+    }
+}
+
 static void test_what_is_an_original(void **state)
 {
     (void)state;
@@ -131,6 +154,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_whose_key),
         cmocka_unit_test(test_what_is_an_original),
+        cmocka_unit_test(test_the_type_follows_from_the_key),
         cmocka_unit_test(test_inbox),
         cmocka_unit_test(test_removal_takes_all_and_no_more),
     };

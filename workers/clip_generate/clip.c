@@ -195,8 +195,7 @@ static int make_clip(struct cv_stage_context *context, const struct clip_request
     CV_TRY(cv_format(&path, error, "%s/clip", cv_stage_scratch(context)));
     CV_TRY(cut(context, request, path, &outcome, error));
     cv_stage_progress(context, CUT_SHARE, "publish");
-    const struct cv_new_object clip = {
-        .key = request->key, .path = path, .content_type = clip_request_content_type(request)};
+    const struct cv_new_object clip = {.key = request->key, .path = path};
     CV_TRY(cv_stage_put(context, &clip, error));
     return cut_result(request, &outcome, ret_result, error);
 }
@@ -226,10 +225,11 @@ static int make_still(struct cv_stage_context *context, const struct clip_reques
     if (request->t_start_ms * US_PER_MS >= report.source_end_us) {
         return fail_beyond_end(request, report.source_end_us, error);
     }
-    const struct cv_new_object still = {.key = request->key,
-                                        .data = data,
-                                        .size = size,
-                                        .content_type = clip_request_content_type(request)};
+    const struct cv_new_object still = {
+        .key = request->key,
+        .data = data,
+        .size = size,
+    };
     result = cv_stage_put(context, &still, error);
     json_t *object = result
                          ? NULL

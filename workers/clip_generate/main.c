@@ -7,7 +7,11 @@ int main(int argc, char **argv)
 {
     static const struct cv_grant grants[] = {
         {CV_GRANT_READ, CV_KEYS_ORIGINALS "{video_id}/*"},
-        {CV_GRANT_READ | CV_GRANT_WRITE, CV_KEYS_CLIPS "{video_id}/{clip_id}.*"},
+        {CV_GRANT_READ, CV_KEYS_CLIPS "{video_id}/{clip_id}.*"},
+        {CV_GRANT_WRITE, CV_KEYS_CLIPS "{video_id}/{clip_id}.mp4"},
+        {CV_GRANT_WRITE, CV_KEYS_CLIPS "{video_id}/{clip_id}.webm"},
+        {CV_GRANT_WRITE, CV_KEYS_CLIPS "{video_id}/{clip_id}.gif"},
+        {CV_GRANT_WRITE, CV_KEYS_CLIPS "{video_id}/{clip_id}.jpg"},
         {0},
     };
     static const struct cv_stage stage = {

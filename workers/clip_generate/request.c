@@ -16,13 +16,11 @@ enum {
     US_PER_MS = 1000,
 };
 
-static const struct {
-    const char *name, *content_type;
-} formats[] = {
-    [CLIP_MP4] = {"mp4", "video/mp4"},
-    [CLIP_WEBM] = {"webm", "video/webm"},
-    [CLIP_GIF] = {"gif", "image/gif"},
-    [CLIP_JPG] = {"jpg", "image/jpeg"},
+static const char *const formats[] = {
+    [CLIP_MP4] = "mp4",
+    [CLIP_WEBM] = "webm",
+    [CLIP_GIF] = "gif",
+    [CLIP_JPG] = "jpg",
 };
 
 void clip_request_deinit(struct clip_request *request)
@@ -96,14 +94,10 @@ static int read_crop(const json_t *payload, struct clip_box *ret_box, struct cv_
 static int read_options(const json_t *payload, struct clip_request *request, struct cv_error *error)
 {
     static const char *const modes[] = {[CLIP_SMART] = "smart", [CLIP_ENCODE] = "encode"};
-    const char *names[CV_COUNT(formats)];
-    for (size_t i = 0; i < CV_COUNT(formats); i++) {
-        names[i] = formats[i].name;
-    }
     size_t mode = CLIP_SMART, format = CLIP_MP4;
     int64_t height = 0;
     CV_TRY(read_word(payload, "mode", modes, CV_COUNT(modes), &mode, error));
-    CV_TRY(read_word(payload, "format", names, CV_COUNT(names), &format, error));
+    CV_TRY(read_word(payload, "format", formats, CV_COUNT(formats), &format, error));
     if (member(payload, "max_height")) {
         CV_TRY(
             cv_payload_int(payload, "max_height", HEIGHT_MIN, CV_MEDIA_SIDE_MAX, &height, error));
@@ -156,12 +150,7 @@ int clip_request_read(const json_t *payload, struct clip_request *request, struc
     CV_TRY(read_options(payload, request, error));
     CV_TRY(read_range(payload, request, error));
     return cv_object_key(CV_OBJECT_CLIPS, request->video_id, &request->key, error, "%s.%s",
-                         request->clip_id, formats[request->format].name);
-}
-
-const char *clip_request_content_type(const struct clip_request *request)
-{
-    return formats[request->format].content_type;
+                         request->clip_id, formats[request->format]);
 }
 
 int64_t clip_request_start_us(const struct clip_request *request)

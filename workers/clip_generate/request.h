@@ -39,9 +39,6 @@ CV_DEFINE_CLEANUP_ADDRESS(struct clip_request, clip_request_deinit)
 CV_MUST_CHECK int clip_request_read(const json_t *payload, struct clip_request *request,
                                     struct cv_error *error);
 
-/* "video/mp4", … */
-const char *clip_request_content_type(const struct clip_request *request);
-
 /* The range with its padding, limited to the video's start. */
 int64_t clip_request_start_us(const struct clip_request *request);
 int64_t clip_request_end_us(const struct clip_request *request);

@@ -5,7 +5,7 @@
 int main(int argc, char **argv)
 {
     static const struct cv_grant grants[] = {
-        {CV_GRANT_READ | CV_GRANT_WRITE, CV_KEYS_OUTPUTS "*"},
+        {CV_GRANT_READ | CV_GRANT_WRITE | CV_GRANT_DELETE, CV_KEYS_OUTPUTS "*"},
         {0},
     };
     static const struct cv_stage stage = {

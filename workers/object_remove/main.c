@@ -46,13 +46,13 @@ static int settle(struct cv_db *db, const struct cv_job *job, const json_t *resu
 int main(int argc, char **argv)
 {
     static const struct cv_grant grants[] = {
-        {CV_GRANT_READ | CV_GRANT_WRITE, CV_KEYS_ORIGINALS "{video_id}/*"},
-        {CV_GRANT_READ | CV_GRANT_WRITE, CV_KEYS_PROXY "{video_id}/*"},
-        {CV_GRANT_READ | CV_GRANT_WRITE, CV_KEYS_CLIPS "{video_id}/*"},
-        {CV_GRANT_READ | CV_GRANT_WRITE, CV_KEYS_THUMBS "{video_id}/*"},
-        {CV_GRANT_READ | CV_GRANT_WRITE, CV_KEYS_FRAMES "{video_id}/*"},
-        {CV_GRANT_READ | CV_GRANT_WRITE, CV_KEYS_LINES "{video_id}/*"},
-        {CV_GRANT_WRITE, CV_KEYS_UPLOADS "{video_id}"},
+        {CV_GRANT_READ | CV_GRANT_DELETE, CV_KEYS_ORIGINALS "{video_id}/*"},
+        {CV_GRANT_READ | CV_GRANT_DELETE, CV_KEYS_PROXY "{video_id}/*"},
+        {CV_GRANT_READ | CV_GRANT_DELETE, CV_KEYS_CLIPS "{video_id}/*"},
+        {CV_GRANT_READ | CV_GRANT_DELETE, CV_KEYS_THUMBS "{video_id}/*"},
+        {CV_GRANT_READ | CV_GRANT_DELETE, CV_KEYS_FRAMES "{video_id}/*"},
+        {CV_GRANT_READ | CV_GRANT_DELETE, CV_KEYS_LINES "{video_id}/*"},
+        {CV_GRANT_DELETE, CV_KEYS_UPLOADS "{video_id}"},
         {0},
     };
     static const struct cv_stage stage = {

@@ -65,8 +65,7 @@ static int put_pack(struct cv_stage_context *context, const struct ocr_payload *
     if (stat(path, &info) != 0) {
         return cv_fail_errno(error, errno, "read %s", path);
     }
-    const struct cv_new_object object = {
-        .key = key, .path = path, .content_type = "application/octet-stream"};
+    const struct cv_new_object object = {.key = key, .path = path};
     CV_TRY(cv_stage_put(context, &object, error));
     CV_TRY_MEMORY(json_object_set_new(result, "lines_path", json_string(key)) == 0 &&
                       json_object_set_new(result, "lines_bytes", json_integer(info.st_size)) == 0,

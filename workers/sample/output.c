@@ -110,8 +110,7 @@ int output_keep(void *opaque, const struct sampler_frame *frame, struct cv_error
                       0,
                   error, "the list of frames");
     output->last_ms = time_ms;
-    const struct cv_new_object object = {
-        .key = key, .data = cv_take(data), .size = size, .content_type = "image/jpeg"};
+    const struct cv_new_object object = {.key = key, .data = cv_take(data), .size = size};
     return cv_stage_upload(output->context, &object, error);
 }
 
@@ -132,8 +131,7 @@ static int put_list(struct output *output, size_t first, size_t count, struct cv
     CV_TRY_MEMORY(text && json_array_append_new(output->lists, json_string(key)) == 0, error,
                   "a list of frames");
     size_t size = strlen(text);
-    const struct cv_new_object object = {
-        .key = key, .data = cv_take(text), .size = size, .content_type = "application/json"};
+    const struct cv_new_object object = {.key = key, .data = cv_take(text), .size = size};
     return cv_stage_upload(output->context, &object, error);
 }
 

@@ -307,7 +307,9 @@ static const struct cv_companion companion = {
 
 static const struct cv_grant grants[] = {
     {CV_GRANT_READ, CV_KEYS_ORIGINALS "{video_id}/*"},
-    {CV_GRANT_READ | CV_GRANT_WRITE, CV_KEYS_FRAMES "{video_id}/*"},
+    {CV_GRANT_READ | CV_GRANT_DELETE, CV_KEYS_FRAMES "{video_id}/*"},
+    {CV_GRANT_WRITE, CV_KEYS_FRAMES "{video_id}/*.jpg"},
+    {CV_GRANT_WRITE, CV_KEYS_FRAMES "{video_id}/*.json"},
     {0},
 };
 

@@ -32,8 +32,17 @@ int main(int argc, char **argv)
     }
     static const struct cv_grant grants[] = {
         {CV_GRANT_READ, CV_KEYS_ORIGINALS "{video_id}/*"},
-        {CV_GRANT_READ | CV_GRANT_WRITE, CV_KEYS_PROXY "{video_id}/*"},
-        {CV_GRANT_READ | CV_GRANT_WRITE, CV_KEYS_THUMBS "{video_id}/*"},
+        {CV_GRANT_READ | CV_GRANT_DELETE, CV_KEYS_PROXY "{video_id}/*"},
+        {CV_GRANT_WRITE, CV_KEYS_PROXY "{video_id}/*.m3u8"},
+        {CV_GRANT_WRITE, CV_KEYS_PROXY "{video_id}/*.m4s"},
+        {CV_GRANT_WRITE, CV_KEYS_PROXY "{video_id}/*.mp4"},
+        {CV_GRANT_WRITE, CV_KEYS_PROXY "{video_id}/*.ts"},
+        {CV_GRANT_WRITE, CV_KEYS_PROXY "{video_id}/*.vtt"},
+        {CV_GRANT_WRITE, CV_KEYS_PROXY "{video_id}/*.json"},
+        {CV_GRANT_READ | CV_GRANT_DELETE, CV_KEYS_THUMBS "{video_id}/*"},
+        {CV_GRANT_WRITE, CV_KEYS_THUMBS "{video_id}/*.webp"},
+        {CV_GRANT_WRITE, CV_KEYS_THUMBS "{video_id}/*.jpg"},
+        {CV_GRANT_WRITE, CV_KEYS_THUMBS "{video_id}/*.vtt"},
         {0},
     };
     static const struct cv_companion companion = {

@@ -5,7 +5,7 @@
 static const char index_name[] = "index.m3u8";
 
 struct noted {
-    char *key, *path, *content_type;
+    char *key, *path;
     bool is_on_its_way;
 };
 
@@ -47,7 +47,6 @@ static void free_noted(struct noted *noted)
 {
     free(noted->key);
     free(noted->path);
-    free(noted->content_type);
 }
 
 void transcode_publisher_free(struct transcode_publisher *publisher)
@@ -91,8 +90,7 @@ static int put_provisional(struct transcode_publisher *publisher, const struct c
     cv_auto_free char *key = NULL;
     CV_TRY(cv_format(&key, error, "%s%s", publisher->prefixes[file->part], file->name));
     CV_TRY(cv_stage_uploads_wait(publisher->context, error));
-    const struct cv_new_object object = {
-        .key = key, .path = file->path, .content_type = file->content_type};
+    const struct cv_new_object object = {.key = key, .path = file->path};
     publisher->is_early = true;
     return cv_store_put(cv_stage_store(publisher->context), &object, NULL, error);
 }
@@ -108,7 +106,6 @@ int transcode_publisher_take(void *opaque, const struct cv_ladder_file *file,
     struct noted noted = {0};
     int result = cv_format(&noted.key, error, "%s%s", publisher->prefixes[file->part], file->name);
     result = result ? result : cv_format(&noted.path, error, "%s", file->path ? file->path : "");
-    result = result ? result : cv_format(&noted.content_type, error, "%s", file->content_type);
     if (result != 0) {
         free_noted(&noted);
         return result;
@@ -118,8 +115,7 @@ int transcode_publisher_take(void *opaque, const struct cv_ladder_file *file,
     if (!file->path) {
         return 0;
     }
-    const struct cv_new_object object = {
-        .key = noted.key, .path = noted.path, .content_type = noted.content_type};
+    const struct cv_new_object object = {.key = noted.key, .path = noted.path};
     return noted.is_on_its_way ? cv_stage_upload(publisher->context, &object, error) : 0;
 }
 
@@ -133,22 +129,19 @@ static int put_rest(const struct transcode_publisher *publisher, struct cv_error
         if (noted->is_on_its_way) {
             continue;
         }
-        const struct cv_new_object object = {
-            .key = noted->key, .path = noted->path, .content_type = noted->content_type};
+        const struct cv_new_object object = {.key = noted->key, .path = noted->path};
         CV_TRY(cv_stage_put(publisher->context, &object, error));
     }
     return 0;
 }
 
 int transcode_publisher_put(struct transcode_publisher *publisher, enum cv_ladder_part part,
-                            const char *name, const void *data, size_t size,
-                            const char *content_type, struct cv_error *error)
+                            const char *name, const void *data, size_t size, struct cv_error *error)
 {
     cv_auto_free char *key = NULL;
-    struct cv_ladder_file file = {part, name, NULL, content_type, false};
+    struct cv_ladder_file file = {part, name, NULL, false};
     CV_TRY(cv_format(&key, error, "%s%s", publisher->prefixes[part], name));
-    const struct cv_new_object object = {
-        .key = key, .data = data, .size = size, .content_type = content_type};
+    const struct cv_new_object object = {.key = key, .data = data, .size = size};
     CV_TRY(cv_stage_put(publisher->context, &object, error));
     return transcode_publisher_take(publisher, &file, error);
 }

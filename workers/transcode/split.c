@@ -207,8 +207,7 @@ static int put_note(struct transcode_publisher *publisher, const struct cv_ladde
     CV_TRY_MEMORY(data, error, "a chunk");
     char name[NAME_SIZE];
     chunk_name(chunk->number, name);
-    return transcode_publisher_put(publisher, CV_LADDER_STREAM, name, data, strlen(data),
-                                   "application/json", error);
+    return transcode_publisher_put(publisher, CV_LADDER_STREAM, name, data, strlen(data), error);
 }
 
 /* Makes the request's chunk. It is encoded if `reason` says why it cannot be copied.
@@ -358,8 +357,7 @@ static int put_poster(struct transcode_publisher *publisher, int chunk, struct c
     size_t size = 0;
     (void)snprintf(name, sizeof(name), "chunk_%05d.jpg", chunk);
     CV_TRY(transcode_publisher_get(publisher, CV_LADDER_THUMBS, name, &data, &size, error));
-    return transcode_publisher_put(publisher, CV_LADDER_THUMBS, "poster.jpg", data, size,
-                                   "image/jpeg", error);
+    return transcode_publisher_put(publisher, CV_LADDER_THUMBS, "poster.jpg", data, size, error);
 }
 
 int transcode_run_join(const struct transcode_work *work, struct transcode_report *report,

@@ -162,8 +162,7 @@ CV_MUST_CHECK int transcode_publisher_finish(struct transcode_publisher *publish
 /* Stores bytes as an object of the stream or of the seek bar pictures. */
 CV_MUST_CHECK int transcode_publisher_put(struct transcode_publisher *publisher,
                                           enum cv_ladder_part part, const char *name,
-                                          const void *data, size_t size, const char *content_type,
-                                          struct cv_error *error);
+                                          const void *data, size_t size, struct cv_error *error);
 /* Reads an object that an earlier job has stored; free() the data. If it is missing, the failure
  * allows a retry. */
 CV_MUST_CHECK int transcode_publisher_get(struct transcode_publisher *publisher,

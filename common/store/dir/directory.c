@@ -53,7 +53,7 @@ static int head(struct cv_store *store, const char *key, struct cv_object_info *
     if (metadata) {
         CV_TRY(cv_directory_read_metadata(fd, metadata, error));
     }
-    cv_directory_read_info(fd, &status, key, ret_info);
+    cv_directory_read_info(fd, &status, ret_info);
     return 0;
 }
 
@@ -91,7 +91,7 @@ static int open_reader(struct cv_store *store, const char *key, struct cv_store_
     struct directory_reader *reader = calloc(1, sizeof(*reader));
     CV_TRY_MEMORY(reader, error, "a reader");
     reader->reader.backend = &reader_backend;
-    cv_directory_read_info(fd, &status, key, &reader->reader.info);
+    cv_directory_read_info(fd, &status, &reader->reader.info);
     reader->fd = cv_take_fd(&fd);
     *ret_reader = &reader->reader;
     return 0;
@@ -156,7 +156,7 @@ static int move(struct cv_store *store, const struct cv_object_move *move,
     struct cv_object_info info;
     CV_TRY(cv_directory_check_key(move->to, error));
     CV_TRY(open_object(directory, from, &fd, &status, error));
-    cv_directory_read_info(fd, &status, from, &info);
+    cv_directory_read_info(fd, &status, &info);
     if (move->if_etag && strcmp(move->if_etag, info.etag) != 0) {
         return CV_STORE_CHANGED;
     }

@@ -61,8 +61,7 @@ void cv_directory_sweep(const struct cv_directory_store *directory);
 
 /* Reads an object's info from its file: size, time, ETag, and what the put recorded in its
  * attributes. */
-void cv_directory_read_info(int fd, const struct stat *status, const char *key,
-                            struct cv_object_info *info);
+void cv_directory_read_info(int fd, const struct stat *status, struct cv_object_info *info);
 
 CV_MUST_CHECK int cv_directory_read_metadata(int fd, struct cv_metadata *metadata,
                                              struct cv_error *error);

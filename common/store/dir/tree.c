@@ -207,7 +207,7 @@ static int add_object(struct walk *walk, int fd, const char *name, struct cv_err
     /* Opened to read the part of the ETag that is in the file's attributes. */
     cv_auto_fd int object = openat(fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     struct cv_object_info info;
-    cv_directory_read_info(object, &status, key, &info);
+    cv_directory_read_info(object, &status, &info);
     return cv_object_list_add(walk->list, key, &info, error);
 }
 

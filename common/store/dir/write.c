@@ -225,7 +225,6 @@ static int open_incoming(struct cv_directory_store *directory, struct incoming *
 
 /* ---- what is known about an object -------------------------------------------------------------- */
 
-#define TYPE_ATTRIBUTE "user.cortana.content_type"
 #define DIGEST_ATTRIBUTE "user.cortana.sha256"
 #define METADATA_ATTRIBUTE "user.cortana.meta."
 
@@ -249,17 +248,12 @@ static void format_digest(char *text, size_t size, const struct stat *status, co
                    modified_ns(status));
 }
 
-/* Records content type and SHA-256 in the file's extended attributes, if the file system supports
- * them. */
-static void write_notes(int fd, const struct stat *status, const char *content_type,
-                        const char *sha256)
+/* Records the SHA-256 in the file's extended attributes, if the file system supports them. */
+static void write_digest(int fd, const struct stat *status, const char *sha256)
 {
     char digest[160];
     format_digest(digest, sizeof(digest), status, sha256);
     (void)fsetxattr(fd, DIGEST_ATTRIBUTE, digest, strlen(digest), 0);
-    if (content_type) {
-        (void)fsetxattr(fd, TYPE_ATTRIBUTE, content_type, strlen(content_type), 0);
-    }
 }
 
 static bool read_attribute(int fd, const char *name, char *text, size_t size)
@@ -272,8 +266,7 @@ static bool read_attribute(int fd, const char *name, char *text, size_t size)
     return true;
 }
 
-void cv_directory_read_info(int fd, const struct stat *status, const char *key,
-                            struct cv_object_info *info)
+void cv_directory_read_info(int fd, const struct stat *status, struct cv_object_info *info)
 {
     *info = (struct cv_object_info){
         .size = status->st_size,
@@ -288,10 +281,6 @@ void cv_directory_read_info(int fd, const struct stat *status, const char *key,
         if (strcmp(noted, expected) != 0) {
             info->sha256[0] = '\0';
         }
-    }
-    if (!read_attribute(fd, TYPE_ATTRIBUTE, info->content_type, sizeof(info->content_type))) {
-        (void)snprintf(info->content_type, sizeof(info->content_type), "%s",
-                       cv_content_type_of_key(key));
     }
     (void)snprintf(info->etag, sizeof(info->etag), "%" PRIx64 "-%" PRIx64 "-%" PRIx64 "-%.12s",
                    (uint64_t)status->st_size, (uint64_t)modified_ns(status),
@@ -366,7 +355,7 @@ static int put_once(struct cv_directory_store *directory, const struct cv_new_ob
     }
     struct stat status;
     CV_TRY_ERRNO(fstat(incoming.file, &status) == 0, error, "look at %s", key);
-    write_notes(incoming.file, &status, object->content_type, sha256);
+    write_digest(incoming.file, &status, sha256);
     if (object->metadata) {
         int result = write_metadata(incoming.file, object->metadata, error);
         if (result) {
@@ -376,7 +365,7 @@ static int put_once(struct cv_directory_store *directory, const struct cv_new_ob
     CV_TRY_ERRNO(fsync(incoming.file) == 0, error, "write %s to disk", key);
     CV_TRY(name_it(&incoming, error));
     CV_TRY(publish(directory, key, &incoming, object->create_only, error));
-    cv_directory_read_info(incoming.file, &status, key, ret_info);
+    cv_directory_read_info(incoming.file, &status, ret_info);
     return 0;
 }
 

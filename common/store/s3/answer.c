@@ -215,8 +215,6 @@ static void note_header(struct cv_s3_answer *answer, const char *name, char *val
         copy_etag(answer, value);
     } else if (strcmp(name, "content-length") == 0) {
         answer->content_length = cv_parse_int(value, 0, INT64_MAX, &number) ? number : -1;
-    } else if (strcmp(name, "content-type") == 0) {
-        (void)snprintf(answer->content_type, sizeof(answer->content_type), "%s", value);
     } else if (strcmp(name, "content-range") == 0) {
         if (sscanf(value, "bytes %" SCNd64 "-%" SCNd64 "/%" SCNd64, &answer->range_start,
                    &answer->range_end, &answer->range_size) != 3) {
@@ -271,8 +269,7 @@ void cv_s3_answer_header(struct cv_s3_answer *answer, const char *line, size_t l
     note_header(answer, text, value);
 }
 
-void cv_s3_answer_info(const struct cv_s3_answer *answer, const char *key,
-                       struct cv_object_info *ret_info)
+void cv_s3_answer_info(const struct cv_s3_answer *answer, struct cv_object_info *ret_info)
 {
     *ret_info = (struct cv_object_info){
         .size = answer->range_start >= 0 ? answer->range_size : answer->content_length,
@@ -280,8 +277,6 @@ void cv_s3_answer_info(const struct cv_s3_answer *answer, const char *key,
     };
     memcpy(ret_info->etag, answer->etag, sizeof(ret_info->etag));
     memcpy(ret_info->sha256, answer->sha256, sizeof(ret_info->sha256));
-    (void)snprintf(ret_info->content_type, sizeof(ret_info->content_type), "%s",
-                   answer->content_type[0] ? answer->content_type : cv_content_type_of_key(key));
 }
 
 /* ---- failures -------------------------------------------------------------------------------- */

@@ -14,10 +14,9 @@ struct cv_s3_answer {
     int64_t range_end;
     int64_t range_size;
     int64_t modified_ms;
-    int64_t date_ms;               /* the server's clock; 0: unknown */
-    int64_t retry_after_ms;        /* 0: not said */
-    char etag[CV_STORE_ETAG_SIZE]; /* without its quotes */
-    char content_type[CV_STORE_TYPE_SIZE];
+    int64_t date_ms;                   /* the server's clock; 0: unknown */
+    int64_t retry_after_ms;            /* 0: not said */
+    char etag[CV_STORE_ETAG_SIZE];     /* without its quotes */
     char sha256[CV_STORE_SHA256_SIZE]; /* recorded by this program at the put */
     char region[64];                   /* region of the bucket, if the server names it */
     bool etag_is_no_md5;               /* encrypted with its own key: the ETag is not an MD5 */
@@ -34,8 +33,7 @@ void cv_s3_answer_deinit(struct cv_s3_answer *answer);
 void cv_s3_answer_header(struct cv_s3_answer *answer, const char *line, size_t length);
 
 /* Makes the object info from the answer to a HEAD or GET. */
-void cv_s3_answer_info(const struct cv_s3_answer *answer, const char *key,
-                       struct cv_object_info *ret_info);
+void cv_s3_answer_info(const struct cv_s3_answer *answer, struct cv_object_info *ret_info);
 
 /* What to do after an attempt. */
 enum cv_s3_remedy {

@@ -109,10 +109,8 @@ static int copy_in_parts(const struct copying *copying, struct cv_object_info *r
 {
     cv_auto(cv_store_parts_deinit) struct cv_store_parts parts = {
         .count = (size_t)((copying->info.size + COPY_PART - 1) / COPY_PART)};
-    const struct cv_new_object object = {.key = copying->to,
-                                         .content_type = copying->info.content_type,
-                                         .sha256 = copying->info.sha256,
-                                         .metadata = &copying->metadata};
+    const struct cv_new_object object = {
+        .key = copying->to, .sha256 = copying->info.sha256, .metadata = &copying->metadata};
     parts.items = calloc(parts.count, sizeof(*parts.items));
     CV_TRY_MEMORY(parts.items, error, "a copy");
     CV_TRY(cv_s3_multipart_begin(copying->store, &object, &parts.upload_id, error));
@@ -235,7 +233,7 @@ static int head_once(struct cv_store *store, const char *key, struct cv_object_i
     if (request.answer.content_length < 0) {
         return cv_fail(error, CV_ERROR_SERVER, "HEAD %s: the answer has no length", key);
     }
-    cv_s3_answer_info(&request.answer, key, ret_info);
+    cv_s3_answer_info(&request.answer, ret_info);
     if (metadata) {
         *metadata = request.answer.metadata;
         request.answer.metadata = (struct cv_metadata){0};
@@ -384,6 +382,12 @@ static int presign(struct cv_store *store, const struct cv_signed_url *allowed, 
     CV_TRY(cv_s3_identity_get(cv_s3_client_identity(client), &credentials, error));
     CV_TRY(cv_format(&path, error, "%s/%s%s", config->base, config->prefix, allowed->key));
     cv_s3_pairs_add(&headers, "host", config->public_host);
+    if (strcmp(allowed->method, "GET") == 0) {
+        cv_s3_pairs_add(&parameters, "response-content-type", cv_media_type(allowed->key));
+        if (allowed->disposition) {
+            cv_s3_pairs_add(&parameters, "response-content-disposition", allowed->disposition);
+        }
+    }
     if (allowed->part) {
         cv_s3_pairs_format(&headers, "content-length", "%lld", (long long)allowed->part->size);
         cv_s3_pairs_format(&parameters, "partNumber", "%d", allowed->part->number);

@@ -113,13 +113,11 @@ int cv_s3_request_body(struct cv_s3_request *request, const struct cv_s3_client 
     return 0;
 }
 
-/* Sets content type and metadata of a new object as headers. */
+/* Sets type and metadata of a new object as headers. */
 static void describe(struct cv_s3_request *request, const struct cv_new_object *object,
                      const char *sha256)
 {
-    cv_s3_pairs_add(&request->headers, "content-type",
-                    object->content_type ? object->content_type
-                                         : cv_content_type_of_key(object->key));
+    cv_s3_pairs_add(&request->headers, "content-type", cv_media_type(object->key));
     if (sha256 && sha256[0]) {
         cv_s3_pairs_add(&request->headers, "x-amz-meta-" CV_S3_DIGEST_NAME, sha256);
     }
@@ -142,7 +140,6 @@ static void describe(struct cv_s3_request *request, const struct cv_new_object *
 struct cv_store_put {
     struct cv_s3_store *store;
     char *key;
-    char *content_type;
     bool create_only;
     void *data; /* content of a loaded file; else NULL */
     char sha256[CV_S3_HASH_SIZE];
@@ -154,7 +151,6 @@ static void put_free(struct cv_store_put *put)
 {
     cv_s3_request_deinit(&put->request);
     free(put->key);
-    free(put->content_type);
     free(put->data);
     free(put);
 }
@@ -241,11 +237,8 @@ static int begin_put(struct cv_store *store, const struct cv_new_object *object,
     put->store = cv_s3_of(store);
     put->create_only = object->create_only;
     struct cv_s3_client *client = put->store->client;
-    const char *type =
-        object->content_type ? object->content_type : cv_content_type_of_key(object->key);
     CV_TRY(cv_s3_request_init(&put->request, client, "PUT", object->key, error));
     CV_TRY(cv_format(&put->key, error, "%s", object->key));
-    CV_TRY(cv_format(&put->content_type, error, "%s", type));
     struct cv_store_input body = *input;
     CV_TRY(load_file(put, &body, error));
     CV_TRY(digest_body(put, &body, object->sha256, error));
@@ -272,9 +265,8 @@ static int end_put(struct cv_store_put *put, struct cv_object_info *ret_info,
     }
     request->answer.content_length = (int64_t)request->body_size;
     request->answer.modified_ms = request->answer.date_ms;
-    cv_s3_answer_info(&request->answer, put->key, ret_info);
+    cv_s3_answer_info(&request->answer, ret_info);
     memcpy(ret_info->sha256, put->sha256, sizeof(ret_info->sha256));
-    (void)snprintf(ret_info->content_type, sizeof(ret_info->content_type), "%s", put->content_type);
     return 0;
 }
 

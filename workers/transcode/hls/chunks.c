@@ -113,7 +113,7 @@ static int fail_text(const struct cv_ladder *ladder, const char *what, struct cv
 static int tell_one(struct cv_ladder *ladder, enum cv_ladder_part part, const char *name,
                     struct cv_error *error)
 {
-    struct cv_ladder_file file = {part, name, NULL, "", false};
+    struct cv_ladder_file file = {part, name, NULL, false};
     return ladder->finished(ladder->opaque, &file, error);
 }
 
@@ -291,8 +291,8 @@ int cv_ladder_write_cues(struct cv_ladder *ladder, struct cv_error *error)
     (void)snprintf(stamp, sizeof(stamp), "%02" PRId64 ":%02d:%02d.%03d", ms / 3600000,
                    (int)(ms / 60000 % 60), (int)(ms / 1000 % 60), (int)(ms % 1000));
     (void)memcpy(at, stamp, STAMP_LENGTH);
-    return cv_files_write(ladder->files, CV_LADDER_THUMBS, "thumbnails.vtt", "text/vtt",
-                          ladder->cues.data, ladder->cues.length, error);
+    return cv_files_write(ladder->files, CV_LADDER_THUMBS, "thumbnails.vtt", ladder->cues.data,
+                          ladder->cues.length, error);
 }
 
 void cv_ladder_free_joined(struct cv_ladder *ladder)

@@ -5,7 +5,6 @@
 struct file {
     enum cv_ladder_part part;
     char *name;
-    const char *content_type;
     bool provisional;
 };
 
@@ -75,9 +74,9 @@ static int add(struct cv_files *files, struct file file, const char *name, struc
 }
 
 int cv_files_add(struct cv_files *files, enum cv_ladder_part part, const char *name,
-                 const char *content_type, struct cv_error *error)
+                 struct cv_error *error)
 {
-    return add(files, (struct file){part, NULL, content_type, false}, name, error);
+    return add(files, (struct file){part, NULL, false}, name, error);
 }
 
 static int write_file(const struct cv_files *files, const char *name, const void *data, size_t size,
@@ -92,16 +91,16 @@ static int write_file(const struct cv_files *files, const char *name, const void
 }
 
 int cv_files_write(struct cv_files *files, enum cv_ladder_part part, const char *name,
-                   const char *content_type, const void *data, size_t size, struct cv_error *error)
+                   const void *data, size_t size, struct cv_error *error)
 {
     CV_TRY(write_file(files, name, data, size, error));
-    return cv_files_add(files, part, name, content_type, error);
+    return cv_files_add(files, part, name, error);
 }
 
-int cv_files_write_provisional(struct cv_files *files, const char *name, const char *content_type,
-                               const void *data, size_t size, struct cv_error *error)
+int cv_files_write_provisional(struct cv_files *files, const char *name, const void *data,
+                               size_t size, struct cv_error *error)
 {
-    struct file file = {CV_LADDER_STREAM, NULL, content_type, true};
+    struct file file = {CV_LADDER_STREAM, NULL, true};
     CV_TRY(write_file(files, name, data, size, error));
     return add(files, file, name, error);
 }
@@ -120,8 +119,7 @@ int cv_files_drain(struct cv_files *files, cv_ladder_finished finished, void *op
         cv_auto_free char *path = NULL;
         result =
             result ? result : cv_format(&path, error, "%s/%s", files->directory, taken[i].name);
-        struct cv_ladder_file file = {taken[i].part, taken[i].name, path, taken[i].content_type,
-                                      taken[i].provisional};
+        struct cv_ladder_file file = {taken[i].part, taken[i].name, path, taken[i].provisional};
         result = result ? result : finished(opaque, &file, error);
         free(taken[i].name);
     }

@@ -18,17 +18,15 @@ CV_DEFINE_CLEANUP(struct cv_files *, cv_files_free)
 const char *cv_files_directory(const struct cv_files *files);
 int64_t cv_files_object_us(const struct cv_files *files);
 
-/* Adds a complete file. `content_type` is static; `name` is copied. */
+/* Adds a complete file; `name` is copied. */
 CV_MUST_CHECK int cv_files_add(struct cv_files *files, enum cv_ladder_part part, const char *name,
-                               const char *content_type, struct cv_error *error);
+                               struct cv_error *error);
 
 /* Writes a file and adds it; `cv_files_write_provisional` adds one that will be written again. */
 CV_MUST_CHECK int cv_files_write(struct cv_files *files, enum cv_ladder_part part, const char *name,
-                                 const char *content_type, const void *data, size_t size,
-                                 struct cv_error *error);
+                                 const void *data, size_t size, struct cv_error *error);
 CV_MUST_CHECK int cv_files_write_provisional(struct cv_files *files, const char *name,
-                                             const char *content_type, const void *data,
-                                             size_t size, struct cv_error *error);
+                                             const void *data, size_t size, struct cv_error *error);
 
 /* Calls `finished` for every file added since the last call, in order. */
 CV_MUST_CHECK int cv_files_drain(struct cv_files *files, cv_ladder_finished finished, void *opaque,

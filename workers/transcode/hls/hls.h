@@ -30,7 +30,6 @@ struct cv_ladder_file {
     enum cv_ladder_part part;
     const char *name; /* the name by which other files refer to it */
     const char *path; /* NULL: the file of a chunk that was joined */
-    const char *content_type;
     bool provisional; /* an incomplete playlist; it is reported again, in the end complete */
 };
 

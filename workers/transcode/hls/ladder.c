@@ -125,13 +125,10 @@ enum {
     POSTER_SIDE_MAX = 1280,
 };
 
-static const char playlist_type[] = "application/vnd.apple.mpegurl";
-
 static int write_text(struct cv_ladder *ladder, const char *name, const char *text,
                       struct cv_error *error)
 {
-    return cv_files_write(ladder->files, CV_LADDER_STREAM, name, playlist_type, text, strlen(text),
-                          error);
+    return cv_files_write(ladder->files, CV_LADDER_STREAM, name, text, strlen(text), error);
 }
 
 int cv_ladder_write_poster(struct cv_ladder *ladder, const char *name, struct cv_error *error)
@@ -143,7 +140,7 @@ int cv_ladder_write_poster(struct cv_ladder *ladder, const char *name, struct cv
     size_t size = 0;
     CV_TRY(
         cv_picture_jpeg(ladder->poster.best, POSTER_QUALITY, POSTER_SIDE_MAX, &data, &size, error));
-    return cv_files_write(ladder->files, CV_LADDER_THUMBS, name, "image/jpeg", data, size, error);
+    return cv_files_write(ladder->files, CV_LADDER_THUMBS, name, data, size, error);
 }
 
 /* Writes NAME.m3u8 and, for pictures, NAME_keys.m3u8. */
@@ -183,8 +180,7 @@ static int write_early(struct cv_ladder *ladder, struct cv_segments *segments, s
     CV_TRY(cv_segments_snapshot(segments, count, ret_list, error));
     CV_TRY(cv_format(&file, error, "%s.m3u8", names.name));
     CV_TRY(cv_playlist_media(ret_list, &names, target_of(ladder), false, &text, error));
-    return cv_files_write_provisional(ladder->files, file, playlist_type, text, strlen(text),
-                                      error);
+    return cv_files_write_provisional(ladder->files, file, text, strlen(text), error);
 }
 
 static struct cv_playlist_sound describe_sound(const struct cv_ladder *ladder, int number)
@@ -226,8 +222,7 @@ static int write_early_index(struct cv_ladder *ladder, struct cv_segments *pictu
     };
     cv_auto_free char *text = NULL;
     CV_TRY(cv_playlist_multivariant(&index, &text, error));
-    return cv_files_write_provisional(ladder->files, "index.m3u8", playlist_type, text,
-                                      strlen(text), error);
+    return cv_files_write_provisional(ladder->files, "index.m3u8", text, strlen(text), error);
 }
 
 /* Publishes playlists of the smallest rendition's first segments, and, once, the index that names

@@ -122,8 +122,7 @@ static int write_head_file(struct mp4 *mp4, uint8_t *head, size_t size, struct c
         CV_TRY_ERRNO(fwrite(head, size, 1, file) == 1, error, "cannot write %s", path);
     }
     CV_TRY_ERRNO(fflush(file) == 0, error, "cannot write %s", path);
-    return cv_files_add(mp4->params.files, CV_LADDER_STREAM, name,
-                        mp4->is_video ? "video/mp4" : "audio/mp4", error);
+    return cv_files_add(mp4->params.files, CV_LADDER_STREAM, name, error);
 }
 
 /* Writes the file that every segment needs before it. */
@@ -224,7 +223,6 @@ static int mp4_end(void *writer, int64_t end, int64_t *ret_bytes, struct cv_erro
 
 const struct cv_segment_writer_type cv_segment_writer_mp4 = {
     .extension = "m4s",
-    .content_type = "video/iso.segment",
     .global_header = true,
     .has_map = true,
     .open = mp4_open,
@@ -339,7 +337,6 @@ static int ts_end(void *writer, int64_t end, int64_t *ret_bytes, struct cv_error
 
 const struct cv_segment_writer_type cv_segment_writer_ts = {
     .extension = "ts",
-    .content_type = "video/mp2t",
     .open = ts_open,
     .begin = ts_begin,
     .write = ts_write,

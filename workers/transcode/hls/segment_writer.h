@@ -18,7 +18,7 @@ struct cv_segment_writer_params {
 };
 
 struct cv_segment_writer_type {
-    const char *extension, *content_type;
+    const char *extension;
     bool global_header; /* parameter sets in the header, not in the stream */
     bool has_map;       /* open() writes init_NAME.mp4 */
     /* `ret_writer` is set as soon as there is something to close, even if open() fails. */

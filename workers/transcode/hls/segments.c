@@ -204,8 +204,7 @@ static int announce(struct cv_segments *segments, struct cv_error *error)
         }
         char name[CV_PLAYLIST_OBJECT_NAME_SIZE];
         file_name(segments, object, name);
-        result = cv_files_add(segments->files, CV_LADDER_STREAM, name, segments->type->content_type,
-                              error);
+        result = cv_files_add(segments->files, CV_LADDER_STREAM, name, error);
         (void)pthread_mutex_lock(&segments->lock);
         segments->announced = result == 0 ? end : segments->announced;
         (void)pthread_mutex_unlock(&segments->lock);

@@ -202,9 +202,8 @@ static int close_sheet(struct cv_sprites *sprites, struct cv_error *error)
     char name[CV_SPRITES_NAME_SIZE];
     cv_sprites_sheet_name(sprites->chunk, sprites->sheets, name);
     int result = cv_picture_webp(sheet, QUALITY, 0, &data, &size, error);
-    result = result ? result
-                    : cv_files_write(sprites->files, CV_LADDER_THUMBS, name, "image/webp", data,
-                                     size, error);
+    result =
+        result ? result : cv_files_write(sprites->files, CV_LADDER_THUMBS, name, data, size, error);
     av_frame_free(&sprites->sheet);
     sprites->sheets++;
     return result;
@@ -294,6 +293,6 @@ int cv_sprites_finish(struct cv_sprites *sprites, int64_t end_us, struct cv_erro
     if (sprites->chunk >= 0) {
         return 0;
     }
-    return cv_files_write(sprites->files, CV_LADDER_THUMBS, "thumbnails.vtt", "text/vtt",
-                          sprites->text.data, sprites->text.length, error);
+    return cv_files_write(sprites->files, CV_LADDER_THUMBS, "thumbnails.vtt", sprites->text.data,
+                          sprites->text.length, error);
 }
