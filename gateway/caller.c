@@ -278,28 +278,21 @@ static void refuse_as_too_often(const struct admission *admission, struct exchan
                   CV_LABELS(rate_class_name(exchange->rate.class)), 1);
 }
 
-/* Limits failed credentials per address: who guesses waits longer and longer between two guesses. */
-static bool may_try_credentials(const struct admission *admission, struct exchange *exchange)
-{
-    char network[ADDRESS_TEXT_SIZE];
-    limits_network(exchange->address, network);
-    struct rate_state state = limits_look(admission->limits, RATE_FAILURE, network);
-    if (!state.is_over) {
-        return true;
-    }
-    exchange->rate = state;
-    refuse_as_too_often(admission, exchange);
-    return false;
-}
-
-static void note_fault(const struct admission *admission, const struct exchange *exchange,
+/* Counts a credential that was refused, by its address. Who goes on guessing is told to wait; a valid
+ * credential is never counted and never refused for what others of its address have sent. */
+static void note_fault(const struct admission *admission, struct exchange *exchange,
                        const char *fault)
 {
     char network[ADDRESS_TEXT_SIZE];
-    if (fault) {
-        limits_network(exchange->address, network);
-        (void)limits_take(admission->limits, RATE_FAILURE, network);
-        cv_metric_add(admission->metrics, &auth_failures, CV_LABELS(fault), 1);
+    if (!fault) {
+        return;
+    }
+    limits_network(exchange->address, network);
+    struct rate_state state = limits_take(admission->limits, RATE_FAILURE, network);
+    cv_metric_add(admission->metrics, &auth_failures, CV_LABELS(fault), 1);
+    if (state.is_over) {
+        exchange->rate = state;
+        refuse_as_too_often(admission, exchange);
     }
 }
 
@@ -344,9 +337,6 @@ void admission_check(const struct admission *admission, struct exchange *exchang
 {
     enum handler handler = exchange->operation->handler;
     find_address(admission, exchange);
-    if (!may_try_credentials(admission, exchange)) {
-        return;
-    }
     note_fault(admission, exchange,
                handler == HANDLER_SIGN_IN || handler == HANDLER_SIGN_OUT
                    ? caller_identify_newcomer(exchange)

@@ -140,8 +140,7 @@ static struct bucket *find(struct limits *limits, uint64_t caller, double burst,
     return oldest;
 }
 
-static struct rate_state look(struct limits *limits, enum rate_class class, const char *caller,
-                              double taken)
+struct rate_state limits_take(struct limits *limits, enum rate_class class, const char *caller)
 {
     double rate = limits->classes[class].rate;
     double burst = limits->classes[class].burst;
@@ -157,23 +156,13 @@ static struct rate_state look(struct limits *limits, enum rate_class class, cons
     bucket->level = level < burst ? level : burst;
     bucket->at_ms = now_ms;
     state.is_over = bucket->level < 1;
-    bucket->level -= state.is_over ? 0 : taken;
+    bucket->level -= state.is_over ? 0 : 1;
     level = bucket->level;
     (void)pthread_mutex_unlock(&limits->mutex);
     state.left = (int)level;
     state.window_s = (int)ceil(burst / rate);
     state.retry_s = level >= 1 ? 0 : (int)ceil((1 - level) / rate);
     return state;
-}
-
-struct rate_state limits_take(struct limits *limits, enum rate_class class, const char *caller)
-{
-    return look(limits, class, caller, 1);
-}
-
-struct rate_state limits_look(struct limits *limits, enum rate_class class, const char *caller)
-{
-    return look(limits, class, caller, 0);
 }
 
 void limits_network(const char *address, char *network)

@@ -44,9 +44,6 @@ struct rate_state {
 /* Takes one request out of the caller's bucket, unless it is empty. */
 struct rate_state limits_take(struct limits *limits, enum rate_class class, const char *caller);
 
-/* Tells without taking one whether a request would be refused. */
-struct rate_state limits_look(struct limits *limits, enum rate_class class, const char *caller);
-
 /* Converts an address to the text by which its subscriber's requests are counted. `network` has
  * ADDRESS_TEXT_SIZE bytes. */
 void limits_network(const char *address, char *network);

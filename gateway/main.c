@@ -35,7 +35,8 @@ static const char usage[] =
     "                      (CORTANA_HIDE_PAYLOADS=1)\n"
     "  --connections N     database connections (8)\n"
     "  --max-clients N     clients at once (12000)\n"
-    "  --per-address N     clients of one address (64; 0: no limit, as behind a proxy)\n"
+    "  --per-address N     clients of one address (64; 0: no limit, the default with "
+    "--behind-proxy)\n"
     "  --streams N         event streams of one caller at once (32; 0: no limit)\n";
 
 enum {
@@ -45,6 +46,7 @@ enum {
     DESCRIPTORS_BESIDE = 64, /* descriptors needed besides those of connections */
     KEY_SET_MAX_BYTES = 256 * 1024,
     SCHEMA_STATEMENT_MS = 5 * 1000,
+    CLIENTS_PER_ADDRESS = 64, /* a page uses up to 6 connections and a stream */
 };
 
 struct options {
@@ -204,6 +206,14 @@ static int start_server(struct gateway *gateway, const struct options *options,
             "%s is not loopback: say --behind-proxy where a proxy ends TLS, or --insecure-http",
             options->api);
     }
+    if (gateway->admission.proxies.count == 0 &&
+        (options->is_behind_proxy || options->is_insecure_http)) {
+        cv_log(
+            CV_LOG_WARN,
+            "--trusted-proxies names no proxy: if one, or a container's bridge, stands before the "
+            "gateway, all clients have its address, are limited together, and are recorded with "
+            "it in the audit log");
+    }
     gateway->admission.is_plain_cookie_allowed =
         is_loopback(options->api) && !options->is_behind_proxy;
     gateway->admission.metrics = cv_probe_metrics(gateway->daemon.probe);
@@ -330,6 +340,9 @@ static bool parse(int argc, char **argv, struct options *options, int *ret_exit)
     bool is_good = cv_parse_options(&self, argc, argv, ret_exit);
     options->api = options->api ? options->api : "127.0.0.1:8080";
     options->proxies = options->proxies ? options->proxies : "";
+    if (options->per_address < 0) { /* behind a proxy all connections have the proxy's address */
+        options->per_address = options->is_behind_proxy ? 0 : CLIENTS_PER_ADDRESS;
+    }
     return is_good;
 }
 
@@ -338,7 +351,7 @@ int main(int argc, char **argv)
     struct options options = {.forwarded = "x-forwarded-for",
                               .connections = 8,
                               .max_clients = 12000,
-                              .per_address = 64,
+                              .per_address = -1,
                               .streams = 32};
     int code = CV_EXIT_DONE;
     struct cv_error error;

@@ -1,7 +1,9 @@
 """Who gets in to the HTTP API, and how often: keys of issuers by URL, API keys, limits, and addresses behind proxies."""
 
+import contextlib
 import http.server
 import json
+import socket
 import threading
 import uuid
 
@@ -272,8 +274,47 @@ def test_guessing_is_slow(start):
     statuses = [gateway.ask("/me", "cvk_12345678_" + "A" * 43).status for _ in range(4)]
     statuses += [gateway.ask("/me", token(secret="another secret that is as long as the other")).status for _ in range(4)]
     assert statuses == [401] * 5 + [429] * 3
-    assert gateway.ask("/me", token()).status == 429  # whoever it is: a guess that was right is not told, either
-    assert gateway.ask("/me", token(), X_Forwarded_For="192.0.2.9").status == 200
+    wrong = token(secret="another secret that is as long as the other")
+    assert gateway.ask("/me", wrong, X_Forwarded_For="192.0.2.9").status == 401  # each address by itself
+    over = gateway.ask("/me", wrong)
+    assert over.status == 429 and int(over.headers["Retry-After"]) > 0
+    assert gateway.ask("/session", None, "POST", {"token": wrong}).status == 429
+
+
+def test_nobody_is_locked_out_by_others_of_the_address(start, gateway):
+    """Strangers behind the same proxy or bridge guess without end: whoever has a valid credential does not notice."""
+    key = make(gateway, name="beside guesses")["secret"]
+    own = start(CORTANA_API_RATES="failure=0.001:5")
+    wrong = [f"cvk_12345678_{'A' * 43}", key[:-1] + ("A" if key[-1] != "A" else "E"),
+             token(secret="another secret that is as long as the other"), "x"]
+    for _ in range(5):
+        assert {own.ask("/me", one).status for one in wrong} <= {401, 429}
+    assert {own.ask("/me", one).status for one in wrong} == {429}
+    assert own.ask("/me", token()).status == own.ask("/me", key).status == 200
+    cookie = own.ask("/session", None, "POST", {"token": token()}).headers["Set-Cookie"].split(";")[0]
+    assert own.ask("/videos", Cookie=cookie).status == 200
+
+
+@pytest.mark.parametrize("arguments, is_warned", [
+    (["--behind-proxy"], True), (["--insecure-http"], True), ([], False),
+    (["--behind-proxy", "--trusted-proxies", "127.0.0.1"], False)])
+def test_a_proxy_that_nobody_named_is_told(start, arguments, is_warned):
+    gateway = start(*arguments)
+    assert bool(gateway.process.says("--trusted-proxies names no proxy")) == is_warned
+
+
+def test_behind_a_proxy_all_connections_are_of_one_address(start):
+    """A stranger's idle connections shut others of the same address out only where that is the stranger's own address."""
+    for arguments, is_open in ((["--behind-proxy"], True), ([], False)):
+        gateway = start(*arguments)
+        with contextlib.ExitStack() as idle:
+            for _ in range(70):
+                idle.enter_context(socket.create_connection(("127.0.0.1", gateway.port)))
+            if is_open:
+                assert gateway.ask("/me", token()).status == 200
+            else:
+                with pytest.raises(OSError):
+                    gateway.ask("/me", token())
 
 
 @pytest.mark.parametrize("text", ["read", "read=1", "read=x:1", "read=-1:1", "nothing=1:1", "read=1:0", "read=1:1:1", "=:"])
