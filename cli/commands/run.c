@@ -8,6 +8,7 @@
 #include "cli/commands/wait.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 enum { FPS_MAX = 120 };
 
@@ -402,6 +403,7 @@ int cli_run(struct cli_call *call, struct cv_error *error)
     cli_workers_init(&run.workers, &call->session);
     CV_TRY_MEMORY(run.wishes.options, error, "a payload");
     CV_TRY(check(&run, error));
+    (void)umask(077); /* what it and its programs write is for its user alone */
     CV_TRY(cli_open(call, error));
     int result = work(&run, error);
     if (result < 0 && call->count > 0 && cv_cancel_level(call->cancel) != CV_CANCEL_NONE) {

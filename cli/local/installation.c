@@ -21,9 +21,10 @@ static int open_lock(const struct cli_installation *installation, const char *na
     return 0;
 }
 
-static int make_directory(const char *path, struct cv_error *error)
+/* The parts hold videos and what can be read in them, also in a directory that others may enter. */
+static int make_part(const char *path, struct cv_error *error)
 {
-    if (mkdir(path, 0755) && errno != EEXIST) {
+    if ((mkdir(path, 0700) && errno != EEXIST) || chmod(path, 0700)) {
         return cv_fail_errno(error, errno, "make the directory %s", path);
     }
     return 0;
@@ -38,13 +39,14 @@ static int make_directories(struct cli_installation *installation, const char *d
                        "with --data DIR, or set DATABASE_URL and STORE_URL",
                        directory);
     }
-    CV_TRY(make_directory(directory, error));
+    CV_TRY_ERRNO(mkdir(directory, 0700) == 0 || errno == EEXIST, error, "make the directory %s",
+                 directory);
     CV_TRY_ERRNO(realpath(directory, installation->directory), error, "find %s", directory);
     static const char *const parts[] = {"store", "log", "scratch"};
     for (size_t i = 0; i < CV_COUNT(parts); i++) {
         char path[PATH_MAX + 16];
         (void)snprintf(path, sizeof(path), "%s/%s", installation->directory, parts[i]);
-        CV_TRY(make_directory(path, error));
+        CV_TRY(make_part(path, error));
     }
     return 0;
 }

@@ -94,6 +94,19 @@ static int adopt(struct cli_postgres *postgres, const struct stat *status, struc
     return 0;
 }
 
+/* Lets the server's group pass through root's own directory to the cluster, and nobody else. */
+static int let_server_pass(const char *directory, gid_t group, struct cv_error *error)
+{
+    struct stat status;
+    CV_TRY_ERRNO(stat(directory, &status) == 0, error, "look at %s", directory);
+    if (status.st_uid != 0 || (status.st_mode & 077) != 0) {
+        return 0; /* its mode was chosen by somebody */
+    }
+    CV_TRY_ERRNO(chown(directory, 0, group) == 0 && chmod(directory, 0710) == 0, error,
+                 "open %s to the database's server", directory);
+    return 0;
+}
+
 /* For root: chooses `directory` if the user can reach it, else the system's directory. */
 static int locate_as_root(struct cli_postgres *postgres, const char *directory, char *notice,
                           size_t notice_size, struct cv_error *error)
@@ -106,6 +119,7 @@ static int locate_as_root(struct cli_postgres *postgres, const char *directory, 
     }
     postgres->user = entry->pw_uid;
     postgres->group = entry->pw_gid;
+    CV_TRY(let_server_pass(directory, postgres->group, error));
     CV_TRY(make_private(postgres->home, postgres, error));
     if (can_reach(postgres->home, postgres->user, postgres->group)) {
         return 0;

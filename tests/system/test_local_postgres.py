@@ -72,6 +72,26 @@ def test_passwords_and_socket_are_the_installations_alone(running):
     assert not (running / "postgres/password.new").exists()
 
 
+def test_videos_are_the_installations_alone(running):
+    """Another user of the machine lists and reads nothing: no video, picture, log or secret, whatever its own mode is."""
+    as_nobody = {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else None
+    assert stat.S_IMODE(running.stat().st_mode) == (0o710 if as_nobody else 0o700)
+    for part in ("store", "log", "scratch"):
+        assert stat.S_IMODE((running / part).stat().st_mode) == 0o700
+    others = stat.S_IRWXG | stat.S_IRWXO
+    assert [path for path in running.iterdir() if path.is_file() and path.stat().st_mode & others] == []
+    video = running / "store/inbox/evening.mp4.part"
+    video.parent.mkdir(exist_ok=True)
+    video.write_bytes(b"a video")
+    video.chmod(0o644)
+    if as_nobody:
+        for command in (["ls", running], ["ls", running / "store"], ["cat", video]):
+            done = subprocess.run(command, capture_output=True, text=True, check=False, **as_nobody)
+            assert done.returncode != 0 and "Permission denied" in done.stderr, command
+        assert (running / "postgres/data").is_dir(), "the server reaches its part"
+    video.unlink()
+
+
 def test_there_is_no_door_on_the_network(running):
     connection = connect(running, "postgres", passfile=str(running / "passwords/postgres"))
     with connection, connection.cursor() as cursor:
