@@ -41,6 +41,26 @@ export async function useToken(token) {
     await send('/session', {method: 'POST', body: {token}, signal: AbortSignal.timeout(ANSWER_MS)});
 }
 
+/** Whom this browser's cookie signs in; null: nobody; undefined: the server does not say. @returns {Promise<any>} */
+export function whoIsSignedIn() {
+    return send('/me', {}).catch((problem) => (problem.status === 401 ? null : undefined));
+}
+
+/**
+ * Whom a token is for, as it says itself: the API alone checks it. @param {string} token
+ * @returns {{role: string, user_id: string | null} | null} null: it cannot be read, and signs nobody in
+ */
+export function subjectOf(token) {
+    try {
+        const bytes = atob(token.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'));
+        const claims = JSON.parse(new TextDecoder().decode(Uint8Array.from(bytes, (one) => one.charCodeAt(0))));
+        const role = claims.role === 'service_role' ? 'service' : claims.app_metadata?.cortana_role ?? 'editor';
+        return {role: ['viewer', 'editor', 'admin', 'operator', 'service'].includes(role) ? role : 'nobody', user_id: claims.sub ?? null};
+    } catch {
+        return null;
+    }
+}
+
 /** Who asks, and what they may do; asked for once. @returns {Promise<any>} */
 export function who() {
     principal ??= ask('/me').catch((problem) => {

@@ -1,6 +1,6 @@
 /* The shell: header, screens by path, signing in, theme, what is said when the server is away. */
 import {html, nothing} from './vendor/lit-html.js';
-import {ask, onSignIn, useToken} from './api.js';
+import {ask, onSignIn, subjectOf, useToken, whoIsSignedIn} from './api.js';
 import {Element} from './element.js';
 import {queried, remembered, startRouter} from './router.js';
 import {chooseLanguage, language, loadTexts, t, timeOfDay} from './text.js';
@@ -219,17 +219,27 @@ class App extends Element {
     }
 }
 
+const isService = ({role}) => role === 'service' || role === 'operator';
+
 /** A link of `cortana run` or `cortana token` carries the token behind the #, which no server sees. */
 async function takeToken() {
     const given = new URLSearchParams(location.hash.slice(1)).get('t');
     if (given) {
         history.replaceState(history.state, '', location.pathname + location.search);
-        await useToken(given).catch(() => null); // refused: the first question asks for another one
+        const current = await whoIsSignedIn();
+        const other = subjectOf(given);
+        if (current === undefined) {
+            return;
+        }
+        const isOther = current && other && (current.user_id !== other.user_id || isService(current) !== isService(other));
+        if (!isOther || await import('./parts/other-user.js').then(({asksForOther}) => asksForOther(current, other))) {
+            await useToken(given).catch(() => null); // refused: the first question asks for another one
+        }
     }
 }
 
 applyTheme();
 await loadTexts();
-await takeToken();
 globalThis.start.arrived();
+await takeToken();
 customElements.define('cv-app', App);

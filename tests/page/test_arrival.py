@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from api import token
+from api import BOB, token
 from fault_proxy import FaultProxy
 from screen import GO, Screen
 from selenium.webdriver.common.keys import Keys
@@ -40,6 +40,45 @@ def test_a_part_that_does_not_come_is_asked_for_again(broken, part, kind):
         shown.wait(lambda: fault.hits == 1 and shown.script(IS_THERE), f"the page without {part}")
     finally:
         shown.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": made})
+
+
+WHO = """const done = arguments[arguments.length - 1];
+    fetch('/api/v1/me', {headers: {'X-Cortana': '1'}}).then((answer) => answer.json()).then((me) => done([me.role, me.user_id]));"""
+
+
+@pytest.mark.parametrize("words", ["en", "de"])
+def test_a_link_signs_nobody_else_in_unasked(screen, words):
+    """Somebody who is signed in follows a link with another's token: what they upload next would be the other's."""
+    strangers = [({"sub": BOB, "app_metadata": {"cortana_role": "admin"}}, ["admin", BOB]),
+                 ({"role": "service_role", "sub": None}, ["service", None])]
+    with screen.words(words):
+        screen.open("/")
+        screen.see(".card")
+        mine = screen.driver.execute_async_script(WHO)
+        for claims, theirs in strangers:
+            link = f"{screen.url}/videos#t={token(exp=2000000000, **claims)}"
+            screen.driver.get("about:blank")
+            screen.driver.get(link)
+            screen.see("#other-user h2", {"en": "signs somebody else in", "de": "meldet jemand anderen an"}[words])
+            assert "#" not in screen.driver.current_url
+            screen.press(Keys.ENTER)  # what is chosen by default, and by Escape
+            screen.see("cv-app main h1")
+            assert screen.driver.execute_async_script(WHO) == mine and not screen.all("#other-user")
+            screen.driver.get("about:blank")
+            screen.driver.get(link)
+            screen.see("#other-user button[value=change]").click()
+            screen.see("cv-app main h1")
+            assert screen.driver.execute_async_script(WHO) == theirs
+            mine = theirs
+
+
+def test_a_link_of_the_same_person_asks_nothing(screen):
+    screen.open("/")
+    screen.see(".card")
+    screen.token = token(exp=2000000001, app_metadata={"cortana_role": "admin"})
+    screen.open("/")
+    screen.see(".card")
+    assert screen.driver.execute_async_script(WHO)[0] == "admin"
 
 
 def test_a_screen_that_does_not_come_is_asked_for_again(broken):
