@@ -206,8 +206,9 @@ BEGIN
     END IF;
     PERFORM check_payload(payload, NULL) FROM unnest(p_payloads) AS payload;
     IF NOT acts_for_everyone() THEN
-        p_tenant_id := check_own_job(kind, payload, NULL, p_tenant_id, NULL)
-                       FROM unnest(p_payloads) AS payload;
+        -- Checks each payload; the tenant is the same for all of them.
+        p_tenant_id := (SELECT array_agg(check_own_job(kind, payload, NULL, p_tenant_id, NULL))
+                        FROM unnest(p_payloads) AS payload)[1];
     END IF;
     rank := coalesce(p_priority, kind.base_priority);
     IF p_tenant_id IS NOT NULL THEN

@@ -460,6 +460,15 @@ def test_an_application_enqueues_and_reads_its_own(queue):
         assert app.value("SELECT restart_run(%s)", run["run_id"]) is None
 
 
+def test_an_application_adds_many_jobs_at_once(queue):
+    with App(queue, A) as app:
+        added = app.run("SELECT enqueue_jobs('work', ARRAY['{}', '{}', '{}']::jsonb[]) AS id")
+        assert len(added) == 3
+        with pytest.raises(psycopg2.errors.InsufficientPrivilege, match="does not belong to the video"):
+            app.run("SELECT enqueue_jobs('work', ARRAY[%s, %s]::jsonb[])", "{}", json.dumps({"video_id": str(A)}))
+    assert queue.value("SELECT count(*) FROM jobs WHERE tenant_id = %s", A) == 3
+
+
 def test_what_an_application_may_not(queue):
     video, other = queue.video(owner=A), queue.video(owner=B)
     queue.run("UPDATE videos SET s3_original_path = 'videos/original/' || id || '/master.mp4'")
