@@ -94,6 +94,26 @@ export async function refusalOf(body) {
     return new Problem(await Promise.race([inWords, new Promise((done) => setTimeout(done, WORDS_MS, body))]));
 }
 
+/** The places where jobs say why they failed or were skipped. @param {any} body @returns {[any, string][]} object and member */
+function reasonsIn(body) {
+    if (body === null || typeof body !== 'object') {
+        return [];
+    }
+    const own = typeof body.error?.message === 'string' ? [body.error, 'message']
+        : typeof body.error_message === 'string' ? [body, 'error_message']
+            : body.message?.startsWith?.('skipped: ') ? [body, 'message'] : null;
+    return [...own ? [/** @type {[any, string]} */ (own)] : [], ...Object.values(body).flatMap(reasonsIn)];
+}
+
+/** Puts what an answer or an event says of failures into the reader's language. @param {any} body @returns {Promise<any>} it */
+export async function inWords(body) {
+    const reasons = language === 'en' ? [] : reasonsIn(body);
+    if (reasons.length) {
+        await import('./refusals.js').then(({translateReasons}) => translateReasons(reasons)).catch(() => null);
+    }
+    return body;
+}
+
 async function problemOf(answer) {
     try {
         return await refusalOf(await answer.json());
@@ -162,7 +182,7 @@ async function send(path, wishes) {
             body: wishes.body === undefined ? undefined : JSON.stringify(wishes.body),
         });
         problem = answer.ok ? null : await problemOf(answer);
-        body = answer.ok && answer.status !== 204 ? await answer.json() : null;
+        body = answer.ok && answer.status !== 204 ? await inWords(await answer.json()) : null;
     } catch (fault) {
         if (fault.name === 'AbortError') {
             throw fault;

@@ -1,6 +1,6 @@
 /* Live events: one stream for all tabs of a browser, because HTTP/1.1 allows six connections. The tab that holds the
  * lock reads it and tells the others; without locks (plain HTTP elsewhere than here) each tab reads its own. */
-import {ask} from './api.js';
+import {ask, inWords} from './api.js';
 
 const CHANNEL = 'cv-live';
 const SILENT_MS = 45000; // a ping comes every 20 s
@@ -144,7 +144,7 @@ async function read(topics = wanted()) {
                 if (event.event === 'away' || event.event === 'back') { // the database
                     tellAll('live', {isLive: event.event === 'back'});
                 } else if (event.event && event.event !== 'ready' && event.event !== 'expired') {
-                    tellAll(event.event, JSON.parse(event.data));
+                    tellAll(event.event, await inWords(JSON.parse(event.data)));
                 } else {
                     channel?.postMessage({last});
                 }

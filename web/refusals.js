@@ -1,5 +1,6 @@
-/* The API's refusals in the reader's language. The API says them in English, and a translation is found by these words, in
- * which % stands for a value. It has the values as {1}, {2}, …; {t1} is one that is a text of refusals itself. */
+/* The API's refusals, and why jobs have failed, in the reader's language. The API says them in English, and a translation is
+ * found by these words, in which % stands for a value. It has the values as {1}, {2}, …; {t1} is one that is a text of refusals
+ * itself. */
 import {language} from './text.js';
 
 /** @type {Promise<[RegExp, string][]> | null} what is looked through from the front */
@@ -25,17 +26,26 @@ function translate(known, text) {
     return text;
 }
 
+const loaded = () => (translations ??= load()).catch((fault) => {
+    translations = null; // asked for again with the next one
+    throw fault;
+});
+
+/** Puts reasons of jobs into the reader's language, in their places. @param {[any, string][]} places */
+export async function translateReasons(places) {
+    const known = await loaded();
+    for (const [part, name] of places) {
+        part[name] = translate(known, part[name]);
+    }
+}
+
 /**
  * A refusal whose texts are in the reader's language; what has no translation stays as it is.
  * @param {any} body as the API answers it
  * @returns {Promise<any>}
  */
 export async function inReadersLanguage(body) {
-    translations ??= load();
-    const known = await translations.catch((fault) => {
-        translations = null; // asked for again with the next one
-        throw fault;
-    });
+    const known = await loaded();
     return {...body, title: translate(known, body.title), detail: translate(known, body.detail),
         errors: body.errors?.map((error) => ({...error, detail: translate(known, error.detail)}))};
 }

@@ -206,6 +206,8 @@ static void tell_change(struct watch *watch, const struct cv_db_result *rows, in
     const char *name = watch->list->videos[video].name;
     if (strcmp(status, "failed") == 0 && is_told(watch, rows, row)) {
         return;
+    } else if (cv_db_bool(rows, row, "skipped")) {
+        return; /* the failure that is the reason was printed */
     } else if (strcmp(status, "failed") == 0) {
         tell_failure(watch, name, rows, row);
     } else if (watch->progress.is_told && strcmp(status, "queued") != 0) {
@@ -278,13 +280,14 @@ static int look(struct cli_call *call, struct watch *watch, const char *ids, con
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     cv_auto(cv_db_result_free) struct cv_db_result *counts = NULL;
-    CV_TRY(cv_db_run(call->session.db, &rows, error,
-                     "SELECT p.video_id, p.step, p.status, p.progress, p.progress_message,"
-                     " p.running_ms, p.error_type, p.error_message,"
-                     " (extract(epoch FROM p.retry_at - clock_timestamp()) * 1000)::bigint"
-                     " AS retry_in_ms FROM pipeline_stages p"
-                     " WHERE p.video_id = ANY ($1::uuid[])",
-                     ids));
+    CV_TRY(
+        cv_db_run(call->session.db, &rows, error,
+                  "SELECT p.video_id, p.step, p.status, p.skipped, p.progress, p.progress_message,"
+                  " p.running_ms, p.error_type, p.error_message,"
+                  " (extract(epoch FROM p.retry_at - clock_timestamp()) * 1000)::bigint"
+                  " AS retry_in_ms FROM pipeline_stages p"
+                  " WHERE p.video_id = ANY ($1::uuid[])",
+                  ids));
     CV_TRY(cv_db_run(call->session.db, &counts, error,
                      "SELECT count(*) FILTER (WHERE v.status NOT IN ('ready', 'failed')"
                      " OR r.status = 'running') AS waiting,"

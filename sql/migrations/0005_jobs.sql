@@ -58,6 +58,7 @@ CREATE TABLE jobs (
     exclusive boolean NOT NULL DEFAULT false,
     has_dependents boolean NOT NULL DEFAULT false,
     watched boolean NOT NULL DEFAULT false,
+    skipped boolean NOT NULL DEFAULT false,
 
     job_type job_type NOT NULL,
     payload jsonb NOT NULL DEFAULT '{}',
@@ -104,6 +105,9 @@ COMMENT ON COLUMN jobs.is_ready IS 'Whether a worker may claim the job: it is qu
 COMMENT ON COLUMN jobs.exclusive IS 'True: at most one such job waits or runs for one video, step and part.';
 COMMENT ON COLUMN jobs.has_dependents IS 'Whether other jobs wait for this job.';
 COMMENT ON COLUMN jobs.watched IS 'Whether somebody asked to be notified of the job; see watch_job().';
+COMMENT ON COLUMN jobs.skipped IS
+    'Whether the job was canceled because a job that it waits for has ended without being done; progress_message '
+    'names that job. It is queued again when its run goes on.';
 COMMENT ON COLUMN jobs.source IS 'What enqueued the job: manual, event, schedule, system or api.';
 COMMENT ON COLUMN jobs.source_ref IS
     'The event, the trigger or the request that enqueued the job, as cortana.job_source_ref named it.';
@@ -127,7 +131,8 @@ COMMENT ON COLUMN jobs.cancel_requested_at IS 'When somebody asked the running j
 COMMENT ON COLUMN jobs.dedupe_key IS 'Of the jobs of one tenant with the same key, only one can wait or run at a time.';
 COMMENT ON COLUMN jobs.depends_on IS 'Jobs that must be done first.';
 COMMENT ON COLUMN jobs.result IS 'Result of the job as JSON.';
-COMMENT ON COLUMN jobs.progress_message IS 'What the running attempt is doing, in words for people.';
+COMMENT ON COLUMN jobs.progress_message IS
+    'What the running attempt is doing, or why the job was skipped, in words for people.';
 
 -- A claim reads only this index, in order. Finished jobs are not in it.
 CREATE INDEX jobs_claim ON jobs (job_type, priority DESC, sequence, created_at, id)
@@ -541,6 +546,7 @@ BEGIN
         NEW.finished_at := NULL;
         NEW.progress := 0;
         NEW.progress_message := NULL;
+        NEW.skipped := false;
         NEW.cancel_requested_at := NULL;
         NEW.is_ready := cortana.job_is_ready(NEW.status, NEW.unmet_dependencies, NEW.scheduled_for);
     WHEN 'failed' THEN
@@ -650,6 +656,7 @@ BEGIN
                o.started_at AS began_at, o.locked_by AS old_worker,
                coalesce(n.locked_by, o.locked_by) AS worker,
                n.has_dependents, n.exclusive, n.watched, n.progress, o.progress AS old_progress,
+               CASE WHEN n.skipped THEN n.progress_message END AS skipped_because,
                CASE WHEN n.status = 'failed' THEN n.payload -> 'error' END AS failure
         FROM changed n FULL JOIN before o USING (id)
     ), closed AS (
@@ -668,7 +675,7 @@ BEGIN
                CASE WHEN old_status = 'failed' AND status = 'queued' THEN 'retry' ELSE 'status' END,
                CASE WHEN status = 'failed'
                     THEN concat_ws(': ', 'failed', failure ->> 'type', failure ->> 'message')
-                    ELSE status::text END,
+                    ELSE coalesce(skipped_because, status::text) END,
                -- jsonb_build_object() would look up the type of each value of each row, which is a tenth of the
                -- cost of a claim and a completion. A part that is null is left out.
                format('{"from":"%s","to":"%s","job_type":"%s","attempt":%s,"lease_token":%s%s%s}',

@@ -252,6 +252,44 @@ COMMENT ON FUNCTION start_run IS
     'Starts a run of a workflow with all its jobs, in the caller''s transaction. If a run already works on the video, '
     'returns that run with is_new = false.';
 
+CREATE FUNCTION cortana.jobs_in_the_way(p_job_id uuid) RETURNS TABLE (id uuid, step text, status job_status)
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    WITH RECURSIVE needed AS (
+        SELECT p.id, p.step, p.status, p.scheduled_for, p.skipped, p.depends_on
+        FROM jobs j JOIN jobs p ON p.id = ANY (j.depends_on) WHERE j.id = p_job_id
+        UNION
+        SELECT p.id, p.step, p.status, p.scheduled_for, p.skipped, p.depends_on
+        FROM needed n JOIN jobs p ON p.id = ANY (n.depends_on) WHERE n.skipped OR n.status = 'queued'
+    )
+    SELECT needed.id, needed.step, needed.status FROM needed
+    WHERE needed.status = 'failed' AND needed.scheduled_for IS NULL
+       OR needed.status = 'canceled' AND NOT needed.skipped
+    ORDER BY needed.id
+$$;
+COMMENT ON FUNCTION cortana.jobs_in_the_way IS
+    'Returns the jobs that keep a job from ever running, directly or through the jobs in between: dead ones, and those '
+    'that somebody has canceled.';
+
+CREATE FUNCTION cortana.skip_waiting_jobs(p_run_id uuid) RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    -- A job that somebody changes at this moment is left to them: waiting for it here, behind the lock of the run, could
+    -- be a deadlock.
+    UPDATE jobs j
+    SET status = 'canceled', skipped = true,
+        progress_message = 'skipped: ' || coalesce(
+            (SELECT string_agg(DISTINCT step || CASE status WHEN 'failed' THEN ' has failed' ELSE ' was canceled' END, ', ')
+             FROM jobs_in_the_way(j.id)), 'its run has ended')
+    FROM (SELECT id FROM jobs WHERE run_id = p_run_id AND status = 'queued'
+          ORDER BY id FOR UPDATE SKIP LOCKED) AS waiting
+    WHERE j.id = waiting.id
+$$;
+COMMENT ON FUNCTION cortana.skip_waiting_jobs IS
+    'Cancels the jobs of a run that wait for jobs that will never be done, and says which.';
+
 CREATE FUNCTION cortana.settle_runs(p_run_ids uuid[]) RETURNS void
 LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
@@ -283,7 +321,11 @@ BEGIN
         VALUES (run.id, run.video_id, run.correlation_id, event_source(),
                 CASE verdict WHEN 'failed' THEN 'error' ELSE 'info' END, 'status', 'run ' || verdict,
                 jsonb_build_object('from', run.status, 'to', verdict, 'workflow', run.workflow));
-        IF verdict = 'done' THEN
+        IF verdict IN ('failed', 'canceled') THEN
+            PERFORM skip_waiting_jobs(run.id);
+        ELSIF verdict = 'running' THEN
+            UPDATE jobs SET status = 'queued' WHERE run_id = run.id AND skipped;
+        ELSE
             DELETE FROM job_outputs o USING jobs j WHERE j.run_id = run.id AND o.job_id = j.id;
         END IF;
     END LOOP;
@@ -291,7 +333,8 @@ END
 $$;
 COMMENT ON FUNCTION cortana.settle_runs IS
     'Updates the status of runs whose jobs have changed. A run is done when all its jobs are done, and failed or '
-    'canceled when none of its unfinished jobs can run any more. Runs are locked after the jobs, in order of id.';
+    'canceled when none of its unfinished jobs can run any more; then the jobs that wait for nothing that can come are '
+    'skipped, and queued again when the run goes on. Runs are locked after the jobs, in order of id.';
 
 -- Called in the transaction that ends the job. In a run, the payload is kept until the next steps of that type
 -- begin. Without a run, a job of that type is enqueued at once, with the same place in the queue.
@@ -416,4 +459,4 @@ REVOKE ALL ON FUNCTION start_run, hand_on, continue_step, restart_run, cancel_ru
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION start_run, restart_run, cancel_run TO cortana_app, service_role;
 GRANT EXECUTE ON FUNCTION cortana.step_payload, cortana.begin_step, cortana.fair_run_sequence,
-    cortana.settle_runs, hand_on, continue_step TO service_role;
+    cortana.jobs_in_the_way, cortana.skip_waiting_jobs, cortana.settle_runs, hand_on, continue_step TO service_role;

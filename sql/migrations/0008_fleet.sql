@@ -442,6 +442,13 @@ BEGIN
                             jsonb_build_object('attempt', job.attempt, 'worker', job.locked_by, 'until', job.locked_until);
         RETURN;
     WHEN 'done', 'canceled' THEN
+        IF job.skipped THEN
+            RETURN QUERY SELECT 'skipped', format('%s (%s) %s: retry it with retry_job(), and this job goes on, too', p.id, p.step,
+                    CASE p.status WHEN 'failed' THEN 'has failed' ELSE 'was canceled' END),
+                    jsonb_build_object('job', p.id, 'step', p.step, 'status', p.status)
+                FROM jobs_in_the_way(job.id) AS p;
+            RETURN;
+        END IF;
         RETURN QUERY SELECT job.status::text, 'since ' || job.finished_at, jsonb_build_object('since', job.finished_at);
         RETURN;
     WHEN 'failed' THEN

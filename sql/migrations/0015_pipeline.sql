@@ -330,9 +330,6 @@ BEGIN
                       HINT = 'To process the video again from its original: SELECT reprocess_video(id).';
         END IF;
     END IF;
-    -- A failed run would keep this video from being read again until somebody restarts it.
-    PERFORM cancel_run(r.id) FROM runs r
-    WHERE r.video_id = p_video_id AND r.workflow = 'reindex' AND r.status = 'failed';
     SELECT r.run_id, r.is_new INTO run_id, is_new
     FROM start_run('reindex', input, p_video_id, p_priority) AS r;
 END

@@ -3,7 +3,7 @@
 
 CREATE VIEW pipeline_stages WITH (security_invoker = true) AS
 SELECT DISTINCT ON (j.video_id, j.step)
-       j.video_id, j.step, j.id AS job_id, j.job_type, j.status, j.progress, j.progress_message,
+       j.video_id, j.step, j.id AS job_id, j.job_type, j.status, j.skipped, j.progress, j.progress_message,
        j.attempt, j.retry_count, j.started_at, j.finished_at,
        CASE WHEN j.status = 'failed' THEN j.scheduled_for END AS retry_at,
        j.payload #>> '{error,type}' AS error_type,

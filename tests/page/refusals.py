@@ -12,6 +12,9 @@ API = json.loads((ROOT / "gateway" / "openapi.json").read_text())["components"][
 SHOWN = {"invalid_parameter_value", "object_not_in_prerequisite_state", "program_limit_exceeded", "configuration_limit_exceeded"}
 HANDED_ON = {"job_triggers_before_write": "foreign_key_violation"}
 # Functions that raise what another has made, and those that make such texts.
+# What refuses files, and the types of errors that are the file's fault.
+OPENING = ("recognise.c", "recognise.h", "streams.c", "demux.c", "decode.c")
+OF_FILES = "NOT_A_VIDEO|UNSUPPORTED_MEDIA|DECODE"
 RAISE_OTHERS = {"search_refuse", "check_tenants_trigger", "create_trigger", "change_trigger", "define_command"}
 MAKE_FAULTS = {"json_schema_fault", "json_schema_defect", "check_tenants_trigger", "plan_command"}
 
@@ -77,11 +80,24 @@ def of_gateway(source):
     yield from ((None, of_c(one)) for detail in details for one in re.findall(C_TEXTS, detail))
 
 
+def of_opening(source):
+    """What a file of common/media says of files that are no videos."""
+    for literals in re.findall(rf"CV_ERROR_(?:{OF_FILES}),\s*({C_TEXTS})|\[[A-Z_]+\] =\s*({C_TEXTS})|"
+                               rf"#define CV_MEDIA_\w+ \\\n\s*({C_TEXTS})", source):
+        text = of_c("".join(literals))
+        if "; " in text:  # says what to do, as all that people see
+            yield text
+
+
 def refusals(known_kinds):
     """Every text that a refusal may have. @p known_kinds: those of problems whose titles the page has words for."""
     found = {*API["Job"]["properties"]["state"]["enum"], *API["Run"]["properties"]["status"]["enum"]}
     for name, body in functions_of_sql():
         found |= {*raised(name, body), *made(name, body)}
+        if name == "skip_waiting_jobs":
+            found |= {"skipped: %"} | {"%" + words for words in re.findall(r"(?:THEN|ELSE) '( [a-z ]+)'", body)}
     for path in sorted((ROOT / "gateway").glob("*.c")):
         found |= {text for kind, text in of_gateway(path.read_text()) if kind not in known_kinds}
+    for name in OPENING:
+        found |= set(of_opening((ROOT / "common" / "media" / name).read_text()))
     return {text for text in found if re.search("[a-z]{2}", text)}

@@ -199,6 +199,23 @@ def test_why_a_job_waits_is_said_in_the_readers_language(operator, place):
     place.queue.run("SELECT resume_type('embed'), cancel_job(%s)", job)
 
 
+def test_what_failed_and_what_was_skipped_is_said_in_the_readers_language(operator, place):
+    place.queue.run("INSERT INTO workflows (name, steps) VALUES ('two_steps', %s)",
+                    '[{"key": "read", "job_type": "embed"}, {"key": "use", "job_type": "embed", "depends_on": ["read"]}]')
+    run = place.queue.value("SELECT run_id FROM start_run('two_steps', '{}', %s)", place.film)
+    place.queue.run("SELECT fail_job(id, lease_token, 'NotAVideo', 'the file is empty; copy or download it again', false)"
+                    " FROM claim_jobs('w', 'embed')")
+    jobs = {row["step"]: row["id"] for row in place.queue.run("SELECT step, id FROM jobs WHERE run_id = %s", run)}
+    with operator.words("de"):
+        operator.open(f"/jobs/{jobs['read']}")
+        operator.see(".error-box p", "die Datei ist leer; kopieren oder laden Sie sie noch einmal")
+        operator.open(f"/jobs/{jobs['use']}")
+        operator.see(".why-box", "Er ist ausgelassen")
+        operator.open(f"/runs/{run}")
+        operator.see(".stages", "ausgelassen: read ist gescheitert")
+    place.queue.run("DELETE FROM runs WHERE id = %s", run)
+
+
 def test_columns_are_chosen_and_kept(operator):
     operator.open("/jobs")
     operator.see("tbody tr")

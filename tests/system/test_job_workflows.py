@@ -246,6 +246,46 @@ def test_a_run_fails_when_nothing_else_can_run_and_restarts_where_it_failed(queu
     assert [job["attempt"] for job in queue.run("SELECT attempt FROM jobs ORDER BY step")] == [1, 1, 2, 1]
 
 
+def test_what_waits_for_a_step_that_has_failed_is_skipped_and_goes_on_with_it(queue):
+    define(queue, [{"key": "a", "job_type": "work"}, {"key": "b", "job_type": "other"},
+                   {"key": "c", "job_type": "work", "depends_on": ["a"]},
+                   {"key": "d", "job_type": "work", "depends_on": ["b", "c"]}])
+
+    def waiting():
+        return {row["step"]: (row["status"], row["skipped"], row["progress_message"]) for row in queue.run(
+            "SELECT step, status::text, skipped, progress_message FROM jobs WHERE step IN ('c', 'd')")}
+
+    run_id = start(queue)
+    queue.fail(queue.claim_one("work"), "NotAVideo", retryable=False)
+    assert waiting() == dict.fromkeys("cd", ("queued", False, None)), "b may still be done"
+    work(queue, job_type="other")
+    assert run_row(queue, run_id)["status"] == "failed"
+    assert waiting() == dict.fromkeys("cd", ("canceled", True, "skipped: a has failed"))
+    first, last = step(queue, run_id, "a"), step(queue, run_id, "d")
+    reason, = queue.run("SELECT * FROM why_job(%s)", last["id"])
+    assert (reason["reason"], reason["facts"]) == ("skipped", {"job": str(first["id"]), "step": "a", "status": "failed"})
+    told = queue.run("SELECT message FROM task_events WHERE job_id = %s ORDER BY id", last["id"])
+    assert [row["message"] for row in told] == ["queued", "skipped: a has failed"]
+
+    assert queue.value("SELECT retry_job(%s)", first["id"]) == "queued"
+    assert waiting() == dict.fromkeys("cd", ("queued", False, None))
+    assert queue.value("SELECT cancel_job(%s)", first["id"]) == "canceled"
+    assert waiting() == dict.fromkeys("cd", ("canceled", True, "skipped: a was canceled"))
+    assert queue.value("SELECT restart_run(%s)", run_id) == 1
+    assert [work(queue)["step"] for _ in range(3)] == ["a", "c", "d"]
+    assert run_row(queue, run_id)["status"] == "done"
+
+
+def test_a_step_that_somebody_canceled_stays_so(queue):
+    define(queue, [{"key": "a", "job_type": "work"}, {"key": "b", "job_type": "work", "depends_on": ["a"]}])
+    run_id = start(queue)
+    assert queue.value("SELECT cancel_job(%s)", step(queue, run_id, "b")["id"]) == "canceled"
+    queue.fail(queue.claim_one("work"), "NotAVideo", retryable=False)
+    assert queue.value("SELECT retry_job(%s)", step(queue, run_id, "a")["id"]) == "queued"
+    work(queue)
+    assert step(queue, run_id, "b")["status"] == "canceled" and run_row(queue, run_id)["status"] == "canceled"
+
+
 def test_a_branch_that_ends_last_decides(queue):
     """A dead branch, and then the other one done: what joins them can never run."""
     define(queue, [{"key": "a", "job_type": "work"}, {"key": "b", "job_type": "other"},

@@ -96,7 +96,8 @@ class JobScreen extends Element {
     }
 
     get isWaiting() {
-        return OPEN.includes(this.job.state) && this.job.state !== 'processing';
+        const isSkipped = this.job.state === 'canceled' && this.job.message;
+        return isSkipped || OPEN.includes(this.job.state) && this.job.state !== 'processing';
     }
 
     /** Why it does not run, the decisive reason first. */

@@ -183,7 +183,8 @@ class JobsScreen extends Element {
             <td><a href="/jobs/${job.id}">${typeName(job.job_type)}</a>
             ${job.error?.message ? html`<small class="why" dir="auto">${job.error.message}</small>`
                 : job.state === 'processing' ? html`<progress max="1" value=${job.progress} aria-label=${t('progress')}></progress>
-                    <small class="why">${job.message ?? ''}</small>` : nothing}</td>
+                    <small class="why">${job.message ?? ''}</small>`
+                    : job.state === 'canceled' && job.message ? html`<small class="why">${job.message}</small>` : nothing}</td>
             ${shownTo(this.columns).map((name) => {
                 const value = COLUMNS[name](job);
                 return html`<td data-label=${t(`job.${name}`)} class=${value === null ? 'none' : ''}>${value ?? '–'}</td>`;

@@ -93,7 +93,8 @@ class RunScreen extends Element {
             ${steps.length ? graph(steps, (step) => this.said(step), run.workflow) : nothing}
             <ol class="stages">${steps.map((step) => html`<li data-state=${step.state}>${step.jobs.length === 1
                 ? html`<a href="/jobs/${step.jobs[0].id}"><b>${typeName(step.job_type ?? step.key)}</b></a>`
-                : html`<b>${typeName(step.job_type ?? step.key)}</b>`} <span class="faint">${this.said(step)} ${step.jobs[0]?.error?.message ?? ''}</span>
+                : html`<b>${typeName(step.job_type ?? step.key)}</b>`} <span class="faint">${this.said(step)} ${
+                    step.jobs[0]?.error?.message ?? (step.jobs[0]?.state === 'canceled' ? step.jobs[0].message : null) ?? ''}</span>
                 <ul>${step.jobs.slice(0, step.jobs.length > 1 ? PARTS : 0).map((job) => html`<li><a href="/jobs/${job.id}"><span class="badge ${job.state}">${
                     t(`state.${job.state}`)}</span> ${job.error?.message ?? job.message ?? t('run.job')}</a></li>`)}
                 ${step.jobs.length > PARTS ? html`<li><a href="/jobs?run=${run.id}&type=${step.job_type}">${

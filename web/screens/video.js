@@ -47,7 +47,7 @@ class VideoScreen extends Element {
             this.stageEnded();
         } else if (kind === 'job') {
             const stage = {job_id: data.id, job_type: data.job_type, status: data.state, progress: data.progress,
-                error_message: data.error?.message, retry_at: data.state === 'retry' ? data.scheduled_for : null};
+                error_message: data.error?.message, message: data.message, retry_at: data.state === 'retry' ? data.scheduled_for : null};
             const isKnown = this.stages?.some((one) => one.job_id === data.id);
             this.stages = isKnown ? this.stages.map((one) => one.job_id === data.id ? {...one, ...stage} : one)
                 : [...this.stages ?? [], stage];
@@ -253,7 +253,8 @@ class VideoScreen extends Element {
     work() {
         return html`<ol class="stages">${(this.stages ?? []).map((stage) => html`<li><a href="/jobs/${stage.job_id}">
             <span class="badge ${stage.status}">${t(`state.${stage.status}`)}</span> ${stageText(stage)}</a>
-            ${stage.error_message ? html`<p class="fault">${stage.error_message}</p>` : nothing}</li>`)}</ol>
+            ${stage.error_message ? html`<p class="fault">${stage.error_message}</p>`
+                : stage.status === 'canceled' && stage.message ? html`<p class="faint">${stage.message}</p>` : nothing}</li>`)}</ol>
             <h3>${t('video.save')}</h3><p class="actions">${FORMATS.map((format) => html`<a class="button"
                 href="/api/v1/videos/${this.id_}/export?format=${format}" download>${format}</a>`)}</p>
             ${this.mayChange ? html`<h3>${t('video.again')}</h3><p class="actions">
