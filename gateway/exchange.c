@@ -163,7 +163,8 @@ static const struct {
     {"", REFUSE_INTERNAL, "the log says more under this request's id"},
 };
 
-void exchange_refuse_sqlstate(struct exchange *exchange, const char *sqlstate, const char *message)
+void exchange_refuse_sqlstate(struct exchange *exchange, const char *sqlstate, const char *message,
+                              const char *parameter)
 {
     if (strcmp(sqlstate, "P0002") == 0) {
         exchange_refuse_missing(exchange);
@@ -174,8 +175,13 @@ void exchange_refuse_sqlstate(struct exchange *exchange, const char *sqlstate, c
     while (strncmp(known, by_sqlstate[i].beginning, strlen(by_sqlstate[i].beginning)) != 0) {
         i++; /* the last entry, "", fits every SQLSTATE */
     }
-    exchange_refuse(exchange, by_sqlstate[i].refusal,
-                    by_sqlstate[i].detail ? by_sqlstate[i].detail : message);
+    bool is_shown = !by_sqlstate[i].detail;
+    cv_auto(json_decref) json_t *faults =
+        is_shown && parameter[0]
+            ? json_pack("[{s:s, s:s}]", "pointer", parameter, "detail", message)
+            : NULL;
+    exchange_refuse_faults(exchange, by_sqlstate[i].refusal,
+                           is_shown ? message : by_sqlstate[i].detail, faults);
 }
 
 /* ---- the queue ----------------------------------------------------------------------------------- */

@@ -132,8 +132,9 @@ void exchange_work(struct cv_store *store, struct exchange *exchange);
 
 /* Refuses because a statement failed with a SQLSTATE ("": it did not reach the server). The
  * server's message is shown if a function of schema api raised it for the caller; the values in its
- * DETAIL are never shown. */
-void exchange_refuse_sqlstate(struct exchange *exchange, const char *sqlstate, const char *message);
+ * DETAIL are never shown. `parameter`: the one that the function says is wrong, or "". */
+void exchange_refuse_sqlstate(struct exchange *exchange, const char *sqlstate, const char *message,
+                              const char *parameter);
 
 /* A queue of exchanges and the threads that take them from it, first in, first out. */
 

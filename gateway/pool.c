@@ -284,7 +284,8 @@ static void confirm_key(const struct pool *pool, struct cv_db *db, struct exchan
         return;
     }
     if (result != REFUSED) {
-        exchange_refuse_sqlstate(exchange, cv_db_sqlstate(db), error.message);
+        exchange_refuse_sqlstate(exchange, cv_db_sqlstate(db), error.message,
+                                 cv_db_error_column(db));
     }
     cv_db_rollback(db);
     answer_deinit(&refusal);
@@ -320,7 +321,7 @@ static void run(const struct pool *pool, struct cv_db *db, struct exchange *exch
         }
         bool may_repeat = !exchange->is_write || exchange->if_match;
         if (!is_conflict(sqlstate) || !may_repeat || i == REPEATS_AFTER_CONFLICT) {
-            exchange_refuse_sqlstate(exchange, sqlstate, error.message);
+            exchange_refuse_sqlstate(exchange, sqlstate, error.message, cv_db_error_column(db));
             break;
         }
         answer_deinit(&exchange->answer);

@@ -9,6 +9,9 @@
 
 enum { LIMIT_DEFAULT = 20, LIMIT_MAX = 1000, CONTEXT_MAX = 50 };
 
+/* The SQLSTATE with which search_segments() refuses a query, in words for the user. */
+#define REFUSED_QUERY "22023"
+
 /* A search as a FROM clause and its parameters. */
 struct search {
     const char *query;
@@ -39,21 +42,6 @@ static int join_words(const struct cli_call *call, char **ret_query, struct cv_e
                          is_phrase ? "\"" : "", word + sign, is_phrase ? "\"" : "");
     }
     return cv_buffer_take(&query, ret_query, error);
-}
-
-/* Whether there are parentheses outside of quotes. They have no meaning; users who type them expect
- * alternatives. */
-static bool has_parentheses(const char *query)
-{
-    bool is_quoted = false;
-    for (const char *c = query; *c; c++) {
-        is_quoted = is_quoted != (*c == '"');
-        bool opens = *c == '(' && (c == query || c[-1] == ' ' || c[-1] == '-');
-        if (!is_quoted && opens) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* Embeds the query as a vector, in PostgreSQL's form of an array. */
@@ -207,7 +195,10 @@ static int find(struct cli_call *call, const struct search *search, const char *
                      " h.segment_id",
                      search->from, only));
     struct cv_db_statement statement = {sql, search->count, search->parameters};
-    CV_TRY(cv_db_query(call->session.db, &statement, &rows, error));
+    if (cv_db_query(call->session.db, &statement, &rows, error) < 0) {
+        bool is_refused = strcmp(cv_db_sqlstate(call->session.db), REFUSED_QUERY) == 0;
+        return is_refused ? cli_usage(call, "%s", error->message) : -1;
+    }
     if (call->json) {
         cli_print_lines(rows);
     }
@@ -245,11 +236,6 @@ int cli_search(struct cli_call *call, struct cv_error *error)
     }
     if (!semantic && (cli_given(call, "filter") || cli_given(call, "model"))) {
         return cli_usage(call, "--filter and --model belong to --semantic");
-    }
-    if (!semantic && has_parentheses(query)) {
-        return cli_usage(call,
-                         "parentheses are not part of the syntax: all words must be there, OR "
-                         "stands between two alternatives; in quotes they are looked for");
     }
     (void)snprintf(limit, sizeof(limit), "%" PRId64, number);
     CV_TRY(cli_open(call, error));

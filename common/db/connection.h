@@ -4,7 +4,7 @@
 #include "common/db/db.h"
 #include "common/db/statement.h"
 
-enum { CV_SQLSTATE_SIZE = 6 };
+enum { CV_SQLSTATE_SIZE = 6, CV_COLUMN_SIZE = 64 };
 
 struct cv_db {
     PGconn *connection; /* NULL while not connected */
@@ -16,7 +16,8 @@ struct cv_db {
     int64_t connect_timeout_ms;
     int64_t statement_timeout_ms;
     char sqlstate[CV_SQLSTATE_SIZE];
-    char **channels; /* names of the LISTENs */
+    char column[CV_COLUMN_SIZE]; /* that the last error names */
+    char **channels;             /* names of the LISTENs */
     size_t channel_count;
     struct cv_db_prepared prepared;
 };

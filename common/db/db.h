@@ -158,5 +158,9 @@ CV_MUST_CHECK int cv_db_notification(struct cv_db *db, char **ret_channel, char 
 /* The SQLSTATE of the last statement; "" when it succeeded or never reached the server. */
 const char *cv_db_sqlstate(const struct cv_db *db);
 
+/* The column that the last error names (RAISE … USING COLUMN: the parameter that is wrong); "" when
+ * it names none. */
+const char *cv_db_error_column(const struct cv_db *db);
+
 /* The error type for a SQLSTATE (5 characters), from the table in sqlstate.c. */
 enum cv_error_type cv_db_error_type(const char *sqlstate);

@@ -46,6 +46,8 @@ static int fail_result(struct cv_db *db, const PGresult *result, struct cv_error
         return cv_db_fail_connection(db, error);
     }
     (void)snprintf(db->sqlstate, sizeof(db->sqlstate), "%s", sqlstate);
+    const char *column = PQresultErrorField(result, PG_DIAG_COLUMN_NAME);
+    (void)snprintf(db->column, sizeof(db->column), "%s", column ? column : "");
     const char *primary = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     const char *detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
     return cv_fail(error, cv_db_error_type(sqlstate), "%s%s%s", primary ? primary : "SQL error",
@@ -279,6 +281,11 @@ int cv_db_script(struct cv_db *db, const char *sql, struct cv_error *error)
 const char *cv_db_sqlstate(const struct cv_db *db)
 {
     return db->sqlstate;
+}
+
+const char *cv_db_error_column(const struct cv_db *db)
+{
+    return db->column;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */

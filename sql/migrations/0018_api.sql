@@ -480,52 +480,6 @@ COMMENT ON FUNCTION api.marked IS
     'A snippet in which characters 2 and 3 enclose the hits, as a list of {text, hit}, so that a page need not parse '
     'HTML.';
 
-CREATE TYPE api.search_fields AS (query text, kind text, owner uuid, team uuid, video uuid, min_confidence real);
-COMMENT ON TYPE api.search_fields IS 'A query without its filter fields, and these fields.';
-
-CREATE FUNCTION api.read_fields(p jsonb) RETURNS api.search_fields
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
-DECLARE
-    field text[];
-    value text;
-    wanted api.search_fields := ROW(p ->> 'q', p ->> 'kind', p ->> 'owner', p ->> 'team', p ->> 'video',
-                                    p ->> 'min_confidence')::api.search_fields;
-BEGIN
-    FOR field IN SELECT m FROM regexp_matches(p ->> 'q', '(?:^|\s)(kind|owner|team|video|conf):(\S*)', 'g') AS m
-    LOOP
-        value := lower(field[2]);
-        IF field[1] = 'kind' AND NOT EXISTS (SELECT FROM entity_types WHERE name = value) THEN
-            PERFORM search_refuse('kind: takes mention, hashtag, url, emoji or number: write kind:url');
-        ELSIF field[1] = 'conf' AND value !~ '^(0(\.\d{1,4})?|1(\.0{1,4})?)$' THEN
-            PERFORM search_refuse('conf: takes a number from 0 to 1, the least confidence: write conf:0.8');
-        ELSIF field[1] IN ('owner', 'team', 'video') AND value !~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
-            AND NOT (field[1] = 'owner' AND value = 'me' AND auth.uid() IS NOT NULL) THEN
-            IF field[1] = 'owner' THEN
-                PERFORM search_refuse('owner: takes the id of one, or me: write owner:me');
-            END IF;
-            PERFORM search_refuse(format('%s: takes the id of one', field[1]));
-        END IF;
-        CASE field[1]
-            WHEN 'kind' THEN wanted.kind := value;
-            WHEN 'conf' THEN wanted.min_confidence := value::real;
-            WHEN 'team' THEN wanted.team := value::uuid;
-            WHEN 'video' THEN wanted.video := value::uuid;
-            ELSE wanted.owner := CASE value WHEN 'me' THEN auth.uid() ELSE value::uuid END;
-        END CASE;
-    END LOOP;
-    wanted.query := btrim(regexp_replace(p ->> 'q', '(^|\s)(kind|owner|team|video|conf):\S*', ' ', 'g'));
-    IF wanted.query = '' THEN
-        PERFORM search_refuse('kind:, owner:, team:, video: and conf: narrow a search down: add a word, a tag: or a from:');
-    END IF;
-    RETURN wanted;
-END
-$$;
-COMMENT ON FUNCTION api.read_fields IS
-    'Removes kind:, owner:, team:, video: and conf: from a query and returns their values. A parameter with the same '
-    'name has the same effect.';
-
 CREATE TYPE api.hit AS (n int, passes boolean, segment_id uuid, video_id uuid, owner_id uuid, video_title text, text text,
                         t_start int, t_end int, box jsonb, confidence real, language text, rank real,
                         match_kind text, kinds text[]);
@@ -533,7 +487,7 @@ COMMENT ON TYPE api.hit IS
     'A line found by a query: its place in the list, and whether it passes the filters. kinds is null if it was not '
     'looked up.';
 
-CREATE FUNCTION api.hits(p jsonb, p_fields api.search_fields, p_most int) RETURNS SETOF api.hit
+CREATE FUNCTION api.hits(p jsonb, p_most int) RETURNS SETOF api.hit
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
@@ -542,20 +496,20 @@ $$
                CASE WHEN coalesce(p ->> 'sort', 'rank') = 'rank' THEN s.rank END DESC NULLS LAST,
                CASE WHEN coalesce(p ->> 'sort', 'rank') = 'rank' THEN s.confidence END DESC NULLS LAST,
                s.video_id, s.t_start, s.segment_id)::int,
-           s.confidence >= coalesce(p_fields.min_confidence, 0)
-               AND (p_fields.owner IS NULL OR v.owner_id = p_fields.owner) IS TRUE
-               AND (p_fields.team IS NULL OR v.team_id = p_fields.team) IS TRUE
+           s.confidence >= coalesce((p ->> 'min_confidence')::real, 0)
+               AND (p ->> 'owner' IS NULL OR v.owner_id = (p ->> 'owner')::uuid) IS TRUE
+               AND (p ->> 'team' IS NULL OR v.team_id = (p ->> 'team')::uuid) IS TRUE
                AND (p ->> 'lang' IS NULL OR s.language = p ->> 'lang') IS TRUE
                AND (p ->> 'match' IS NULL OR s.match_kind = p ->> 'match') IS TRUE
-               AND (p_fields.kind IS NULL OR p_fields.kind = ANY (k.kinds)) IS TRUE,
+               AND (p ->> 'kind' IS NULL OR p ->> 'kind' = ANY (k.kinds)) IS TRUE,
            s.segment_id, s.video_id, v.owner_id, coalesce(v.title, v.original_name), s.text, s.t_start, s.t_end,
            s.bounding_box, s.confidence, s.language, s.rank, s.match_kind, k.kinds
-    FROM search_segments(p_fields.query, p_fields.video, p_most, NULL) AS s
+    FROM search_segments(p ->> 'q', (p ->> 'video')::uuid, p_most, NULL) AS s
     JOIN videos v ON v.id = s.video_id
     LEFT JOIN LATERAL (
         SELECT coalesce(array_agg(DISTINCT e.entity_type ORDER BY e.entity_type), '{}') AS kinds
         FROM entities e WHERE e.segment_id = s.segment_id) AS k
-        ON p_fields.kind IS NOT NULL OR (p ->> 'facets')::boolean
+        ON p ->> 'kind' IS NOT NULL OR (p ->> 'facets')::boolean
 $$;
 COMMENT ON FUNCTION api.hits IS
     'The best p_most lines for a query, ordered by "sort": rank, time (by video, then by time) or newest.';
@@ -667,9 +621,8 @@ DECLARE
     most CONSTANT int := 1000;     -- as search_segments() returns at most
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 20);
     keys CONSTANT jsonb := api.read_cursor(p, 2);
-    fields CONSTANT api.search_fields := api.read_fields(p);
-    terms CONSTANT search_terms := search_parse(fields.query);
-    hits CONSTANT api.hit[] := ARRAY(SELECT h FROM api.hits(p, fields, most) AS h);
+    terms CONSTANT search_terms := search_parse(p ->> 'q');
+    hits CONSTANT api.hit[] := ARRAY(SELECT h FROM api.hits(p, most) AS h);
     last_place int;
     found_rows jsonb[];
     found_keys jsonb[];
@@ -693,7 +646,7 @@ BEGIN
         answer.body := answer.body || jsonb_build_object('facets', api.facets(hits));
     END IF;
     IF found_rows IS NULL AND keys IS NULL THEN
-        answer.body := answer.body || jsonb_build_object('unread', api.unread_among(fields.video));
+        answer.body := answer.body || jsonb_build_object('unread', api.unread_among(coalesce((p ->> 'video')::uuid, terms.video)));
     END IF;
     RETURN answer;
 END
@@ -716,8 +669,8 @@ $$
            coalesce(v.original_name, v.title, v.id::text), v.resolution,
            CASE WHEN p ->> 'format' = 'jsonl' THEN api.hit_object(h, terms) END, h.video_id,
            coalesce(rtrim(p ->> 'site', '/'), '') || '/videos/' || h.video_id || '?t=' || round(h.t_start / 1000.0, 3)
-    FROM api.read_fields(p) AS fields CROSS JOIN search_parse(fields.query) AS terms
-    CROSS JOIN api.hits(p, fields, 1000) AS h
+    FROM search_parse(p ->> 'q') AS terms
+    CROSS JOIN api.hits(p, 1000) AS h
     JOIN segments s ON s.id = h.segment_id JOIN videos v ON v.id = h.video_id
     WHERE h.passes
     ORDER BY CASE WHEN p ->> 'format' <> 'srt' THEN h.n END, h.t_start, h.n
@@ -730,7 +683,7 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
-    IF p ->> 'format' = 'srt' AND (api.read_fields(p)).video IS NULL THEN
+    IF p ->> 'format' = 'srt' AND coalesce((p ->> 'video')::uuid, (search_parse(p ->> 'q')).video) IS NULL THEN
         RAISE EXCEPTION 'subtitles are of one video: add video=, or ask for csv or jsonl' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     RETURN ROW(200, NULL, jsonb_build_object('Content-Disposition', format('attachment; filename="hits.%s"', p ->> 'format')),

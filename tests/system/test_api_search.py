@@ -65,10 +65,19 @@ def test_filters_choose_among_the_hits(gateway, library):
         assert found["capped"] is False and found["next"] is None
 
 
-@pytest.mark.parametrize("q, words", [("kind:x bridge", "kind:url"), ("owner:x bridge", "owner:me"), ("conf:7 bridge", "conf:0.8"),
+@pytest.mark.parametrize("q, words", [("(old OR new) bridge", "parentheses are not part"), ("color:red bridge", "color: is not a field"),
+                                      ("lang:xyz bridge", "lang:xyz: there is no"), ("kind:x bridge", "kind:url"), ("owner:x bridge", "owner:me"), ("conf:7 bridge", "conf:0.8"),
                                       ("video:1 bridge", "id of one"), ("kind:url", "add a word")])
 def test_what_is_mistyped_is_explained(gateway, q, words):
-    assert words in ask(gateway, "/search", "/search", 400, q=q)["detail"]
+    problem = ask(gateway, "/search", "/search", 400, q=q)
+    assert words in problem["detail"] and problem["errors"] == [{"pointer": "q", "detail": problem["detail"]}]
+
+
+def test_either_of_two_and_a_sign_alone(gateway, library):
+    assert {item["text"] for item in search(gateway, "example OR old", limit=100)["items"]} == {
+        item["text"] for q in ("example", "old") for item in search(gateway, q, limit=100)["items"]}
+    assert {item["kinds"][0] for item in search(gateway, "@", limit=100)["items"]} == {"mention"}
+    assert [item["text"] for item in search(gateway, "#")["items"]] == ["no #bridges here"]
 
 
 def test_facets_count_what_passes(gateway, library):

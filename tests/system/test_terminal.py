@@ -295,6 +295,11 @@ def test_search_as_hands_type_it(library):
     assert library("cortana search 'zebra OR bridg*'").returncode == 0
     refused = library("cortana search '(old OR new) bridge'")
     assert refused.returncode == 64 and "parentheses" in refused.stderr
+    assert "[old]" in library("cortana search '\"(old\"'").stdout
+    for words, answer in (("color:red", "color: is not a field"), ("bridge lang:xyz", "lang:xyz: there is no"),
+                          ("kind:x bridge", "write kind:url"), ("lang:eng", "add a word")):
+        refused = library(f"cortana search '{words}'")
+        assert refused.returncode == 64 and answer in refused.stderr and not refused.stdout
     assert library("cortana search 'old brigde' --exact").returncode == 1
     assert library("cortana search 'old brigde'").returncode == 0
     shown = library("cortana search bridge -C 1").stdout.splitlines()
