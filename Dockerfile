@@ -6,7 +6,7 @@
 # For another processor (--platform linux/arm64) its system is installed by that system's own programs, under qemu-user, which the
 # kernel has to know (binfmt_misc).
 #
-# BASE       a Debian 12 without recommendations; releases pass it with its digest
+# BASE       a Debian 12 or 13 without recommendations; releases pass it with its digest
 # BUILD_BASE the same for the processor of the machine that builds, so that a cross compiler makes the programs
 # SNAPSHOT   the address of Debian's snapshot archive at a time (…/archive/debian/20261101T000000Z): the same
 #            packages at every build; empty: today's
@@ -53,8 +53,8 @@ RUN /run/image/image_sources "${SNAPSHOT}" \
 FROM build AS sbom
 ARG SOURCE_DATE_EPOCH=0
 ARG VERSION=0.1.0
-COPY --from=system /var/lib/dpkg/status /status
-RUN python3 /src/scripts/image_sbom.py --status /status --version "${VERSION}" \
+COPY --from=system /var/lib/dpkg/status /usr/lib/os-release /system/
+RUN python3 /src/scripts/image_sbom.py --status /system/status --system /system/os-release --version "${VERSION}" \
         --created "${SOURCE_DATE_EPOCH}" > /sbom.spdx.json
 
 # ---- the image -----------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ import shutil
 import subprocess
 import tempfile
 
-BIN = pathlib.Path("/usr/lib/postgresql/15/bin")
+# The newest that is installed.
+BIN = max(pathlib.Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: int(folder.parent.name))
 
 
 class PrivateCluster:

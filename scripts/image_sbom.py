@@ -18,7 +18,7 @@ def identifier(name):
     return "SPDXRef-" + re.sub(r"[^A-Za-z0-9.-]", "-", name)
 
 
-def package(fields):
+def package(fields, release):
     name, version, machine = fields["Package"], fields["Version"], fields["Architecture"]
     source = re.match(r"(\S+)(?: \((.+)\))?", fields.get("Source", name))
     return {
@@ -36,8 +36,8 @@ def package(fields):
         "externalRefs": [{
             "referenceCategory": "PACKAGE-MANAGER",
             "referenceType": "purl",
-            "referenceLocator": "pkg:deb/debian/{}@{}?arch={}&distro=bookworm".format(
-                name, version.replace("+", "%2B").replace(":", "%3A"), machine),
+            "referenceLocator": "pkg:deb/debian/{}@{}?arch={}&distro={}".format(
+                name, version.replace("+", "%2B").replace(":", "%3A"), machine, release),
         }],
     }
 
@@ -45,12 +45,15 @@ def package(fields):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--status", required=True, help="dpkg's status file of the image")
+    parser.add_argument("--system", required=True, help="/etc/os-release of the image")
     parser.add_argument("--version", required=True, help="of cortana-vision")
     parser.add_argument("--created", required=True, type=int, help="seconds since 1970")
     options = parser.parse_args()
     with open(options.status, encoding="utf-8") as status:
         text = status.read()
-    packages = sorted((package(fields) for fields in paragraphs(text)), key=lambda p: p["SPDXID"])
+    with open(options.system, encoding="utf-8") as system:
+        release = re.search(r"^VERSION_CODENAME=(\S+)", system.read(), re.MULTILINE)[1]
+    packages = sorted((package(fields, release) for fields in paragraphs(text)), key=lambda p: p["SPDXID"])
     own = {
         "SPDXID": "SPDXRef-cortana-vision",
         "name": "cortana-vision",

@@ -30,7 +30,7 @@ ABSENCE_S = int(os.environ.get("CORTANA_CLUSTER_ABSENCE", "30"))  # of PostgreSQ
 USER = 10001  # of all images here
 # For a database's image that has no start of its own: what the overlay's image does with these variables.
 START_DATABASE = """
-set -eu; PATH=/usr/lib/postgresql/15/bin:$PATH
+set -eu; PATH=$(echo /usr/lib/postgresql/*/bin):$PATH
 if [ ! -e "$PGDATA/PG_VERSION" ]; then
     rm -rf "$PGDATA.new"; echo "$POSTGRES_PASSWORD" > /tmp/password
     initdb --pgdata="$PGDATA.new" --username=postgres --pwfile=/tmp/password --encoding=UTF8 --locale=C.UTF-8 \\

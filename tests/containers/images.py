@@ -3,6 +3,7 @@
 import argparse
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import time
@@ -11,7 +12,9 @@ from pods import podman
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-BASE = "localhost/debian:bookworm-slim"
+# Where a Dockerfile of this tree begins.
+BASE = "localhost/" + re.search(r"^ARG BASE=(\S+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)[1]
+RELEASE = re.fullmatch(r"\S+:(\w+)-slim", BASE)[1]
 REPOSITORY, OLD, NEW = "localhost/cortana-vision", "0.1.0", "0.1.1"
 BESIDE = {"database": "localhost/cortana-database:15", "objects": "localhost/cortana-objects:16"}
 
@@ -39,7 +42,7 @@ def make_base(image=BASE, machine=None):
         subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase", "--include=ca-certificates",
                         *(["--arch", machine, "--skip=check/qemu"] if machine else []),
                         "--aptopt=Acquire::Languages \"none\"", "--dpkgopt=path-exclude=/usr/share/man/*",
-                        "--dpkgopt=path-exclude=/usr/share/locale/*", "bookworm", archive], check=True)
+                        "--dpkgopt=path-exclude=/usr/share/locale/*", RELEASE, archive], check=True)
         podman("import", *(["--arch", machine] if machine else []), archive, image)
 
 

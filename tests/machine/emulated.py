@@ -1,11 +1,14 @@
 """What emulated machines start with: Debian 12's kernel, its modules, and busybox for the first minute."""
 
 import os
+import pathlib
 import re
 import shutil
 import subprocess
+import tempfile
 
 QEMU = "qemu-system-x86_64"
+APT_OF = pathlib.Path(__file__).resolve().parents[2] / "scripts/apt_of"
 
 
 class Unavailable(Exception):
@@ -18,13 +21,17 @@ def unpack(folder):
         raise Unavailable(f"there is no {QEMU} (Debian: qemu-system-x86)")
     if not list(folder.glob("boot/vmlinuz-*")):
         folder.mkdir(parents=True, exist_ok=True)
-        depends = subprocess.run(["apt-cache", "depends", "linux-image-amd64"], text=True,
-                                 capture_output=True, check=False).stdout
-        name = re.search(r"Depends: (linux-image-6\.1\S+)", depends)
-        if not name:
-            raise Unavailable("apt knows no kernel 6.1 (linux-image-amd64 of Debian 12)")
-        done = subprocess.run(["apt-get", "download", name[1], "busybox-static"], cwd=folder, text=True,
-                              capture_output=True, check=False)
+        # Its own package lists, because a newer Debian has another kernel.
+        with tempfile.TemporaryDirectory() as apt:
+            done = subprocess.run([APT_OF, "bookworm", apt], text=True, capture_output=True, check=False)
+            environment = {**os.environ, "APT_CONFIG": f"{apt}/apt.conf"}
+            depends = subprocess.run(["apt-cache", "depends", "linux-image-amd64"], text=True, capture_output=True,
+                                     check=False, env=environment).stdout
+            name = re.search(r"Depends: (linux-image-6\.1\S+)", depends)
+            if not name:
+                raise Unavailable(f"apt knows no kernel 6.1 (linux-image-amd64 of Debian 12): {done.stderr[-300:]}")
+            done = subprocess.run(["apt-get", "download", name[1], "busybox-static"], cwd=folder, text=True,
+                                  capture_output=True, check=False, env=environment)
         if done.returncode != 0:
             raise Unavailable(f"the kernel's package cannot be had: {done.stderr.strip()[-300:]}")
         for package in folder.glob("*.deb"):

@@ -1,4 +1,4 @@
-"""A server in namespaces of this kernel: Debian 12's systemd is the first of its processes, and has mounts, a network, names,
+"""A server in namespaces of this kernel: Debian's systemd is the first of its processes, and has mounts, a network, names,
 IPC and cgroups of its own, as systemd-nspawn makes them. Its kernel is the host's, and of cgroups' controllers it has those
 that the host has in the hierarchy of version 2."""
 

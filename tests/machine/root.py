@@ -1,8 +1,9 @@
-"""The disk of a machine under test: Debian 12 as an operator has it before this project's package comes, made once."""
+"""The disk of a machine under test: Debian of this machine's release, as an operator has it before this project's package comes, made once."""
 
 import hashlib
 import os
 import pathlib
+import platform
 import re
 import shutil
 import subprocess
@@ -41,8 +42,9 @@ def make_tree(folder, package):
     if os.geteuid() != 0:
         raise emulated.Unavailable("only root makes a system's disk")
     wanted = [*PACKAGES, *dependencies(package)]
+    release = platform.freedesktop_os_release()["VERSION_CODENAME"]  # the package depends on its libraries
     shell = (HERE / "test-shell").read_bytes()
-    key = hashlib.sha256("\n".join([*wanted, SHELL_UNIT]).encode() + shell).hexdigest()[:16]
+    key = hashlib.sha256("\n".join([release, *wanted, SHELL_UNIT]).encode() + shell).hexdigest()[:16]
     tree = folder / f"tree-{key}"
     if tree.exists():
         return tree
@@ -51,10 +53,10 @@ def make_tree(folder, package):
         shutil.rmtree(old)
     new = folder / "tree.new"
     shutil.rmtree(new, ignore_errors=True)
-    done = subprocess.run(["mmdebstrap", "--variant=minbase", f"--include={','.join(wanted)}", "bookworm", new], check=False,
+    done = subprocess.run(["mmdebstrap", "--variant=minbase", f"--include={','.join(wanted)}", release, new], check=False,
                           text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if done.returncode != 0:
-        raise emulated.Unavailable(f"mmdebstrap makes no Debian 12: {done.stdout.strip()[-500:]}")
+        raise emulated.Unavailable(f"mmdebstrap makes no {release}: {done.stdout.strip()[-500:]}")
     (new / "usr/local/sbin/test-shell").write_bytes(shell)
     (new / "usr/local/sbin/test-shell").chmod(0o755)
     (new / "etc/systemd/system/test-shell.service").write_text(SHELL_UNIT)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One server under systemd, as docs/operations.md makes it: the Debian package in a bare Debian 12 with PostgreSQL, from setup
+"""One server under systemd, as docs/operations.md makes it: the Debian package in a bare Debian with PostgreSQL, from setup
 to a restart of the machine: in namespaces of this kernel, or on an emulated machine with Debian's.
 
 usage: tests/machine/run.py BUILD_FOLDER [--keep] [STEP…]
