@@ -36,20 +36,25 @@ const char *caller_find_cookie(const char *cookies, const char *name, size_t *re
     return found;
 }
 
-static bool is_own_origin(const struct exchange *exchange, const char *origin)
+static bool is_own_origin(const struct admission *admission, const struct exchange *exchange,
+                          const char *origin)
 {
+    static const char http[] = "http://", https[] = "https://";
     const char *host = exchange_header(exchange, "Host");
-    const char *authority = strstr(origin, "://");
-    return host && authority && strcasecmp(authority + 3, host) == 0;
+    bool is_http = strncmp(origin, http, strlen(http)) == 0;
+    bool is_https = strncmp(origin, https, strlen(https)) == 0;
+    const char *authority = origin + (is_https ? strlen(https) : strlen(http));
+    return host && ((is_http && admission->is_http) || (is_https && admission->is_https)) &&
+           strcasecmp(authority, host) == 0;
 }
 
 /* Whether the request comes from our own page: a page of another site can neither set X-Cortana
  * without permission nor fake its origin. */
-static bool is_own_page(const struct exchange *exchange)
+static bool is_own_page(const struct admission *admission, const struct exchange *exchange)
 {
     const char *origin = exchange_header(exchange, "Origin");
     const char *mark = exchange_header(exchange, "X-Cortana");
-    return mark && strcmp(mark, "1") == 0 && origin && is_own_origin(exchange, origin);
+    return mark && strcmp(mark, "1") == 0 && origin && is_own_origin(admission, exchange, origin);
 }
 
 static bool take_token(char token[TOKEN_TEXT_MAX], const char *text, size_t length)
@@ -138,7 +143,7 @@ static const char *caller_identify(const struct admission *admission, struct exc
         return "several";
     }
     if (cookie) {
-        if (exchange->is_write && !is_own_page(exchange)) {
+        if (exchange->is_write && !is_own_page(admission, exchange)) {
             exchange_refuse(
                 exchange, REFUSE_FORBIDDEN,
                 "with the cookie, a change needs the headers Origin (this site) and X-Cortana: 1");
@@ -174,10 +179,11 @@ static void set_cookie(const struct admission *admission, struct exchange *excha
 
 /* For an operation that signs in or out: the principal is anon, whatever cookie the browser still
  * has. Refuses (403) requests that come from a page of another site. Returns as caller_identify. */
-static const char *caller_identify_newcomer(struct exchange *exchange)
+static const char *caller_identify_newcomer(const struct admission *admission,
+                                            struct exchange *exchange)
 {
     const char *origin = exchange_header(exchange, "Origin");
-    if (origin && !is_own_origin(exchange, origin)) {
+    if (origin && !is_own_origin(admission, exchange, origin)) {
         exchange_refuse(exchange, REFUSE_FORBIDDEN,
                         "a page of another site cannot sign somebody in or out here");
         return "origin";
@@ -339,7 +345,7 @@ void admission_check(const struct admission *admission, struct exchange *exchang
     find_address(admission, exchange);
     note_fault(admission, exchange,
                handler == HANDLER_SIGN_IN || handler == HANDLER_SIGN_OUT
-                   ? caller_identify_newcomer(exchange)
+                   ? caller_identify_newcomer(admission, exchange)
                    : caller_identify(admission, exchange));
     if (!exchange->answer.status) {
         take_from_limit(admission, exchange);

@@ -21,6 +21,7 @@ struct admission {
     struct cv_http_networks proxies; /* proxies whose headers about addresses are trusted */
     enum forwarded_header forwarded; /* the header that they write */
     bool is_plain_cookie_allowed; /* for plain HTTP on loopback: the cookie has no __Host- prefix */
+    bool is_http, is_https;       /* the schemes of the page's own origin */
     struct cv_metrics *metrics;   /* may be NULL */
 };
 

@@ -71,6 +71,7 @@ static const struct {
     [REFUSE_LOCKED] = {423, "locked", "Somebody else writes", 1},
     [REFUSE_TOO_MANY] = {429, "too-many", "Too much at once", 1},
     [REFUSE_INTERNAL] = {500, "internal", "A defect of this service", 0},
+    [REFUSE_ENCODING] = {501, "encoding", "The body is encoded in an unknown way", 0},
     [REFUSE_BUSY] = {503, "busy", "Try again", 1},
     [REFUSE_DATABASE_AWAY] = {503, "unavailable", "The database is away", 1},
     [REFUSE_STORE_AWAY] = {503, "unavailable", "The store is away", 1},

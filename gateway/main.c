@@ -196,6 +196,18 @@ static int start_page(struct gateway *gateway, struct cv_error *error)
     return directory ? cv_format(&gateway->media.directory, error, "%s", directory) : 0;
 }
 
+static void warn_of_unnamed_proxy(const struct gateway *gateway, const struct options *options)
+{
+    if (gateway->admission.proxies.count == 0 &&
+        (options->is_behind_proxy || options->is_insecure_http)) {
+        cv_log(
+            CV_LOG_WARN,
+            "--trusted-proxies names no proxy: if one, or a container's bridge, stands before the "
+            "gateway, all clients have its address, are limited together, and are recorded with "
+            "it in the audit log");
+    }
+}
+
 static int start_server(struct gateway *gateway, const struct options *options,
                         struct cv_error *error)
 {
@@ -206,16 +218,12 @@ static int start_server(struct gateway *gateway, const struct options *options,
             "%s is not loopback: say --behind-proxy where a proxy ends TLS, or --insecure-http",
             options->api);
     }
-    if (gateway->admission.proxies.count == 0 &&
-        (options->is_behind_proxy || options->is_insecure_http)) {
-        cv_log(
-            CV_LOG_WARN,
-            "--trusted-proxies names no proxy: if one, or a container's bridge, stands before the "
-            "gateway, all clients have its address, are limited together, and are recorded with "
-            "it in the audit log");
-    }
+    warn_of_unnamed_proxy(gateway, options);
     gateway->admission.is_plain_cookie_allowed =
         is_loopback(options->api) && !options->is_behind_proxy;
+    /* Where neither is said it is read on loopback; --insecure-http may stand behind a proxy, too. */
+    gateway->admission.is_http = !options->is_behind_proxy;
+    gateway->admission.is_https = options->is_behind_proxy || options->is_insecure_http;
     gateway->admission.metrics = cv_probe_metrics(gateway->daemon.probe);
     rlim_t needed = (rlim_t)(options->max_clients + options->connections + DESCRIPTORS_BESIDE);
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < needed) {

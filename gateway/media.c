@@ -73,10 +73,15 @@ void grant_keys_free(struct grant_keys *keys)
     }
 }
 
-/* The end of a grant that is made at `now_s`. */
-static int64_t grant_end(int64_t now_s)
+/* The end of a grant that is made at `now_s` with a credential that ends at `expires_s` (0: never): a
+ * grant does not outlive it by more than a film that is being watched may need. */
+static int64_t grant_end(int64_t now_s, int64_t expires_s)
 {
-    return (now_s / 3600 + 1) * 3600 + GRANT_SECONDS;
+    int64_t hour_s = (now_s / 3600 + 1) * 3600;
+    int64_t end_s = hour_s + GRANT_SECONDS;
+    int64_t last_s = expires_s > now_s ? expires_s : now_s;
+    last_s = (last_s / 3600 + 1) * 3600 + GRANT_AFTER_SECONDS;
+    return expires_s > 0 && last_s < end_s ? last_s : end_s;
 }
 
 /* ---- text ---------------------------------------------------------------------------------------- */
@@ -584,7 +589,7 @@ static int fill(const struct exchange *exchange, json_t *object, struct cv_error
     const char *id = json_string_value(json_object_get(wanted, "id"));
     const char *path = json_string_value(json_object_get(object, "path"));
     struct grant grant = {.scopes = read_scopes(json_object_get(wanted, "scopes")),
-                          .until_s = grant_end(cv_wall_ms() / 1000)};
+                          .until_s = grant_end(cv_wall_ms() / 1000, exchange->principal.expires_s)};
     if (!json_is_object(wanted)) {
         return 0;
     }

@@ -26,9 +26,10 @@ enum grant_scope {
 };
 
 enum {
-    GRANT_SIZE = 53,          /* size of the text, NUL included */
-    GRANT_SECONDS = 6 * 3600, /* least time that a grant is valid; at most an hour longer */
-    GRANT_SECRET_MIN = 32,    /* least bytes of a secret */
+    GRANT_SIZE = 53,            /* size of the text, NUL included */
+    GRANT_SECONDS = 6 * 3600,   /* that a grant is valid; up to an hour longer … */
+    GRANT_AFTER_SECONDS = 3600, /* … but as long, and up to an hour, after its credential's end */
+    GRANT_SECRET_MIN = 32,      /* least bytes of a secret */
 };
 
 struct grant {

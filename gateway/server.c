@@ -224,7 +224,7 @@ static void choose_id(struct exchange *exchange)
 }
 
 struct header_counts {
-    int hosts, lengths, encodings, authorizations, cookies, malformed;
+    int hosts, lengths, encodings, unknown_encodings, authorizations, cookies, malformed;
 };
 
 /* Whether the name is invalid: the library includes a space before the colon in the name, and the
@@ -249,26 +249,36 @@ static enum MHD_Result count_header(void *opaque, enum MHD_ValueKind kind, const
 {
     struct header_counts *counts = opaque;
     (void)kind;
-    (void)value;
-    (void)value_size;
     counts->malformed += is_malformed(name, name_size);
     counts->hosts += strcasecmp(name, "Host") == 0;
     counts->lengths += strcasecmp(name, "Content-Length") == 0;
-    counts->encodings += strcasecmp(name, "Transfer-Encoding") == 0;
+    if (strcasecmp(name, "Transfer-Encoding") == 0) {
+        counts->encodings++;
+        counts->unknown_encodings += value_size != 7 || strncasecmp(value, "chunked", 7) != 0;
+    }
     counts->authorizations += strcasecmp(name, "Authorization") == 0;
     counts->cookies += strcasecmp(name, "Cookie") == 0;
     return MHD_YES;
 }
 
-/* Whether a request is ambiguous: two servers in a row could interpret it differently, or it says
- * something twice. The connection is closed afterwards, because the next request may begin
- * elsewhere than this server assumes (RFC 9112, 6.3 and 11.2). */
-static bool is_ambiguous(struct exchange *exchange)
+/* Refuses a request that two servers in a row could interpret differently, or that says something
+ * twice. The connection is closed afterwards, because the next request may begin elsewhere than this
+ * server assumes (RFC 9112, 6.1, 6.3 and 11.2): the library reads a body in an unknown encoding to
+ * the end of the connection. */
+static void refuse_ambiguous(struct exchange *exchange, const char *version)
 {
     struct header_counts counts = {0};
     (void)MHD_get_connection_values_n(exchange->connection, MHD_HEADER_KIND, count_header, &counts);
-    return counts.hosts > 1 || counts.lengths + counts.encodings > 1 || counts.authorizations > 1 ||
-           counts.cookies > 1 || counts.malformed > 0 || exchange->target[0] != '/';
+    bool is_old = strcmp(version, "HTTP/1.1") != 0 && counts.encodings > 0;
+    if (counts.hosts > 1 || counts.lengths + counts.encodings > 1 || counts.authorizations > 1 ||
+        counts.cookies > 1 || counts.malformed > 0 || is_old || exchange->target[0] != '/') {
+        exchange_refuse(
+            exchange, REFUSE_BAD_REQUEST,
+            "a header that may be there once, or the length of the body, is given twice");
+    } else if (counts.unknown_encodings > 0) {
+        exchange_refuse(exchange, REFUSE_ENCODING, "the only Transfer-Encoding is chunked");
+    }
+    exchange->is_body_too_long = exchange->answer.status != 0;
 }
 
 static bool is_json(const struct exchange *exchange)
@@ -379,7 +389,7 @@ static void check_once_key(struct exchange *exchange, const char *method)
 }
 
 /* Handles the header of a request. If the request is refused, its answer is set. */
-static void begin(struct exchange *exchange, const char *method)
+static void begin(struct exchange *exchange, const char *method, const char *version)
 {
     struct server *server = exchange->server;
     exchange->is_begun = true;
@@ -388,15 +398,8 @@ static void begin(struct exchange *exchange, const char *method)
     exchange->is_write = !exchange->is_head && strcmp(method, "GET") != 0;
     server->under_way++;
     choose_id(exchange);
-    if (is_ambiguous(exchange)) {
-        exchange->is_body_too_long = true;
-        exchange_refuse(
-            exchange, REFUSE_BAD_REQUEST,
-            "a header that may be there once is there twice, or the length of the body is given "
-            "twice");
-        return;
-    }
-    if (assets_answer(exchange, method)) {
+    refuse_ambiguous(exchange, version);
+    if (exchange->answer.status || assets_answer(exchange, method)) {
         return;
     }
     find_operation(exchange, method);
@@ -614,13 +617,12 @@ static enum MHD_Result on_request(void *opaque, struct MHD_Connection *connectio
     struct exchange *exchange = *state;
     (void)opaque;
     (void)url;
-    (void)version;
     if (!exchange) {
         return MHD_NO;
     }
     if (!exchange->is_begun) {
         exchange->connection = connection;
-        begin(exchange, method);
+        begin(exchange, method, version);
         bool is_answered =
             exchange->answer.status && !exchange->is_put_off && !awaits_part(exchange);
         return is_answered ? queue_answer(exchange, method) : MHD_YES;

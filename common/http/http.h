@@ -78,8 +78,8 @@ CV_DEFINE_CLEANUP_ADDRESS(struct cv_http_answer, cv_http_answer_deinit)
 uint16_t cv_http_port(const char *url);
 
 /* Sends one POST. Returns 0 whatever the status is; the caller deinits the answer. Failures mean
- * that no answer came: CV_ERROR_CONNECTION, CV_ERROR_TIMEOUT, CV_ERROR_AUTHORIZATION (an address
- * that may not be called), CV_ERROR_INVALID_PAYLOAD (not a URL), CV_ERROR_CANCELED. */
+ * that no answer came: CV_ERROR_CONNECTION, CV_ERROR_TIMEOUT, CV_ERROR_AUTHORIZATION (the
+ * URL has an address that may not be called; a name that leads to one is CV_ERROR_CONNECTION), CV_ERROR_INVALID_PAYLOAD (not a URL), CV_ERROR_CANCELED. */
 CV_MUST_CHECK int cv_http_post(struct cv_http_client *client, const struct cv_http_request *request,
                                struct cv_http_answer *ret_answer, struct cv_error *error);
 

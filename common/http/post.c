@@ -1,5 +1,6 @@
 #include "common/http/http.h"
 
+#include <arpa/inet.h>
 #include <curl/curl.h>
 #include <string.h>
 #include <time.h>
@@ -190,6 +191,28 @@ static bool set_options(CURL *curl, struct exchange *exchange, struct curl_slist
 
 #undef SET
 
+/* Whether the URL has an address instead of a name; curl writes "127.1" as an address, too. */
+static bool has_address(const char *url)
+{
+    cv_auto(curl_url_cleanup) CURLU *parts = curl_url();
+    cv_auto(curl_free) char *host = NULL;
+    struct in_addr v4;
+    return parts && curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
+           curl_url_get(parts, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
+           (host[0] == '[' || inet_pton(AF_INET, host, &v4) == 1);
+}
+
+/* A name that leads to a private address and one that does not exist are answered alike, else
+ * whoever may write URLs could find out which names the operator's network has. */
+static int explain_name(const struct exchange *exchange, struct cv_error *error)
+{
+    return cv_fail(
+        error, CV_ERROR_CONNECTION,
+        "the URL's name leads to no public address: it does not exist, or its network is "
+        "not allowed with %s",
+        exchange->request->allow_setting);
+}
+
 static int explain(const struct exchange *exchange, CURLcode code, struct cv_error *error)
 {
     switch (code) {
@@ -204,7 +227,12 @@ static int explain(const struct exchange *exchange, CURLcode code, struct cv_err
                        curl_easy_strerror(code));
     case CURLE_OUT_OF_MEMORY:
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a request");
+    case CURLE_COULDNT_RESOLVE_HOST:
+        return explain_name(exchange, error);
     default:
+        if (exchange->is_refused && !has_address(exchange->request->url)) {
+            return explain_name(exchange, error);
+        }
         if (exchange->is_refused) {
             return cv_fail(error, CV_ERROR_AUTHORIZATION,
                            "the URL leads to an address that is not public: allow its network "

@@ -229,7 +229,7 @@ enum cv_inbox_verdict cv_inbox_read(const char *key, struct cv_inbox_key *ret_ke
     const char *rest = key + strlen(CV_KEYS_INBOX);
     const struct media_type *type = find_media_type(found.name);
     if (!type || !type->is_upload ||
-        found.name[0] == '.') { /* ".mp4": some program's hidden file */
+        strrchr(found.name, '.') == found.name) { /* ".mp4": some program's hidden file */
         return CV_INBOX_OTHER;
     }
     (void)snprintf(found.extension, sizeof(found.extension), "%s", type->extension);

@@ -60,7 +60,7 @@ static const char *const readable[] = {
 /* … and, in addition, those of a stage that resolves names and checks certificates. */
 static const char *const readable_with_network[] = {
     "/etc/resolv.conf", "/etc/hosts",           "/etc/nsswitch.conf",   "/etc/host.conf",
-    "/etc/gai.conf",    "/etc/services",        "/etc/protocols",       "/etc/ssl",
+    "/etc/gai.conf",    "/etc/services",        "/etc/protocols",       "/etc/ssl/certs",
     "/etc/pki",         "/etc/ca-certificates", "/run/systemd/resolve",
 };
 /* Not /dev/zero: its mapped memory is charged to nobody. */

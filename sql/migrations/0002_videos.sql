@@ -167,6 +167,26 @@ END
 $$;
 COMMENT ON FUNCTION cortana.videos_before_update IS
     'Trigger: sets videos.updated_at, and ready_at when a video becomes ready for the first time.';
+-- A name of a file gets in here alone, whether by the API, by the scanner or by SQL.
+CREATE FUNCTION cortana.clean_video_names() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    turns CONSTANT text := '[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]+';
+    controls CONSTANT text := '[\u0001-\u001f\u007f-\u009f\u2028\u2029]+';
+BEGIN
+    NEW.original_name := btrim(regexp_replace(regexp_replace(NEW.original_name, turns, '', 'g'), controls, ' ', 'g'));
+    NEW.title := btrim(regexp_replace(regexp_replace(NEW.title, turns, '', 'g'), controls, ' ', 'g'));
+    RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION cortana.clean_video_names IS
+    'Trigger: removes from the name and title of a video what turns the direction of a text, so that a name cannot look '
+    'like another one, and writes a blank for control characters.';
+CREATE TRIGGER videos_clean_names BEFORE INSERT OR UPDATE OF original_name, title ON videos
+    FOR EACH ROW EXECUTE FUNCTION clean_video_names();
+
 CREATE TRIGGER videos_before_update BEFORE UPDATE ON videos
     FOR EACH ROW EXECUTE FUNCTION videos_before_update();
 

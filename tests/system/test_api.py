@@ -434,7 +434,9 @@ def test_the_cookie(gateway, library):
     assert gateway.ask("/me", Cookie=f"{mine}; {mine}").status == 400
     assert gateway.ask(path, method="POST", Cookie=mine).status == 403
     own = f"http://127.0.0.1:{gateway.port}"
-    assert gateway.ask(path, method="POST", Cookie=mine, Origin="http://evil.example", X_Cortana="1").status == 403
+    for origin in ("http://evil.example", own.replace("http:", "https:"), own.replace("http:", "ftp:"), f"http://{own}",
+                   own.replace("http://", ""), own + "/", f"{own}.evil.example", "null", "//" + own.split("//")[1]):
+        assert gateway.ask(path, method="POST", Cookie=mine, Origin=origin, X_Cortana="1").status == 403, origin
     assert gateway.ask(path, method="POST", Cookie=mine, Origin=own, X_Cortana="1").status in (200, 409)
 
 
@@ -479,6 +481,9 @@ def test_behind_a_proxy_the_cookie_is_the_hosts(program, place, tmp_path):
         assert cookie.startswith("__Host-cortana=") and cookie.endswith("; Secure")
         assert own.ask("/me", Cookie=cookie.split(";")[0]).status == 200
         assert own.ask("/me", Cookie=f"cortana={token()}").status == 401
+        for scheme, status in (("http", 403), ("https", 204)):
+            answer = own.ask("/session", None, "DELETE", Origin=f"{scheme}://127.0.0.1:{own.port}")
+            assert answer.status == status, scheme
     finally:
         own.end()
 
@@ -543,6 +548,23 @@ def test_requests_that_two_servers_could_read_differently(gateway, head):
         assert received == b"" or 400 <= int(received.split(b" ", 2)[1]) < 500, received[:200]
         assert b"HTTP/1.1 200" not in received
     assert gateway.ask("/me", OWNER).status == 200
+
+
+@pytest.mark.parametrize("encoding", ["xchunked", "identity", "chunked, identity", "gzip, chunked", '"chunked"', "\vchunked",
+                                      "chunked;q=1", ""])
+@pytest.mark.parametrize("target", ["/api/v1/session", "/api/v1/clips", "/robots.txt"])
+def test_an_unknown_encoding_is_refused_at_once(gateway, encoding, target):
+    """Nobody knows where such a body ends: the next request on the connection would be its middle, or it would never end."""
+    head = f"POST {target} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: {encoding}\r\n\r\n"
+    received = send_raw(gateway, head.encode() + b"0\r\n\r\n" + SECOND, ends=b"never", timeout=10)
+    assert received.startswith(b"HTTP/1.1 501 ") and received.count(b"HTTP/1.1 ") == 1, received[:300]
+    assert b"Connection: close" in received and b"/problems/encoding" in received
+
+
+def test_chunks_are_not_for_the_old_version(gateway):
+    received = send_raw(gateway, b"POST /api/v1/session HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + SECOND,
+                        ends=b"never", timeout=10)
+    assert received.split(b" ", 2)[1] == b"400" and received.count(b"HTTP/1.") == 1, received[:300]
 
 
 def test_a_body_that_is_far_too_long_is_refused_before_it_comes(gateway):

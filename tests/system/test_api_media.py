@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import datetime
 import hmac
 import json
 import os
@@ -249,6 +250,15 @@ def test_who_may_ask_for_a_grant(gateway, shop):
     hidden = gateway.ask(f"/videos/{foreign}/grant", OWNER, "POST")
     assert (missing.status, hidden.status) == (404, 404) and missing.without_id() == hidden.without_id()
     assert gateway.ask(f"/videos/{foreign}/grant", token(role="service_role", sub=None), "POST").status == 200
+
+
+@pytest.mark.parametrize("lasts_s", [60, 2 * 3600, 24 * 3600])
+def test_a_grant_does_not_outlive_its_credential_by_hours(gateway, shop, lasts_s):
+    """Who is signed out for good reads on for as long as the film that they watch, not for a night."""
+    now = time.time()
+    answer = gateway.ask(f"/videos/{shop.videos['own']}/grant", token(exp=int(now + lasts_s), app_metadata={"team_id": TEAM}), "POST").json
+    left = datetime.datetime.fromisoformat(answer["expires"].replace("Z", "+00:00")).timestamp() - now
+    assert min(lasts_s + 3600, 6 * 3600) <= left + 1 and left <= min(lasts_s + 2 * 3600, 7 * 3600) + 1
 
 
 def forge(scopes, end, video, secret):

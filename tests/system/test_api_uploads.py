@@ -55,6 +55,21 @@ def send(gateway, upload, offset, data, bearer=OWNER, **headers):
         "Content_Type": "application/offset+octet-stream", "Upload_Offset": str(offset), "Tus_Resumable": "1.0.0", **headers})
 
 
+@pytest.mark.parametrize("name, expected", [
+    ("a\r\nX: y\".mp4", "a X: y\".mp4"), ("\x1b[31mred.mp4", "[31mred.mp4"), ("photo\u202egpj.mp4", "photogpj.mp4"),
+    ("a\u2066b\u2069\u200f.mp4", "ab.mp4"), ("a\u2028b\x85.mp4", "a b .mp4"), (" 👩\u200d💻 été.mp4 ", None), ("٣ أفلام.mp4", "٣ أفلام.mp4")])
+def test_names_are_cleaned_where_they_get_in(gateway, place, name, expected):
+    """Nothing in a name acts on a terminal, a header or a reader; joined emoji and other scripts stay as they are."""
+    if expected is None:
+        name, expected = name.strip(), name.strip()
+    upload = begin(gateway, name=name, title=name)
+    assert upload["name"] == expected
+    assert tuple(place[1].run("SELECT original_name, title FROM videos WHERE id = %s", upload["id"])[0].values()) == (expected, expected)
+    place[1].run("UPDATE videos SET title = %s WHERE id = %s", f"{name}\n{name}", upload["id"])
+    assert place[1].value("SELECT title FROM videos WHERE id = %s", upload["id"]) == f"{expected} {expected}"
+    assert gateway.ask(upload["location"], OWNER, "DELETE", base="").status == 204
+
+
 def test_an_upload_in_parts(gateway, place, store):
     upload = begin(gateway, title="A film", team_id=TEAM)
     assert (upload["mode"], upload["offset"], upload["state"]) == ("tus", 0, "open")

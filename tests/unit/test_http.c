@@ -253,7 +253,9 @@ static void server_stop(struct server *server)
     close(server->fd);
 }
 
-/* The status of the answer, or the negative error type. */
+static char last_message[sizeof(((struct cv_error *)NULL)->message)];
+
+/* The status of the answer, or the negative error type; the message is in last_message. */
 static long post(const struct server *server, const char *host, const char *allow)
 {
     char url[128];
@@ -273,7 +275,9 @@ static long post(const struct server *server, const char *host, const char *allo
                                             .timeout_ms = 5000,
                                             .allowed = &allowed,
                                             .allow_setting = "ALLOW"};
-    return cv_http_post(client, &request, &answer, &error) == 0 ? answer.status : -(long)error.type;
+    int result = cv_http_post(client, &request, &answer, &error);
+    (void)memcpy(last_message, result ? error.message : "", result ? sizeof(last_message) : 1);
+    return result == 0 ? answer.status : -(long)error.type;
 }
 
 static const char ok[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
@@ -295,10 +299,27 @@ static void test_a_name_that_leads_inside_is_refused(void **state)
     struct server server;
     server_start(&server, ok);
     resolve_to("127.0.0.1", NULL);
-    assert_int_equal(post(&server, "rebound.example", ""), -CV_ERROR_AUTHORIZATION);
+    assert_int_equal(post(&server, "rebound.example", ""), -CV_ERROR_CONNECTION);
     resolve_to("10.0.0.1", "169.254.169.254");
-    assert_int_equal(post(&server, "rebound.example", ""), -CV_ERROR_AUTHORIZATION);
+    assert_int_equal(post(&server, "rebound.example", ""), -CV_ERROR_CONNECTION);
     assert_int_equal(server.here + server.elsewhere, 0);
+    server_stop(&server);
+}
+
+/* Whoever writes URLs learns no names of the operator's network. */
+static void test_private_and_missing_names_are_answered_alike(void **state)
+{
+    (void)state;
+    struct server server;
+    char inside[sizeof(last_message)];
+    server_start(&server, ok);
+    resolve_to("10.0.0.1", NULL);
+    assert_int_equal(post(&server, "inside.example", ""), -CV_ERROR_CONNECTION);
+    (void)memcpy(inside, last_message, sizeof(inside));
+    resolve_to(NULL, NULL);
+    assert_int_equal(post(&server, "nothing.example", ""), -CV_ERROR_CONNECTION);
+    assert_string_equal(inside, last_message);
+    assert_int_equal(post(&server, "10.0.0.1", ""), -CV_ERROR_AUTHORIZATION);
     server_stop(&server);
 }
 
@@ -313,7 +334,7 @@ static void test_a_name_that_changes_is_judged_anew(void **state)
     assert_int_equal(post(&server, "rebound.example", "127.0.0.1"), 200);
     assert_int_equal(resolutions - before, 1);
     resolve_to("127.0.0.2", NULL);
-    assert_int_equal(post(&server, "rebound.example", "127.0.0.1"), -CV_ERROR_AUTHORIZATION);
+    assert_int_equal(post(&server, "rebound.example", "127.0.0.1"), -CV_ERROR_CONNECTION);
     assert_int_equal(server.here, 1);
     assert_int_equal(server.elsewhere, 0);
     server_stop(&server);
@@ -376,6 +397,7 @@ int main(void)
         cmocka_unit_test(test_hosts_that_an_operator_writes),
         cmocka_unit_test(test_the_port_of_a_url),
         cmocka_unit_test(test_a_name_that_leads_inside_is_refused),
+        cmocka_unit_test(test_private_and_missing_names_are_answered_alike),
         cmocka_unit_test(test_a_name_that_changes_is_judged_anew),
         cmocka_unit_test(test_of_several_addresses_only_those_that_may_be_called_are),
         cmocka_unit_test(test_no_redirect_is_followed),
