@@ -114,7 +114,9 @@ static int archive_month(struct cli_session *session, const char *partition, str
     if (!cv_db_bool(dropped, 0, "dropped")) {
         return cv_fail(error, CV_ERROR_CONFLICT, "%s has changed meanwhile and stays", partition);
     }
-    (void)printf("%s: %s events are in %s\n", partition, lines, key);
+    char events[CLI_COUNTED_SIZE];
+    (void)printf("%s: %s in %s\n", partition,
+                 cli_counted(archive.lines, "event is", "events are", events), key);
     return 0;
 }
 
@@ -182,7 +184,9 @@ static int archive_batch(struct cli_session *session, const struct batch *batch,
         return cv_fail(error, CV_ERROR_CONFLICT,
                        "some of these jobs have changed meanwhile, and all of them stay: again");
     }
-    (void)printf("%s jobs are in %s\n", cv_db_text(dropped, 0, "jobs"), key);
+    char jobs[CLI_COUNTED_SIZE];
+    (void)printf("%s in %s\n",
+                 cli_counted(cv_db_int(dropped, 0, "jobs", 0), "job is", "jobs are", jobs), key);
     return 0;
 }
 
@@ -329,11 +333,12 @@ int cli_jobs_restore(struct cli_call *call, struct cv_error *error)
     if (result) {
         return result > 0 ? cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "%s is gone", key) : result;
     }
-    (void)printf("%lld %s are back\n", (long long)restore.restored,
-                 restore.is_of_jobs ? "jobs" : "events");
+    char counted[CLI_COUNTED_SIZE];
+    (void)puts(cli_counted(restore.restored, restore.is_of_jobs ? "job is back" : "event is back",
+                           restore.is_of_jobs ? "jobs are back" : "events are back", counted));
     if (restore.left_out > 0) {
-        (void)printf("%lld jobs of videos that were deleted are left out\n",
-                     (long long)restore.left_out);
+        (void)puts(cli_counted(restore.left_out, "job of a video that was deleted is left out",
+                               "jobs of videos that were deleted are left out", counted));
     }
     return 0;
 }

@@ -250,12 +250,13 @@ int cli_backup(struct cli_call *call, struct cv_error *error)
     cv_auto(backup_deinit) struct backup backup = {.call = call, .directory = call->arguments[0]};
     CV_TRY(cli_open(call, error));
     CV_TRY(take_backup(&backup, error));
+    char objects[CLI_COUNTED_SIZE];
     return cli_tell(call,
                     json_pack("{s:s, s:I, s:I, s:I, s:b}", "database", backup.dump, "objects",
                               (json_int_t)backup.count, "bytes", (json_int_t)backup.bytes, "copied",
                               (json_int_t)backup.copied, "has_objects", backup.objects != NULL),
-                    error, "%s\n%lld objects of %lld bytes are listed%s", backup.dump, backup.count,
-                    backup.bytes,
+                    error, "%s\n%s, %lld bytes, in its list%s", backup.dump,
+                    cli_counted(backup.count, "object", "objects", objects), backup.bytes,
                     backup.objects ? ", and lie in its objects/"
                                    : "; the backup of the store has to hold them");
 }

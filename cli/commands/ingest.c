@@ -40,7 +40,7 @@ static int digest_file(const char *path, struct cv_cancel *cancel,
                        char sha256[CV_STORE_SHA256_SIZE], int64_t *ret_size, struct cv_error *error)
 {
     cv_auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
-    CV_TRY_ERRNO(fd >= 0, error, "open %s", path);
+    CV_TRY_ERRNO(fd >= 0, error, "cannot read %s", path);
     cv_auto(cv_sha256_free) struct cv_sha256 *digest = NULL;
     cv_auto_free char *data = malloc(READ_SIZE);
     CV_TRY(data ? cv_sha256_new(&digest, error)
@@ -53,7 +53,7 @@ static int digest_file(const char *path, struct cv_cancel *cancel,
         if (step < 0 && errno == EINTR) {
             continue;
         }
-        CV_TRY_ERRNO(step >= 0, error, "read %s", path);
+        CV_TRY_ERRNO(step >= 0, error, "cannot read %s", path);
         CV_TRY(cv_sha256_add(digest, data, (size_t)step, error));
         size += step;
     }
@@ -141,19 +141,19 @@ static int store_original(struct cv_store *store, const struct original *origina
     return cv_store_put(store, &object, NULL, error);
 }
 
-static int start_run(struct cv_db *db, const struct original *original,
-                     const struct cli_wishes *wishes, struct cv_error *error)
+static int start_run(struct cv_db *db, const char *workflow, const struct original *original,
+                     const struct cli_wishes *wishes, char run_id[CV_UUID_SIZE],
+                     struct cv_error *error)
 {
     cv_auto(json_decref) json_t *payload =
         json_pack("{s:s, s:s}", "video_id", original->id, "s3_original_path", original->key);
     CV_TRY_MEMORY(payload && json_object_update(payload, wishes->options) == 0, error, "a payload");
     const struct cv_run_params params = {
-        .workflow = wishes->text_only ? "video_text" : "video_pipeline",
+        .workflow = workflow,
         .video_id = original->id,
         .input = payload,
         .priority = -1,
     };
-    char run_id[CV_UUID_SIZE];
     int result = cv_queue_start_run(db, &params, run_id, error);
     return result == CV_QUEUE_DUPLICATE ? 0 : result;
 }
@@ -175,7 +175,9 @@ static int push_on(struct cv_db *db, const struct original *original,
                      " ORDER BY j.unmet_dependencies > 0, j.id) AS p",
                      original->id));
     if (cv_db_rows(rows) == 0) {
-        CV_TRY(start_run(db, original, wishes, error));
+        char run_id[CV_UUID_SIZE];
+        CV_TRY(start_run(db, wishes->text_only ? "video_text" : "video_pipeline", original, wishes,
+                         run_id, error));
     }
     /* The caller waits for a new status, and must not take the old one for it. */
     return cv_db_run(db, NULL, error,
@@ -267,14 +269,23 @@ int cli_ingest(struct cli_session *session, const char *path, const char *name,
                struct cli_video_list *list, struct cv_error *error)
 {
     struct original original = {.path = path, .name = name};
-    CV_TRY(digest_file(path, cancel, original.sha256, &original.size, error));
+    int read = digest_file(path, cancel, original.sha256, &original.size, error);
+    if (read < 0) {
+        bool is_of_file = error->type != CV_ERROR_OUT_OF_MEMORY && error->type != CV_ERROR_CANCELED;
+        return is_of_file ? CLI_SOURCE_UNREADABLE : read;
+    }
     CV_TRY(find_or_insert(session->db, &original, session->owner_id, error));
     CV_TRY(store_original(session->store, &original, error));
     struct cli_video video = {.name = (char *)original.name,
                               .state = original.is_known ? CLI_VIDEO_RESUMED : CLI_VIDEO_NEW};
     (void)snprintf(video.id, sizeof(video.id), "%s", original.id);
-    if (strcmp(original.status, "ready") == 0 && (original.has_playback || wishes->text_only)) {
+    if (strcmp(original.status, "ready") == 0) {
         CV_TRY(read_again(session, json_object_get(wishes->options, "languages"), &video, error));
+        if (video.state == CLI_VIDEO_KNOWN && !original.has_playback && !wishes->text_only) {
+            CV_TRY(
+                start_run(session->db, "video_playback", &original, wishes, video.run_id, error));
+            video.state = CLI_VIDEO_PLAYBACK;
+        }
     } else {
         CV_TRY(push_on(session->db, &original, wishes, error));
     }

@@ -1,14 +1,20 @@
 /* Takes videos in: identifies them by their bytes, stores them, and enqueues their jobs. */
 #pragma once
 
-#include "cli/commands/tell.h"
+#include "cli/commands/sources.h"
 
-enum cli_video_state { CLI_VIDEO_NEW, CLI_VIDEO_RESUMED, CLI_VIDEO_KNOWN, CLI_VIDEO_AGAIN };
+enum cli_video_state {
+    CLI_VIDEO_NEW,
+    CLI_VIDEO_RESUMED,
+    CLI_VIDEO_KNOWN,
+    CLI_VIDEO_AGAIN,    /* its kept lines are read again */
+    CLI_VIDEO_PLAYBACK, /* it has its text, and gets playback */
+};
 
 struct cli_video {
     char id[CLI_UUID_SIZE];
     char *name;                 /* the file's name, for people */
-    char run_id[CLI_UUID_SIZE]; /* CLI_VIDEO_AGAIN: id of the run that reads it; else "" */
+    char run_id[CLI_UUID_SIZE]; /* CLI_VIDEO_AGAIN, CLI_VIDEO_PLAYBACK: their run; else "" */
     enum cli_video_state state;
 };
 
@@ -32,7 +38,7 @@ struct cli_wishes {
 
 /* Takes in the file at `path`, called `name`, unless it is known. A known video is read again if
  * the wishes name other languages, and tried again if it has failed. Every step can be repeated:
- * after a killed run the next one completes them. */
+ * after a killed run the next one completes them. CLI_SOURCE_UNREADABLE if the file cannot be read. */
 CV_MUST_CHECK int cli_ingest(struct cli_session *session, const char *path, const char *name,
                              const struct cli_wishes *wishes, struct cv_cancel *cancel,
                              struct cli_video_list *list, struct cv_error *error);

@@ -350,29 +350,28 @@ static int open_filtered(struct cli_call *call, int place, json_t *filter, struc
 struct change {
     const char *sql;
     const char *parameters[2];
-    const char *sentence; /* "N jobs …" */
+    const char *one, *many; /* "1 job …", "N jobs …" */
 };
 
 /* Repeats the change until nothing is left to change, in short transactions. */
 static int change_all(struct cli_call *call, const struct change *change, struct cv_error *error)
 {
-    const char *sentence = change->sentence;
+    char counted[CLI_COUNTED_SIZE];
     int result = 0;
     int64_t total = 0;
     int64_t step = 1;
     cv_auto(cli_progress_deinit) struct cli_progress progress;
     cli_progress_init(&progress, call->json, false);
     while (result == 0 && step > 0) {
-        char note[128];
         cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
         result = cv_db_run(call->session.db, &rows, error, change->sql, change->parameters[0],
                            change->parameters[1]);
         step = result == 0 ? cv_db_int(rows, 0, "n", 0) : 0;
         total += step;
         if (step > 0) {
-            (void)snprintf(note, sizeof(note), "%lld jobs %s", (long long)total, sentence);
             cli_progress_begin(&progress);
-            cli_progress_row(&progress, "so far", -1, note);
+            cli_progress_row(&progress, "so far", -1,
+                             cli_counted(total, change->one, change->many, counted));
             cli_progress_end(&progress);
         }
         if (result == 0 && cv_cancel_level(call->cancel) != CV_CANCEL_NONE) {
@@ -380,12 +379,13 @@ static int change_all(struct cli_call *call, const struct change *change, struct
         }
     }
     cli_progress_erase(&progress);
+    (void)cli_counted(total, change->one, change->many, counted);
     if (result && total > 0) { /* finished changes stay; the same command does the rest */
-        cli_note(call, "%lld jobs %s; the others are as they were", (long long)total, sentence);
+        cli_note(call, "%s; the others are as they were", counted);
     }
     return result ? result
-                  : cli_tell(call, json_pack("{s:I}", "jobs", (json_int_t)total), error,
-                             "%lld jobs %s", (long long)total, sentence);
+                  : cli_tell(call, json_pack("{s:I}", "jobs", (json_int_t)total), error, "%s",
+                             counted);
 }
 
 /* The same; the first parameter is `filter`. */
@@ -425,7 +425,8 @@ int cli_jobs_cancel(struct cli_call *call, struct cv_error *error)
     if (call->count == 0) {
         const struct change change = {.sql = "SELECT cancel_jobs($1::jsonb, $2::int) AS n",
                                       .parameters = {NULL, CHUNK},
-                                      .sentence = "are canceled, or stop soon"};
+                                      .one = "job is canceled, or stops soon",
+                                      .many = "jobs are canceled, or stop soon"};
         return change_filtered(call, filter, change, error);
     }
     CV_TRY(find_job(call, call->arguments[0], id, error));
@@ -446,7 +447,8 @@ int cli_jobs_retry(struct cli_call *call, struct cv_error *error)
             .sql = "SELECT retry_failed_jobs($1, $2, " RETRIES ") AS n",
             .parameters = {json_string_value(json_object_get(filter, "job_type")),
                            json_string_value(json_object_get(filter, "error_type"))},
-            .sentence = "are queued again",
+            .one = "job is queued again",
+            .many = "jobs are queued again",
         };
         return change_all(call, &change, error);
     }
@@ -466,7 +468,8 @@ int cli_jobs_priority(struct cli_call *call, struct cv_error *error)
     const struct change change = {
         .sql = "SELECT set_priority($1::jsonb, priority_number($2), " CHUNK ") AS n",
         .parameters = {NULL, call->arguments[0]},
-        .sentence = "have another priority now",
+        .one = "job has another priority now",
+        .many = "jobs have another priority now",
     };
     return change_filtered(call, filter, change, error);
 }

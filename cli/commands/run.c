@@ -10,7 +10,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { FPS_MAX = 120 };
+enum {
+    FPS_MAX = 120,
+    LINES_SHOWN = 20, /* of a video's text; more would push names and links off the screen */
+};
 
 struct run {
     struct cli_call *call;
@@ -78,8 +81,8 @@ static int check(struct run *run, struct cv_error *error)
         CV_TRY_ERRNO(access(folder, W_OK) == 0, error, "cannot write %s into %s", export_path,
                      folder);
     }
-    return cli_sources_find(&run->sources, call->arguments, call->count,
-                            cli_given(call, "recursive"), error);
+    CV_TRY(cli_sources_find(call, &run->sources, cli_given(call, "recursive"), error));
+    return run->sources.bad > 0 && run->sources.count == 0 ? CLI_EXIT_FAILED : 0;
 }
 
 /* ---- taking in ------------------------------------------------------------------------------- */
@@ -107,14 +110,16 @@ static int take(void *opaque, const char *path, const char *name, struct cv_erro
     size_t before = run->list.count;
     CV_TRY(cli_ingest(&call->session, path, name, &run->wishes, call->cancel, &run->list, error));
     if (run->list.count == before) {
+        say(run, "%s is left out: it has the same bytes as another file of this command", path);
         return 0;
     }
     const struct cli_video *video = &run->list.videos[before];
     if (video->state != CLI_VIDEO_NEW) {
         say(run, "%s %s: video %s", video->name,
-            video->state == CLI_VIDEO_KNOWN   ? "is known already"
-            : video->state == CLI_VIDEO_AGAIN ? "is read again"
-                                              : "goes on",
+            video->state == CLI_VIDEO_KNOWN      ? "is known already"
+            : video->state == CLI_VIDEO_AGAIN    ? "is read again"
+            : video->state == CLI_VIDEO_PLAYBACK ? "has its text, and gets playback"
+                                                 : "goes on",
             video->id);
     }
     return 0;
@@ -131,7 +136,13 @@ static int take_in(struct run *run, struct cv_error *error)
         if (source->kind == CLI_SOURCE_URL) {
             say(run, "fetching %s", source->place);
         }
-        CV_TRY(cli_source_open(source, folder, call->cancel, take, run, error));
+        int result = cli_source_open(source, folder, call, take, run, error);
+        if (result == CLI_SOURCE_UNREADABLE) {
+            cli_put_failure(call, cv_error_type_name(error->type), error->message);
+            run->sources.bad++;
+            continue;
+        }
+        CV_TRY(result);
     }
     CV_TRY(cli_resume(&call->session, &run->list, &others, error));
     if (others > 0) {
@@ -158,14 +169,14 @@ static int print_head(struct cli_call *call, const char *video_id, struct cv_err
     if (cv_db_rows(rows) == 0) {
         return 0;
     }
-    char duration[CLI_TIME_SIZE];
+    char duration[CLI_TIME_SIZE], texts[CLI_COUNTED_SIZE];
     (void)putchar('\n');
     cli_put(stdout, cv_db_text(rows, 0, "name"));
-    (void)printf("  %s  %g fps  %s  %lld texts\n",
+    (void)printf("  %s  %g fps  %s  %s\n",
                  cv_db_text(rows, 0, "resolution") ? cv_db_text(rows, 0, "resolution") : "",
                  cv_db_double(rows, 0, "fps", 0),
                  cli_time(cv_db_int(rows, 0, "duration_ms", 0), duration),
-                 (long long)cv_db_int(rows, 0, "texts", 0));
+                 cli_counted(cv_db_int(rows, 0, "texts", 0), "text", "texts", texts));
     (void)printf("video %s\n", cv_db_text(rows, 0, "id"));
     if (cv_db_bool(rows, 0, "truncated")) {
         (void)puts("the file is cut off: what followed is not in it");
@@ -187,19 +198,20 @@ static int print_unread(struct cli_call *call, const char *video_id, struct cv_e
     return 0;
 }
 
-/* Prints the video's texts with their time ranges and entities. */
-static int print_texts(struct cli_call *call, const char *video_id, struct cv_error *error)
+/* Prints the first of the video's texts with their time ranges and entities. */
+static int print_texts(struct cli_call *call, const struct cli_video *video, int64_t texts,
+                       struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(print_head(call, video_id, error));
-    CV_TRY(print_unread(call, video_id, error));
+    CV_TRY(print_head(call, video->id, error));
+    CV_TRY(print_unread(call, video->id, error));
     CV_TRY(cv_db_run(call->session.db, &rows, error,
                      "SELECT s.t_start, s.t_end, s.text, (SELECT string_agg(e.entity_type"
                      " || ' ' || e.value, '   ' ORDER BY e.entity_type, e.value)"
                      " FROM entities e WHERE e.segment_id = s.id) AS entities"
                      " FROM segments s WHERE s.video_id = $1::uuid"
-                     " ORDER BY s.t_start, s.place, s.id",
-                     video_id));
+                     " ORDER BY s.t_start, s.place, s.id LIMIT $2::bigint",
+                     video->id, cv_db_number(LINES_SHOWN).text));
     for (int i = 0; i < cv_db_rows(rows); i++) {
         char start[CLI_TIME_SIZE];
         char end[CLI_TIME_SIZE];
@@ -212,6 +224,12 @@ static int print_texts(struct cli_call *call, const char *video_id, struct cv_er
             cli_put(stdout, cv_db_text(rows, i, "entities"));
             (void)putchar('\n');
         }
+    }
+    if (texts > cv_db_rows(rows)) {
+        char more[CLI_COUNTED_SIZE];
+        (void)printf("%28s… and %s: cortana export %.8s has them all\n", "",
+                     cli_counted(texts - cv_db_rows(rows), "more line", "more lines", more),
+                     video->id);
     }
     return 0;
 }
@@ -326,7 +344,7 @@ static int show_one(struct run *run, const struct cli_video *video, size_t numbe
     if (call->json || call->quiet) {
         return 0;
     }
-    CV_TRY(print_texts(call, video->id, error));
+    CV_TRY(print_texts(call, video, texts, error));
     if (*has_example || texts == 0) {
         return 0;
     }
@@ -392,7 +410,7 @@ static int work(struct run *run, struct cv_error *error)
         CV_TRY(show_one(run, &run->list.videos[i], i + 1, &has_example, error));
     }
     CV_TRY(keep_page(run, error));
-    return failed > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
+    return failed > 0 || run->sources.bad > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
 }
 
 int cli_run(struct cli_call *call, struct cv_error *error)

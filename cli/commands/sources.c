@@ -53,7 +53,59 @@ static bool is_video_name(const char *name)
     return cli_is_among(extensions, extension);
 }
 
-static int add_folder(struct cli_sources *sources, const char *folder, bool recursive, int depth,
+/* A search for what the arguments name. */
+struct search {
+    struct cli_sources *sources;
+    const struct cli_call *call;
+    bool recursive;
+};
+
+/* Says on standard error why a file or a folder is left out; the others are taken. */
+static void leave_out(const struct search *search, const struct cv_error *why)
+{
+    search->sources->bad++;
+    cli_put_failure(search->call, cv_error_type_name(why->type), why->message);
+}
+
+/* Whether the others can go on after this failure of one of them. */
+static bool is_of_one(const struct cv_error *error)
+{
+    return error->type != CV_ERROR_OUT_OF_MEMORY && error->type != CV_ERROR_CANCELED;
+}
+
+static int look_at(const char *path, struct stat *ret_status, struct cv_error *error)
+{
+    struct stat link;
+    if (stat(path, ret_status) == 0 && access(path, R_OK) == 0) {
+        return 0;
+    }
+    int reason = errno;
+    return reason == ENOENT && lstat(path, &link) == 0
+               ? cv_fail(error, CV_ERROR_NOT_FOUND, "cannot read %s: it is a link to nothing", path)
+               : cv_fail_errno(error, reason, "cannot read %s", path);
+}
+
+static int add_folder(const struct search *search, const char *folder, int depth,
+                      struct cv_error *error);
+
+/* Takes one entry of a folder: a file with a video's extension, or with `recursive` a folder. */
+static int add_entry(const struct search *search, const char *path, const char *name, int depth,
+                     struct cv_error *error)
+{
+    struct stat status;
+    bool is_folder = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+    if (is_folder) {
+        return search->recursive && depth < DEPTH_MAX ? add_folder(search, path, depth + 1, error)
+                                                      : 0;
+    }
+    if (!is_video_name(name)) {
+        return 0;
+    }
+    CV_TRY(look_at(path, &status, error));
+    return S_ISREG(status.st_mode) ? add(search->sources, CLI_SOURCE_FILE, path, error) : 0;
+}
+
+static int add_folder(const struct search *search, const char *folder, int depth,
                       struct cv_error *error)
 {
     struct dirent **entries = NULL;
@@ -63,18 +115,14 @@ static int add_folder(struct cli_sources *sources, const char *folder, bool recu
     for (int i = 0; i < count; i++) {
         cv_auto_free char *path = NULL;
         cv_auto_free struct dirent *entry = entries[i];
-        struct stat status;
         if (result || entry->d_name[0] == '.') {
             continue; /* continue, so that all are freed */
         }
         result = cv_format(&path, error, "%s/%s", folder, entry->d_name);
-        if (result || stat(path, &status)) {
-            continue;
-        }
-        if (S_ISREG(status.st_mode) && is_video_name(entry->d_name)) {
-            result = add(sources, CLI_SOURCE_FILE, path, error);
-        } else if (S_ISDIR(status.st_mode) && recursive && depth < DEPTH_MAX) {
-            result = add_folder(sources, path, true, depth + 1, error);
+        result = result ? result : add_entry(search, path, entry->d_name, depth, error);
+        if (result < 0 && is_of_one(error)) {
+            leave_out(search, error);
+            result = 0;
         }
     }
     free(entries);
@@ -83,11 +131,11 @@ static int add_folder(struct cli_sources *sources, const char *folder, bool recu
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-static int find_one(struct cli_sources *sources, const char *place, bool recursive,
-                    struct cv_error *error)
+static int find_one(const struct search *search, const char *place, struct cv_error *error)
 {
     struct stat status;
     char program[PATH_MAX];
+    struct cli_sources *sources = search->sources;
     if (strcmp(place, "-") == 0) {
         return add(sources, CLI_SOURCE_INPUT, place, error);
     }
@@ -99,29 +147,35 @@ static int find_one(struct cli_sources *sources, const char *place, bool recursi
                              "apt-get install yt-dlp, or fetch the file and name it",
                              place);
     }
-    CV_TRY_ERRNO(stat(place, &status) == 0 && access(place, R_OK) == 0, error, "cannot read %s",
-                 place);
+    CV_TRY(look_at(place, &status, error));
     if (S_ISREG(status.st_mode)) {
         return add(sources, CLI_SOURCE_FILE, place, error);
     }
     if (!S_ISDIR(status.st_mode)) {
         return cv_fail(error, CV_ERROR_IO, "%s is neither a file nor a folder", place);
     }
-    size_t before = sources->count;
-    CV_TRY(add_folder(sources, place, recursive, 0, error));
-    if (sources->count == before) {
+    size_t before = sources->count + sources->bad;
+    CV_TRY(add_folder(search, place, 0, error));
+    if (sources->count + sources->bad == before) {
         return cv_fail(error, CV_ERROR_NOT_FOUND, "there is no video in %s%s (looked for: %s)",
-                       place, recursive ? "" : ": --recursive looks into the folders within, too",
+                       place,
+                       search->recursive ? "" : ": --recursive looks into the folders within, too",
                        extensions);
     }
     return 0;
 }
 
-int cli_sources_find(struct cli_sources *sources, char **arguments, int count, bool recursive,
+int cli_sources_find(const struct cli_call *call, struct cli_sources *sources, bool recursive,
                      struct cv_error *error)
 {
-    for (int i = 0; i < count; i++) {
-        CV_TRY(find_one(sources, arguments[i], recursive, error));
+    const struct search search = {.sources = sources, .call = call, .recursive = recursive};
+    for (int i = 0; i < call->count; i++) {
+        int result = find_one(&search, call->arguments[i], error);
+        if (result < 0 && !is_of_one(error)) {
+            return result;
+        } else if (result < 0) {
+            leave_out(&search, error);
+        }
     }
     return 0;
 }
@@ -221,8 +275,15 @@ static void remove_folder(const char *folder)
     (void)rmdir(folder);
 }
 
-int cli_source_open(const struct cli_source *source, const char *folder, struct cv_cancel *cancel,
-                    cli_source_take *take, void *opaque, struct cv_error *error)
+/* The outcome of a failure that concerns this source alone. */
+static int unless_of_one(int result, const struct cv_error *error)
+{
+    return result < 0 && is_of_one(error) ? CLI_SOURCE_UNREADABLE : result;
+}
+
+int cli_source_open(const struct cli_source *source, const char *folder,
+                    const struct cli_call *call, cli_source_take *take, void *opaque,
+                    struct cv_error *error)
 {
     const char *slash = strrchr(source->place, '/');
     char own[PATH_MAX + 32];
@@ -235,16 +296,18 @@ int cli_source_open(const struct cli_source *source, const char *folder, struct 
     int result = 0;
     if (source->kind == CLI_SOURCE_INPUT) {
         (void)snprintf(path, sizeof(path), "%s/stdin", own);
-        result = copy_input(path, cancel, error);
+        result = unless_of_one(copy_input(path, call->cancel, error), error);
         result = result ? result : take(opaque, path, "stdin", error);
     } else {
         cv_auto(cli_sources_deinit) struct cli_sources found = {0};
+        const struct search search = {.sources = &found, .call = call};
         (void)snprintf(path, sizeof(path), "%s/.log", own);
-        result = run_yt_dlp(source->place, own, path, cancel, error);
-        result = result ? result : add_folder(&found, own, false, 0, error);
+        result = run_yt_dlp(source->place, own, path, call->cancel, error);
+        result = result ? result : add_folder(&search, own, 0, error);
         if (result == 0 && found.count == 0) {
             result = cv_fail(error, CV_ERROR_IO, "yt-dlp fetched no video from %s", source->place);
         }
+        result = unless_of_one(result, error);
         for (size_t i = 0; result == 0 && i < found.count; i++) {
             const char *file = found.sources[i].place;
             result = take(opaque, file, strrchr(file, '/') + 1, error);

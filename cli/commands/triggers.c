@@ -32,8 +32,10 @@ static int warn_if_nobody_fires(struct cli_call *call, struct cv_error *error)
                      " FROM workers WHERE 'scheduler' = ANY (job_types) AND state = 'running'"
                      " AND last_seen > clock_timestamp() - interval '5 minutes') AS lives"));
     if (!cv_db_bool(rows, 0, "lives")) {
-        cli_note(call, "note: no scheduler runs; %s events wait for one",
-                 cv_db_text(rows, 0, "events"));
+        char events[CLI_COUNTED_SIZE];
+        cli_note(
+            call, "note: no scheduler runs; %s for one",
+            cli_counted(cv_db_int(rows, 0, "events", 0), "event waits", "events wait", events));
     }
     return 0;
 }
@@ -319,10 +321,11 @@ int cli_webhooks_add(struct cli_call *call, struct cv_error *error)
                          name, event, tenant));
     }
     CV_TRY(cv_db_commit(db, error));
-    char note[256];
+    char note[320];
+    char events[CLI_COUNTED_SIZE];
     (void)snprintf(note, sizeof(note),
-                   "%.100s is called for %zu events; the secret above is for its receiver", name,
-                   count);
+                   "%.100s is called for %s; the secret above is for its receiver", name,
+                   cli_counted((int64_t)count, "event", "events", events));
     return tell_secret(call, name, cv_db_text(rows, 0, "secret"), note, error);
 }
 

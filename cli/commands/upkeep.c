@@ -147,9 +147,14 @@ static void print_summary(const struct cv_gc_params *params, const struct cv_gc_
 {
     long long doomed = (long long)(summary->found[CV_GC_ORPHAN] + summary->found[CV_GC_OLD_CLIP] +
                                    summary->found[CV_GC_LEFTOVER]);
-    (void)printf("%lld objects in %lld lists: %lld of %lld bytes %s\n", (long long)summary->objects,
-                 (long long)summary->pages, doomed, (long long)summary->bytes,
-                 params->remove_objects ? "are removed" : "would be removed");
+    char objects[CLI_COUNTED_SIZE], lists[CLI_COUNTED_SIZE];
+    (void)printf("%s in %s: %lld of %lld bytes %s\n",
+                 cli_counted(summary->objects, "object", "objects", objects),
+                 cli_counted(summary->pages, "list", "lists", lists), doomed,
+                 (long long)summary->bytes,
+                 !params->remove_objects ? "would be removed"
+                 : doomed == 1           ? "is removed"
+                                         : "are removed");
     for (int kind = CV_GC_UNREGISTERED; kind < CV_GC_KIND_COUNT; kind++) {
         if (summary->found[kind] > 0) {
             (void)printf("%lld: %s\n", (long long)summary->found[kind],
@@ -157,7 +162,8 @@ static void print_summary(const struct cv_gc_params *params, const struct cv_gc_
         }
     }
     if (summary->rows_removed > 0) {
-        (void)printf("%lld rows are removed\n", (long long)summary->rows_removed);
+        char rows[CLI_COUNTED_SIZE];
+        (void)puts(cli_counted(summary->rows_removed, "row is removed", "rows are removed", rows));
     }
 }
 
@@ -180,8 +186,10 @@ static int expire_clips(struct cli_call *call, const struct cv_gc_params *params
 {
     struct cv_retention retention = {call->session.db, call->session.store, params->cancel, 0};
     CV_TRY(cv_clips_expire(&retention, params->clip_days, INT32_MAX, error));
+    char clips[CLI_COUNTED_SIZE];
     return cli_tell(call, json_pack("{s:I}", "clips_removed", (json_int_t)retention.removed), error,
-                    "%lld clips are removed", (long long)retention.removed);
+                    "%s",
+                    cli_counted(retention.removed, "clip is removed", "clips are removed", clips));
 }
 
 int cli_gc(struct cli_call *call, struct cv_error *error)
@@ -297,8 +305,10 @@ int cli_embeddings_add(struct cli_call *call, struct cv_error *error)
     CV_TRY(all ? 0 : cli_find_video(call->session.db, call->arguments[0], id, error));
     CV_TRY(cv_db_run(call->session.db, &rows, error, "SELECT embed_videos($1, $2::uuid) AS n",
                      cli_value(call, "model"), all ? NULL : id));
-    long long jobs = (long long)cv_db_int(rows, 0, "n", 0);
-    return cli_tell(call, json_pack("{s:I}", "jobs", (json_int_t)jobs), error, "%lld jobs", jobs);
+    char counted[CLI_COUNTED_SIZE];
+    int64_t jobs = cv_db_int(rows, 0, "n", 0);
+    return cli_tell(call, json_pack("{s:I}", "jobs", (json_int_t)jobs), error, "%s",
+                    cli_counted(jobs, "job", "jobs", counted));
 }
 
 int cli_embeddings_prune(struct cli_call *call, struct cv_error *error)
@@ -306,9 +316,10 @@ int cli_embeddings_prune(struct cli_call *call, struct cv_error *error)
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cli_open(call, error));
     CV_TRY(cv_db_run(call->session.db, &rows, error, "SELECT prune_embeddings() AS n"));
-    long long removed = (long long)cv_db_int(rows, 0, "n", 0);
-    return cli_tell(call, json_pack("{s:I}", "vectors_removed", (json_int_t)removed), error,
-                    "%lld vectors removed", removed);
+    char counted[CLI_COUNTED_SIZE];
+    int64_t removed = cv_db_int(rows, 0, "n", 0);
+    return cli_tell(call, json_pack("{s:I}", "vectors_removed", (json_int_t)removed), error, "%s",
+                    cli_counted(removed, "vector removed", "vectors removed", counted));
 }
 
 /* ---- config ---------------------------------------------------------------------------------- */

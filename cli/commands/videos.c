@@ -132,7 +132,10 @@ static int wait_for_removal(struct cli_call *call, const char *video_id, struct 
                          " AND (finished_at IS NOT NULL OR final_after > clock_timestamp())",
                          video_id));
         if (cv_db_rows(rows) > 0) {
-            cli_note(call, "%s objects are removed", cv_db_text(rows, 0, "objects"));
+            char removed[CLI_COUNTED_SIZE];
+            cli_note(call, "%s",
+                     cli_counted(cv_db_int(rows, 0, "objects", 0), "object is removed",
+                                 "objects are removed", removed));
             return 0;
         }
         CV_TRY(cli_workers_check(&workers, error));
@@ -225,13 +228,15 @@ static int tell(struct cli_call *call, const struct cli_video *video, struct cv_
     if (cv_db_rows(rows) == 0) {
         return 0;
     }
+    char counted[CLI_COUNTED_SIZE];
+    int64_t texts = cv_db_int(rows, 0, "texts", 0);
     const char *status = cv_db_text(rows, 0, "status");
-    json_t *object =
-        json_pack("{s:s, s:s, s:s, s:I}", "video", video->id, "run", video->run_id, "status",
-                  status, "texts", (json_int_t)cv_db_int(rows, 0, "texts", 0));
+    json_t *object = json_pack("{s:s, s:s, s:s, s:I}", "video", video->id, "run", video->run_id,
+                               "status", status, "texts", (json_int_t)texts);
     return strcmp(status, "done") == 0
-               ? cli_tell(call, object, error, "%s: %s texts, read with %s", video->name,
-                          cv_db_text(rows, 0, "texts"), cv_db_text(rows, 0, "languages"))
+               ? cli_tell(call, object, error, "%s: %s, read with %s", video->name,
+                          cli_counted(texts, "text", "texts", counted),
+                          cv_db_text(rows, 0, "languages"))
                : cli_tell(call, object, error, "%s: run %s is %s", video->name, video->run_id,
                           status);
 }

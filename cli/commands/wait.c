@@ -11,6 +11,7 @@ enum {
     LOOK_MS = 500, /* between two looks at the inbox's videos */
     STAGE_COUNT = 4,
     FIRST_AGAIN = 2, /* stage with which a repeated reading begins */
+    PLAYBACK = 0,    /* the only stage when playback is added */
     STATUS_SIZE = 16,
     RECOVER_MS = 60 * 1000, /* if a database is away for longer, the command ends */
 };
@@ -184,6 +185,14 @@ static bool is_told(const struct watch *watch, const struct cv_db_result *rows, 
     return false;
 }
 
+/* Whether this command makes the stage work on the video; what it did before is not news. */
+static bool is_worked_on(const struct cli_video *video, int stage)
+{
+    return video->state == CLI_VIDEO_AGAIN      ? stage >= FIRST_AGAIN
+           : video->state == CLI_VIDEO_PLAYBACK ? stage == PLAYBACK
+                                                : true;
+}
+
 /* Prints a changed status of one stage of one video. */
 static void tell_change(struct watch *watch, const struct cv_db_result *rows, int row)
 {
@@ -191,7 +200,7 @@ static void tell_change(struct watch *watch, const struct cv_db_result *rows, in
     const char *step = cv_db_text(rows, row, "step");
     int stage = stage_index(step);
     if (video == watch->list->count || stage < 0 ||
-        (stage < FIRST_AGAIN && watch->list->videos[video].run_id[0] != '\0')) {
+        !is_worked_on(&watch->list->videos[video], stage)) {
         return;
     }
     char *shown = watch->shown[video * STAGE_COUNT + (size_t)stage];
@@ -408,8 +417,10 @@ static void tell_video(struct cli_call *call, struct cli_progress *progress,
     }
     cv_buffer_text(&text, name);
     if (strcmp(status, "ready") == 0) {
-        cv_buffer_printf(&text, " is ready: %s lines of text (video %.8s)",
-                         cv_db_text(rows, row, "lines"), cv_db_text(rows, row, "id"));
+        char lines[CLI_COUNTED_SIZE];
+        cv_buffer_printf(&text, " is ready: %s of text (video %.8s)",
+                         cli_counted(cv_db_int(rows, row, "lines", 0), "line", "lines", lines),
+                         cv_db_text(rows, row, "id"));
     } else if (strcmp(status, "failed") == 0) {
         cv_buffer_text(&text, " has failed: ");
         explain(&text, cv_db_text(rows, row, "type"), cv_db_text(rows, row, "reason"));

@@ -102,9 +102,12 @@ int cli_runs_restart(struct cli_call *call, struct cv_error *error)
     if (result == CV_QUEUE_NO_SUCH_JOB) {
         return cv_fail(error, CV_ERROR_NOT_FOUND, "run %s is gone", id);
     }
-    return result ? result
-                  : cli_tell(call, json_pack("{s:s, s:I}", "run", id, "jobs", (json_int_t)count),
-                             error, "%lld jobs are queued again", (long long)count);
+    char jobs[CLI_COUNTED_SIZE];
+    return result
+               ? result
+               : cli_tell(call, json_pack("{s:s, s:I}", "run", id, "jobs", (json_int_t)count),
+                          error, "%s",
+                          cli_counted(count, "job is queued again", "jobs are queued again", jobs));
 }
 
 int cli_runs_cancel(struct cli_call *call, struct cv_error *error)

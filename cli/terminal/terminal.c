@@ -58,6 +58,13 @@ const char *cli_duration(int64_t ms, char text[CLI_TIME_SIZE])
     return text;
 }
 
+const char *cli_counted(int64_t number, const char *one, const char *many,
+                        char text[CLI_COUNTED_SIZE])
+{
+    (void)snprintf(text, CLI_COUNTED_SIZE, "%" PRId64 " %s", number, number == 1 ? one : many);
+    return text;
+}
+
 /* Parses "H:M:S.s" or "M:S.s": all parts but the last are whole numbers, and all but the first are
  * below 60. */
 static bool parse_clock(const char *text, int64_t *ret_ms)

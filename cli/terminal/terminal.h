@@ -19,6 +19,12 @@ const char *cli_time_for_file(int64_t ms, char text[CLI_TIME_SIZE]);
 /* Formats a duration briefly: "340 ms", "12.5 s", "3 min", "2 h", "5 d"; returns `text`. */
 const char *cli_duration(int64_t ms, char text[CLI_TIME_SIZE]);
 
+/* Formats a number of things: "1 line is left", "2 lines are left", without the number `one` and
+ * `many`; returns `text`. */
+enum { CLI_COUNTED_SIZE = 96 };
+const char *cli_counted(int64_t number, const char *one, const char *many,
+                        char text[CLI_COUNTED_SIZE]);
+
 /* Parses a time or a duration as video tools do, to milliseconds: "3" and "3.4" are seconds;
  * "0:03.4" and "1:02:03.5" a clock; "1m2s", "90s" and "3400ms" have units. False if it is neither. */
 CV_MUST_CHECK bool cli_parse_time(const char *text, int64_t *ret_ms);

@@ -14,6 +14,9 @@ INSERT INTO workflows (name, version, description, steps) VALUES
         {"key": "ocr", "job_type": "ocr", "depends_on": ["sample"]},
         {"key": "segment_index", "job_type": "segment_index", "depends_on": ["ocr"]}]');
 INSERT INTO workflows (name, version, description, steps) VALUES
+    ('video_playback', 1, 'an original to playback, for a video whose text is there', '[
+        {"key": "transcode", "job_type": "transcode",
+         "params": {"s3_original_path": "{{video.s3_original_path}}"}}]'),
     ('reindex', 1, 'the kept pictures of lines to text and search, once more', '[
         {"key": "ocr", "job_type": "ocr"},
         {"key": "segment_index", "job_type": "segment_index", "depends_on": ["ocr"]}]');
@@ -21,6 +24,14 @@ INSERT INTO workflows (name, version, description, steps) VALUES
 -- ---- what jobs mean for their videos ---------------------------------------------------------------------
 -- The queue does not know about videos. A trigger on jobs makes the video of a job processing; when stages have ended,
 -- the queue calls stages_ended(), and settle_video() says what their videos are now.
+
+CREATE FUNCTION cortana.adds_to_ready(p_run_id uuid) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp
+RETURN EXISTS (SELECT FROM runs WHERE id = p_run_id AND workflow IN ('reindex', 'video_playback'));
+COMMENT ON FUNCTION cortana.adds_to_ready IS
+    'Whether a run works on a video that is ready and stays so, whatever becomes of the run: it reads kept lines again, '
+    'or adds playback.';
 
 CREATE FUNCTION cortana.settle_video(p_video_id uuid) RETURNS void
 LANGUAGE plpgsql
@@ -36,12 +47,12 @@ BEGIN
                WHERE j.video_id = p_video_id AND j.exclusive
                  AND (j.status = 'processing' OR j.status = 'queued' AND j.unmet_dependencies = 0
                       OR j.status = 'failed' AND j.scheduled_for IS NOT NULL)
-                 AND NOT EXISTS (SELECT FROM runs r WHERE r.id = j.run_id AND r.workflow = 'reindex')) THEN
+                 AND NOT adds_to_ready(j.run_id)) THEN
         RETURN;
     END IF;
     SELECT j.run_id INTO last_run FROM jobs j
     WHERE j.video_id = p_video_id AND j.exclusive
-      AND NOT EXISTS (SELECT FROM runs r WHERE r.id = j.run_id AND r.workflow = 'reindex')
+      AND NOT adds_to_ready(j.run_id)
     ORDER BY j.created_at DESC, j.id LIMIT 1;
     SELECT EXISTS (SELECT FROM (SELECT DISTINCT ON (j.step, j.part) j.status FROM jobs j
                                 WHERE j.video_id = p_video_id AND j.exclusive
@@ -58,8 +69,8 @@ $$;
 COMMENT ON FUNCTION cortana.settle_video IS
     'The rule for videos.status once no stage of a video can go on: ready if all stages of its last run (without '
     'runs: the newest job of each stage) are done, otherwise failed, or ready if it was ready before. While a stage '
-    'waits, runs, or will be tried again, nothing changes. Runs that only read kept lines again do not count: the '
-    'video keeps its old text until the new text is there.';
+    'waits, runs, or will be tried again, nothing changes. Runs that only read kept lines again, or only add playback, '
+    'do not count: the video keeps what it has until the new is there.';
 
 CREATE FUNCTION cortana.stages_ended(p_job_ids uuid[]) RETURNS void
 LANGUAGE sql
@@ -83,7 +94,7 @@ BEGIN
                            NEW.tenant_id, NEW.video_id, NEW.id, NEW.run_id, NEW.correlation_id);
     END IF;
     IF NEW.status = 'processing' AND NEW.exclusive
-       AND NOT EXISTS (SELECT FROM runs WHERE id = NEW.run_id AND workflow = 'reindex') THEN
+       AND NOT adds_to_ready(NEW.run_id) THEN
         UPDATE videos SET status = 'processing'
         WHERE id = NEW.video_id AND status NOT IN ('processing', 'duplicate');
     ELSIF NEW.exclusive AND NEW.status = 'queued' THEN
@@ -219,40 +230,44 @@ DECLARE
     params jsonb;
     others jsonb;
     steps jsonb;
+    version int;
 BEGIN
     IF p_minutes IS NOT NULL AND (p_minutes * 60 < 8 OR p_minutes > 24 * 60) THEN
         RAISE EXCEPTION 'a chunk must last between 8 seconds and 24 hours' USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    SELECT * INTO STRICT current FROM workflows WHERE name = 'video_pipeline' AND is_active;
-    SELECT step INTO STRICT whole FROM jsonb_array_elements(current.steps) AS step
-    WHERE step ->> 'key' = 'transcode';
-    SELECT coalesce(jsonb_agg(step ORDER BY place), '[]') INTO others
-    FROM jsonb_array_elements(current.steps) WITH ORDINALITY AS s (step, place)
-    WHERE step ->> 'key' NOT IN ('transcode', 'transcode_plan', 'transcode_chunk');
+    FOR current IN SELECT * FROM workflows WHERE name IN ('video_playback', 'video_pipeline') AND is_active
+                   ORDER BY name DESC LOOP
+        SELECT step INTO STRICT whole FROM jsonb_array_elements(current.steps) AS step
+        WHERE step ->> 'key' = 'transcode';
+        SELECT coalesce(jsonb_agg(step ORDER BY place), '[]') INTO others
+        FROM jsonb_array_elements(current.steps) WITH ORDINALITY AS s (step, place)
+        WHERE step ->> 'key' NOT IN ('transcode', 'transcode_plan', 'transcode_chunk');
 
-    params := coalesce(whole -> 'params', '{}') - 'split';
-    whole := whole - 'depends_on' || jsonb_build_object('params', params);
-    steps := jsonb_build_array(whole);
-    IF p_minutes IS NOT NULL THEN
-        steps := jsonb_build_array(
-            jsonb_build_object('key', 'transcode_plan', 'job_type', 'transcode', 'params',
-                params || jsonb_build_object('split', 'plan',
-                                             'split_seconds', ceil(p_minutes * 60)::int)),
-            jsonb_build_object('key', 'transcode_chunk', 'job_type', 'transcode',
-                'depends_on', '["transcode_plan"]'::jsonb,
-                'params', params || '{"split": "chunk"}',
-                'fan_out', '{"over": ["chunks"], "size": 1}'::jsonb),
-            whole || jsonb_build_object(
-                'depends_on', '["transcode_plan", "transcode_chunk"]'::jsonb,
-                'params', params || '{"split": "join"}'));
-    END IF;
-    steps := steps || others;
-    RETURN change_workflow(current.name, steps);
+        params := coalesce(whole -> 'params', '{}') - 'split';
+        whole := whole - 'depends_on' || jsonb_build_object('params', params);
+        steps := jsonb_build_array(whole);
+        IF p_minutes IS NOT NULL THEN
+            steps := jsonb_build_array(
+                jsonb_build_object('key', 'transcode_plan', 'job_type', 'transcode', 'params',
+                    params || jsonb_build_object('split', 'plan',
+                                                 'split_seconds', ceil(p_minutes * 60)::int)),
+                jsonb_build_object('key', 'transcode_chunk', 'job_type', 'transcode',
+                    'depends_on', '["transcode_plan"]'::jsonb,
+                    'params', params || '{"split": "chunk"}',
+                    'fan_out', '{"over": ["chunks"], "size": 1}'::jsonb),
+                whole || jsonb_build_object(
+                    'depends_on', '["transcode_plan", "transcode_chunk"]'::jsonb,
+                    'params', params || '{"split": "join"}'));
+        END IF;
+        steps := steps || others;
+        version := change_workflow(current.name, steps);
+    END LOOP;
+    RETURN version;
 END
 $$;
 COMMENT ON FUNCTION split_videos IS
     'Encodes videos that are longer than this many minutes in chunks, beginning with the next run; null: in one '
-    'piece. Runs that have begun keep their version of the workflow. Returns the version in use.';
+    'piece. Runs that have begun keep their version of the workflow. Returns the version of video_pipeline in use.';
 
 -- ---- reading again ------------------------------------------------------------------------------
 -- The pictures of the lines of a video are kept in the store, and a run of the workflow reindex reads them with other
@@ -346,4 +361,4 @@ REVOKE ALL ON FUNCTION plan_clip, request_clip, split_videos, reindex_video FROM
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION cortana.clip_options, plan_clip, request_clip, reindex_video TO cortana_app,
     service_role;
-GRANT EXECUTE ON FUNCTION cortana.settle_video, cortana.stages_ended, split_videos, cortana.last_ocr_jobs, cortana.video_languages TO service_role;
+GRANT EXECUTE ON FUNCTION cortana.adds_to_ready, cortana.settle_video, cortana.stages_ended, split_videos, cortana.last_ocr_jobs, cortana.video_languages TO service_role;

@@ -171,7 +171,7 @@ def test_jobs_are_paused_moved_canceled_and_explained(jobs, cortana):
     assert "paused" in cortana("jobs", "watch", "--count", "2", "--every", "0.1").stdout
     assert cortana("jobs", "resume", "test_stage").stdout == "type test_stage goes on\n"
     assert cortana("jobs", "pause", "nothing").returncode == 64
-    assert cortana("jobs", "priority", "9", ids[0][:8]).stdout == "1 jobs have another priority now\n"
+    assert cortana("jobs", "priority", "9", ids[0][:8]).stdout == "1 job has another priority now\n"
     assert jobs.get(ids[0])["priority"] == 9
     assert cortana("jobs", "priority", "2", "--type", "test_stage").stdout.startswith("3 jobs")
     assert cortana("jobs", "cancel", "--type", "test_stage", "--status", "queued").stdout.startswith("3 jobs")

@@ -286,6 +286,20 @@ def test_a_step_that_somebody_canceled_stays_so(queue):
     assert step(queue, run_id, "b")["status"] == "canceled" and run_row(queue, run_id)["status"] == "canceled"
 
 
+@pytest.mark.parametrize("ends_well", [True, False])
+def test_a_video_that_gets_playback_stays_ready(queue, ends_well):
+    video = queue.value("INSERT INTO videos (status, ready_at, s3_original_path) VALUES ('ready', now(), 'x') RETURNING id")
+    run_id = queue.value("SELECT run_id FROM start_run('video_playback', '{}', %s)", video)
+    job = queue.claim_one("transcode")
+    states = [queue.value("SELECT status::text FROM videos")]
+    if ends_well:
+        queue.call("complete_job", job)
+    else:
+        queue.fail(job, "DecodeError", retryable=False)
+    states.append(queue.value("SELECT status::text FROM videos"))
+    assert (states, run_row(queue, run_id)["status"]) == (["ready", "ready"], "done" if ends_well else "failed")
+
+
 def test_a_branch_that_ends_last_decides(queue):
     """A dead branch, and then the other one done: what joins them can never run."""
     define(queue, [{"key": "a", "job_type": "work"}, {"key": "b", "job_type": "other"},

@@ -26,6 +26,9 @@ def data():
     shutil.rmtree(path, ignore_errors=True)
 
 
+STAGES = ("transcode", "sample", "ocr", "segment_index")
+
+
 def read_until(stream, text):
     for line in stream:
         if text in line:
@@ -58,7 +61,9 @@ def test_a_file_becomes_text_and_a_clip_and_is_known_afterwards(program, data, f
     assert clip.stat().st_size > 1000 and data in clip.parents
     found = json.loads(export.read_text())
     assert len(found["segments"]) > 10 and found["video"]["status"] == "ready"
-    assert all(row["text"] in output for row in found["segments"])
+    shown, left = found["segments"][:20], found["segments"][20:]
+    assert all(row["text"] in output for row in shown) and len(left) > 1
+    assert f"… and {len(left)} more lines: cortana export " in output
     assert processes_of(data) == []
 
     code, again, errors = finish(start(program, data, "run", fixtures_dir / "feed.mp4"))
@@ -97,16 +102,29 @@ def test_an_interrupted_run_is_carried_on(program, data, fixtures_dir):
     assert processes_of(data) == []
 
 
-def test_text_alone_and_playback_later(program, data, fixtures_dir):
+def test_text_alone_and_playback_later(program, data, fixtures_dir, tmp_path):
+    """Beside paths that cannot be read, which do not stop the others."""
     video = fixtures_dir / "edge" / "one_frame.mp4"
-    code, output, errors = finish(start(program, data, "run", video, "--text-only", "--no-page"))
-    assert code == 0 and "segment_index done in" in errors and "transcode" not in errors, output + errors
+    same, nothing, empty = tmp_path / "same.mp4", tmp_path / "link.mp4", tmp_path / "folder"
+    same.symlink_to(video)
+    nothing.symlink_to("nowhere.mp4")
+    empty.mkdir()
+    bad = (nothing, tmp_path / "none.mp4", empty)
+    code, output, errors = finish(start(program, data, "run", bad[0], video, *bad[1:], same, "--text-only", "--no-page"))
+    assert code == 1 and "segment_index done in" in errors and "transcode" not in errors, output + errors
+    for path, words in zip(bad, ("cannot read {}: it is a link to nothing", "cannot read {}: No such file or directory",
+                                 "there is no video in {}: ")):
+        assert errors.count(words.format(path)) == 1, errors
+    assert "same.mp4 is left out: it has the same bytes as another file of this command\n" in errors
     assert not list((data / "store/videos").glob("proxy/*/index.m3u8"))
     code, output, errors = finish(start(program, data, "run", video, "--text-only", "--no-page"))
     assert code == 0 and "is known already" in errors, output + errors
     code, output, errors = finish(start(program, data, "run", video, "--no-page"))
-    assert code == 0 and "transcode done in" in errors, output + errors
+    assert code == 0 and "transcode done in" in errors and "sample" not in errors, output + errors
     assert list((data / "store/videos").glob("proxy/*/index.m3u8"))
+    code, output, errors = finish(start(program, data, "jobs", "list", "--json"))
+    types = [json.loads(line)["job_type"] for line in output.splitlines()]
+    assert {stage: types.count(stage) for stage in STAGES} == dict.fromkeys(STAGES, 1), output + errors
 
 
 def test_a_bad_file_fails_and_a_killed_run_leaves_a_usable_installation(program, data):
