@@ -184,13 +184,21 @@ const char *cli_unread_text(const struct cv_db_result *rows, int row,
     long long lines = cv_db_int(rows, row, "lines", 0);
     bool is_language = script[0] >= 'a'; /* models of scripts have names with a capital */
 
+    if (!video) {
+        (void)snprintf(videos, sizeof(videos), " of %s videos", cv_db_text(rows, row, "videos"));
+    }
+    if (strcmp(script, "truncated") == 0) {
+        (void)snprintf(text, CLI_UNREAD_TEXT_SIZE,
+                       "%lld line%s%s %s gone again before %s could be read: more new text was on "
+                       "screen than is read in a second of video",
+                       lines, lines == 1 ? "" : "s", videos, lines == 1 ? "was" : "were",
+                       lines == 1 ? "it" : "they");
+        return text;
+    }
     (void)snprintf(model, sizeof(model), "%s%s", is_language ? "" : SCRIPT, script);
     if (!cli_model_is_installed(model)) {
         (void)snprintf(install, sizeof(install), "apt-get install %s, then ",
                        cli_model_package(model, package));
-    }
-    if (!video) {
-        (void)snprintf(videos, sizeof(videos), " of %s videos", cv_db_text(rows, row, "videos"));
     }
     (void)snprintf(text, CLI_UNREAD_TEXT_SIZE,
                    "%lld line%s%s %s in %s%s%s, which no model has read: %scortana reindex "

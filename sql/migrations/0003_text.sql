@@ -149,13 +149,14 @@ CREATE TABLE unread_lines (
     lines int NOT NULL CHECK (lines > 0),
     PRIMARY KEY (video_id, read_by, script)
 );
-COMMENT ON TABLE unread_lines IS 'How many lines of a video are in a script or a language for which no model was loaded.';
+COMMENT ON TABLE unread_lines IS 'How many lines of a video were not read, by the reason.';
 COMMENT ON COLUMN unread_lines.video_id IS 'The video.';
 COMMENT ON COLUMN unread_lines.read_by IS 'Step and part of the run, as segments.detected_by.';
 COMMENT ON COLUMN unread_lines.script IS
     'Name of Tesseract''s model that would read the lines. Of a script: Cyrillic, Arabic, Greek, Hebrew, Devanagari, '
-    'Bengali, Tamil or Japanese; other scripts are not named. Of a language of Latin letters: spa.';
-COMMENT ON COLUMN unread_lines.lines IS 'How many of the examined lines of this part of the video are in the script or language.';
+    'Bengali, Tamil or Japanese; other scripts are not named. Of a language of Latin letters: spa. truncated: more new text '
+    'was on screen in a second than is read; what stands still longer is read.';
+COMMENT ON COLUMN unread_lines.lines IS 'How many of the examined lines of this part of the video these are.';
 
 ALTER TABLE unread_lines ENABLE ROW LEVEL SECURITY;
 CREATE POLICY unread_lines_read ON unread_lines FOR SELECT TO authenticated
@@ -174,7 +175,7 @@ BEGIN ATOMIC
     FROM (SELECT l.script, sum(l.lines) AS lines FROM unread_lines l WHERE l.video_id = ANY (p_videos) GROUP BY l.script) AS u;
 END;
 COMMENT ON FUNCTION cortana.unread_scripts IS
-    'The scripts and languages of the given videos for which no model was loaded, as one row: [{"script", "lines"}], '
+    'What was not read of the given videos, as unread_lines has it, as one row: [{"script", "lines"}], '
     'the one with the most lines first.';
 
 CREATE TABLE kept_frames (

@@ -3,6 +3,7 @@
 #include "workers/ocr/tracks/match.h"
 #include "workers/ocr/tracks/same_line.h"
 #include "workers/ocr/tracks/session.h"
+#include "workers/ocr/tracks/session_internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -289,6 +290,60 @@ static void expect_rows(const json_t *result, size_t count)
     assert_int_equal(json_array_size(json_object_get(result, "detections")), count);
 }
 
+/* New words in three lines of every frame, above a line that stands. */
+static struct cv_frame crowded(int i)
+{
+    static const char *const words[] = {"copper kettle", "seven herons",  "green ledger",
+                                        "paper lantern", "salted plums",  "quiet harbour",
+                                        "wooden spoons", "autumn ferry",  "brass doorbell",
+                                        "winter market", "stone bridges", "yellow tram"};
+    struct cv_frame frame = new_frame(WIDTH, HEIGHT, white);
+
+    for (int k = 0; k < 3; k++) {
+        const char *text = words[(size_t)(3 * i + k) % CV_COUNT(words)];
+        (void)draw_text(&frame, text, 40 + 31 * i % 90, 20 + 35 * k, TALL, grey);
+    }
+    (void)draw_text(&frame, "The bakery opens at seven", 40, 150, TALL, grey);
+    return frame;
+}
+
+/* Where more new text comes than is read, what stands is read, with all of its time, and it is said that lines are missing. */
+static void test_what_stands_is_read_among_too_much(void **state)
+{
+    enum { FRAMES = 12, ROOM_AT = 6, STEP = OCR_BUDGET_COLUMNS_A_SECOND * STEP_MS / 1000 };
+    struct ocr_timing timings[FRAMES] = {{0}};
+    cv_auto(ocr_session_free) struct ocr_session *session = NULL;
+    cv_auto(json_decref) json_t *result = NULL;
+    struct cv_error error;
+    bool is_found = false;
+    (void)state;
+
+    for (int i = 0; i < FRAMES; i++) {
+        timings[i] = (struct ocr_timing){.t_start = (int64_t)i * STEP_MS,
+                                         .t_end = (int64_t)(i + 1) * STEP_MS};
+    }
+    assert_int_equal(ocr_session_new(engine, &no_banks, timings, FRAMES, &session, &error), 0);
+    for (int i = 0; i < FRAMES; i++) {
+        struct cv_frame frame = crowded(i);
+        /* Room for one line in the first frame and in the late ones, for none between. */
+        session->budget.columns = i == 0 ? 1 : i < ROOM_AT ? -STEP : 1 - STEP;
+        assert_int_equal(ocr_session_frame(session, &frame, &error), 0);
+    }
+    assert_int_equal(ocr_session_finish(session, 0.6, false, &result, &error), 0);
+    size_t count = json_array_size(json_object_get(result, "detections"));
+    for (size_t i = 0; i < count && !is_found; i++) {
+        const json_t *row = json_array_get(json_object_get(result, "detections"), i);
+        is_found = strcmp(json_string_value(json_object_get(row, "text")),
+                          "The bakery opens at seven") == 0;
+        if (is_found) {
+            expect_row(result, i, "The bakery opens at seven", 0, FRAMES);
+        }
+    }
+    assert_true(is_found);
+    assert_true(count < (size_t)3 * FRAMES);
+    assert_true(json_integer_value(json_object_get(result, "truncated")) > 0);
+}
+
 static struct cv_frame refined(int i)
 {
     return picture_of("Good points both, she said", i < 2 ? 3 : 0, (unsigned)i + 7);
@@ -499,6 +554,7 @@ static void test_a_line_begins_with_half_its_strength(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_stands_is_read_among_too_much),
         cmocka_unit_test(test_a_blurred_line_is_known),
         cmocka_unit_test(test_a_line_that_moved_by_a_part_of_a_pixel_is_known),
         cmocka_unit_test(test_a_rough_likeness_is_not_for_any_text),

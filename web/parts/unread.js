@@ -1,4 +1,5 @@
-/* What is said of lines in scripts and languages that no model has read, as the API has them: [{script, lines}]. */
+/* What is said of lines that were not read, as the API has them: [{script, lines}]; the script names the model that would read
+ * them, or says "truncated": more new text than is read in a second. */
 import {html, nothing} from '../vendor/lit-html.js';
 import {hasText, languageName, t} from '../text.js';
 
@@ -8,8 +9,11 @@ const scriptName = (script) => (hasText(`script.${script}`) ? t(`script.${script
 
 /** Of one video. @param {{script: string, lines: number}[]} unread */
 export const unreadLines = (unread) => unread.map(({script, lines}) => html`<p class="faint unread">${
-    t('unread', {n: lines, script: scriptName(script)})}</p>`);
+    script === 'truncated' ? t('unread.truncated', {n: lines}) : t('unread', {n: lines, script: scriptName(script)})}</p>`);
 
 /** Beside a search that found nothing. @param {{script: string, lines: number}[] | undefined} unread */
-export const unsearched = (unread) => (unread?.length ? html`<p class="faint unread">${
-    t('none.unread', {scripts: unread.map(({script}) => scriptName(script)).join(', ')})}</p>` : nothing);
+export const unsearched = (unread) => {
+    const scripts = unread?.map(({script}) => script).filter((script) => script !== 'truncated') ?? [];
+    return scripts.length ? html`<p class="faint unread">${
+        t('none.unread', {scripts: scripts.map(scriptName).join(', ')})}</p>` : nothing;
+};

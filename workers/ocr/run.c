@@ -116,13 +116,28 @@ static int new_engine(const struct ocr_payload *payload, struct ocr_engine **ret
     return ocr_engine_new(defaults.names, defaults.count, ret_engine, error);
 }
 
-/* Adds what no model read, and the models that read. */
+/* Adds the lines for which the budget had no room, beside those that no model can read. */
+static int add_truncated(json_t *result, struct cv_error *error)
+{
+    json_int_t lines = json_integer_value(json_object_get(result, "truncated"));
+
+    if (lines > 0) {
+        json_t *entry = json_pack("{s:s, s:I}", "script", OCR_TRUNCATED, "lines",
+                                  cv_min(lines, (json_int_t)OCR_ROWS_MAX));
+        CV_TRY_MEMORY(json_array_append_new(json_object_get(result, "unread"), entry) == 0, error,
+                      "a result");
+    }
+    return 0;
+}
+
+/* Adds what was not read, and the models that read. */
 static int complete(const struct ocr_engine *engine, json_t *result, struct cv_error *error)
 {
     const char *languages = ocr_engine_languages(engine);
 
     CV_TRY(ocr_missing_languages(languages, json_object_get(result, "detections"),
                                  json_object_get(result, "unread"), error));
+    CV_TRY(add_truncated(result, error));
     CV_TRY_MEMORY(json_object_set_new(result, "languages", json_string(languages)) == 0, error,
                   "a result");
     return 0;

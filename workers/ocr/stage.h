@@ -28,6 +28,9 @@ enum {
     OCR_TIME_MAX_MS = 2000000000, /* 23 days; `segments` holds 32 bits */
 };
 
+/* The name under which a result's "unread" counts lines for which the budget of reading had no room. */
+#define OCR_TRUNCATED "truncated"
+
 /* A payload, checked. Texts are borrowed from it. */
 struct ocr_payload {
     const char *video_id;

@@ -17,6 +17,7 @@ struct ocr_engine {
     size_t around; /* the model of the last line whose language is sure; model_count: none yet */
     /* Made when they are first wanted, by what leads; [1]: with word lists. */
     TessBaseAPI *apis[LEADS][2];
+    int64_t columns; /* that its models have read */
 };
 
 static int name_models(struct ocr_engine *engine, const char *const *languages, size_t count,
@@ -91,6 +92,11 @@ void ocr_engine_free(struct ocr_engine *engine)
     free(engine);
 }
 
+int64_t ocr_engine_columns(const struct ocr_engine *engine)
+{
+    return engine->columns;
+}
+
 const char *ocr_engine_languages(const struct ocr_engine *engine)
 {
     return engine->languages;
@@ -113,6 +119,8 @@ static int read_led(struct ocr_engine *engine, size_t lead, const struct ocr_lin
     TessBaseAPI *api = NULL;
 
     CV_TRY(engine_led_by(engine, lead, line->dictionary == OCR_WITH_WORDS, &api, error));
+    size_t models = lead == ALL_AT_ONCE ? engine->model_count : lead == 0 ? 1 : 2;
+    engine->columns += (int64_t)line->width * (int64_t)models;
     return ocr_tesseract_read(api, line, ret_reading, error);
 }
 

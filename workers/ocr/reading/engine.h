@@ -24,6 +24,10 @@ CV_DEFINE_CLEANUP(struct ocr_engine *, ocr_engine_free)
 /* The names of its models, as they are installed, joined with '+'. */
 const char *ocr_engine_languages(const struct ocr_engine *engine);
 
+/* The columns of pixels that its models have read so far, of all pictures: the measure of its work.
+ * A picture of a line is about 40 pixels high; a column takes a model about 20 microseconds. */
+int64_t ocr_engine_columns(const struct ocr_engine *engine);
+
 /* One reading of one line. */
 struct ocr_reading {
     char *text;        /* UTF-8, single blanks, none at the ends; "" when nothing was read */

@@ -339,6 +339,8 @@ static int find_ways(const struct ocr_session *session, const struct ocr_track *
     return 0;
 }
 
+/* A line that nobody reads tells nothing: where every frame is full of new ones, asking each after all others took longer
+ * than reading. */
 static int find_lost(const struct ocr_session *session, struct lost *lost, struct cv_error *error)
 {
     const struct ocr_jump here = {0, 0};
@@ -347,7 +349,7 @@ static int find_lost(const struct ocr_session *session, struct lost *lost, struc
         const struct ocr_track *track = session->tracks.items[i];
         struct cv_box place = ocr_track_line(track);
         bool is = true;
-        if (!track->present || track->matched || !track->open ||
+        if (!track->present || track->matched || !track->open || ocr_track_is_left(track) ||
             track->crop.width < WIDTH_MIN * track->crop.tall ||
             (session->shift.known && ocr_is_found(session, &place))) {
             continue;

@@ -134,7 +134,10 @@ static int end_piece(struct ocr_session *session, struct ocr_track *piece, bool 
 
 int ocr_read_track(struct ocr_session *session, struct ocr_track *track, struct cv_error *error)
 {
+    int64_t before = ocr_engine_columns(session->engine);
+
     CV_TRY(ocr_read(session->engine, &track->crop, &track->reading, &session->readings, error));
+    session->budget.columns -= ocr_engine_columns(session->engine) - before;
     if (session->pack) {
         CV_TRY(ocr_pack_picture(session->pack, &track->crop, &track->picture, error));
     }
@@ -186,8 +189,10 @@ static int add_line(struct ocr_session *session, struct ocr_crop *crop,
     CV_TRY(ocr_tracks_add(&session->tracks, crop, &track, error));
     track->id = session->next_id++;
     track->box = track->crop.box;
-    if (!ocr_touches_edge(ocr_session_pane(session), &track->box, session->frame->width,
-                          session->frame->height)) {
+    bool is_whole = !ocr_touches_edge(ocr_session_pane(session), &track->box, session->frame->width,
+                                      session->frame->height);
+    track->waits_for_budget = is_whole && session->budget.columns <= 0;
+    if (is_whole && !track->waits_for_budget) {
         CV_TRY(ocr_read_track(session, track, error));
     }
     *ret_track = track;
@@ -420,6 +425,7 @@ static int take_in(struct ocr_session *session, const struct arrival *arrival,
         return result < 0 ? result : 0;
     }
     session->lines_seen++;
+    session->budget.columns -= OCR_BUDGET_COLUMNS_A_LINE;
     struct cv_box place = crop.box;
     struct ocr_track *track = ocr_tracks_recall(&session->tracks, &crop, &place);
     if (track) {

@@ -64,6 +64,10 @@ int ocr_end_stretch(struct ocr_session *session, struct ocr_track *track, struct
             ocr_touches_edge(NULL, &track->box, session->screen.width, session->screen.height)) {
             return 0;
         }
+        if (session->budget.columns <= 0) {
+            session->lines_left++;
+            return 0;
+        }
         CV_TRY(ocr_read_track(session, track, error));
     }
     return note_row(session, track, error);
@@ -273,6 +277,9 @@ static int add_row(const struct gathering *all, const struct timed_row *timed,
 int ocr_session_finish(struct ocr_session *session, double min_confidence, bool with_evidence,
                        json_t **ret_result, struct cv_error *error)
 {
+    if (session->timing_count) {
+        ocr_budget_advance(&session->budget, session->timings[session->timing_count - 1].t_end);
+    }
     for (size_t i = 0; i < session->tracks.count; i++) {
         CV_TRY(ocr_end_stretch(session, session->tracks.items[i], error));
     }
@@ -289,9 +296,10 @@ int ocr_session_finish(struct ocr_session *session, double min_confidence, bool 
         CV_TRY(add_row(&all, &timed.items[i], error));
     }
     json_t *result = json_pack(
-        "{s:O, s:O*, s:I, s:I, s:I, s:I}", "detections", detections, "evidence", evidence, "frames",
-        (json_int_t)session->index, "lines_seen", (json_int_t)session->lines_seen, "lines_read",
-        (json_int_t)session->lines_read, "readings", (json_int_t)session->readings);
+        "{s:O, s:O*, s:I, s:I, s:I, s:I, s:I}", "detections", detections, "evidence", evidence,
+        "frames", (json_int_t)session->index, "lines_seen", (json_int_t)session->lines_seen,
+        "lines_read", (json_int_t)session->lines_read, "readings", (json_int_t)session->readings,
+        "truncated", (json_int_t)session->lines_left);
     CV_TRY_MEMORY(result, error, "rows");
     *ret_result = result;
     return 0;

@@ -20,6 +20,7 @@ int ocr_session_new(struct ocr_engine *engine, const struct ocr_emoji_banks *ban
     session->timing_count = count;
     session->next_line = session->next_id = 1;
     session->reduction = 1;
+    session->budget = ocr_budget_begin(count ? timings[0].t_start : 0);
     *ret_session = session;
     return 0;
 }
@@ -111,13 +112,34 @@ static int settle(struct ocr_session *session, struct cv_error *error)
         if (track->present && !track->matched) {
             CV_TRY(ocr_end_stretch(session, track, error));
             track->present = false;
-        } else if (track->open && !track->is_read &&
+        } else if (track->open && !track->is_read && !ocr_track_is_left(track) &&
                    !ocr_touches_edge(ocr_session_pane(session), &track->box, session->frame->width,
                                      session->frame->height)) {
             CV_TRY(settle_waiting(session, track, error));
         }
     }
     return 0;
+}
+
+/* Reads what still stands and had to wait for the budget, before what is new: so it is read however much else comes and
+ * goes. */
+static int read_waiting(struct ocr_session *session, struct cv_error *error)
+{
+    for (size_t i = 0; i < session->tracks.count && session->budget.columns > 0; i++) {
+        struct ocr_track *track = session->tracks.items[i];
+        CV_TRY(track->matched && track->open && ocr_track_is_left(track)
+                   ? ocr_read_track(session, track, error)
+                   : 0);
+    }
+    return 0;
+}
+
+/* Leaves a frame out, for which the budget has no room: its lines would cost more than they are worth unread. How the
+ * content moved to the next frame is then not known. */
+static void leave_frame(struct ocr_session *session)
+{
+    cv_frame_deinit(&session->before);
+    session->index++;
 }
 
 int ocr_session_frame(struct ocr_session *session, struct cv_frame *frame, struct cv_error *error)
@@ -129,14 +151,20 @@ int ocr_session_frame(struct ocr_session *session, struct cv_frame *frame, struc
     if (session->index >= session->timing_count) {
         return cv_fail(error, CV_ERROR_INTERNAL, "more frames than times");
     }
+    ocr_budget_advance(&session->budget, session->timings[session->index].t_start);
     session->screen.width = cv_max(session->screen.width, here.width);
     session->screen.height = cv_max(session->screen.height, here.height);
     session->reduction = cv_max(session->reduction, here.reduction);
+    if (session->budget.columns <= 0) {
+        leave_frame(session);
+        return 0;
+    }
     CV_TRY(cv_text_lines_find(&here, &lines, error));
     session->frame = &here;
     session->lines = &lines;
     CV_TRY(learn_shift(session, error));
     CV_TRY(ocr_follow(session, error));
+    CV_TRY(read_waiting(session, error));
     CV_TRY(ocr_take_new_lines(session, error));
     CV_TRY(settle(session, error));
     ocr_note_company(&session->tracks);

@@ -24,7 +24,7 @@ CV_MUST_CHECK int ocr_session_frame(struct ocr_session *session, struct cv_frame
                                     struct cv_error *error);
 
 /* Ends all lines, and gives the pack its rows; *ret_result is {"detections": [row…], "frames", "lines_seen", "lines_read",
- * "readings"}. A row: {"text","confidence","language","bounding_box","t_start","t_end","line"}
+ * "readings", "truncated"}: the last counts lines that were gone before the budget (budget.h) had room to read them. A row: {"text","confidence","language","bounding_box","t_start","t_end","line"}
  * and, when the line moved, "end_box", where it was last seen whole; ordered by t_start, then place.
  * Those that are less likely text than `min_confidence` (accept.h) are left out. With evidence there is
  * "evidence", too: every reading, also what was refused, with what the model saw of it. */

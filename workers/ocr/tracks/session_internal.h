@@ -3,6 +3,7 @@
 #pragma once
 
 #include "workers/ocr/pictures/pictures.h"
+#include "workers/ocr/tracks/budget.h"
 #include "workers/ocr/tracks/session.h"
 
 /* How the content moved since the frame before. */
@@ -38,7 +39,9 @@ struct ocr_session {
     struct cv_box screen; /* of the largest frame so far */
     int reduction;
     int64_t next_line, next_id;
+    struct ocr_budget budget;
     int64_t lines_seen, lines_read, readings;
+    int64_t lines_left; /* that were gone before the budget had room for them */
 };
 
 /* The pane that moved last, to write into; NULL: none did in this scene. */

@@ -24,7 +24,8 @@ struct ocr_track {
     int64_t picture;        /* of the reading, in the pack; -1 where none is kept */
     int64_t id;             /* 1, 2, … in the order in which lines were found */
     int64_t predecessor;    /* the id of the line whose place in the content it took; 0: none */
-    bool is_read;           /* else it waits to be seen whole */
+    bool is_read;           /* else it waits to be seen whole, or */
+    bool waits_for_budget;  /* was seen whole when the budget of reading was used up */
     enum ocr_weight weight; /* of the reading */
     bool has_company;       /* was seen beside a line of words */
 
@@ -38,6 +39,12 @@ struct ocr_track {
     struct cv_places places;
     int64_t last_frame; /* for eviction */
 };
+
+/* Whether the line was whole and is not read only because the budget was used up. */
+static inline bool ocr_track_is_left(const struct ocr_track *track)
+{
+    return track->waits_for_budget && !track->is_read;
+}
 
 /* Where the line is now, without the emoji beside it. */
 static inline struct cv_box ocr_track_line(const struct ocr_track *track)
