@@ -160,15 +160,6 @@ static void free_stream(void *opaque)
     free(stream);
 }
 
-static uint64_t hash_text(const char *text)
-{
-    uint64_t hash = 14695981039346656037u; /* FNV-1a */
-    for (; *text; text++) {
-        hash = (hash ^ (unsigned char)*text) * 1099511628211u;
-    }
-    return hash ? hash : 1;
-}
-
 /* Makes a stream of the topics that the database has allowed; NULL: out of memory. */
 static struct stream *make_stream(const json_t *topics)
 {
@@ -192,13 +183,12 @@ static struct stream *make_stream(const json_t *topics)
     return stream;
 }
 
-bool events_has_room(struct events *events, const char *caller)
+bool events_has_room(struct events *events, uint64_t caller)
 {
     int count = 0;
-    uint64_t hash = hash_text(caller);
     CV_LOCK(&events->mutex);
     for (const struct stream *stream = events->streams; stream; stream = stream->next) {
-        count += stream->caller == hash && !stream->is_over;
+        count += stream->caller == caller && !stream->is_over;
     }
     return events->params.streams == 0 || count < events->params.streams;
 }
@@ -213,7 +203,7 @@ struct MHD_Response *events_respond(struct events *events, const struct exchange
     int64_t now = cv_monotonic_ms();
     stream->events = events;
     stream->connection = exchange->connection;
-    stream->caller = hash_text(exchange->principal.name);
+    stream->caller = exchange_caller(exchange);
     stream->expires_s = exchange->principal.expires_s;
     stream->ping_at_ms = now + PING_MS;
     stream->ends_at_ms = now + STREAM_MS;
@@ -281,7 +271,7 @@ static struct topic *find_topic(struct stream *stream, const char *column, const
 /* Whether a state differs from the one that was sent last for the topic. */
 static bool is_news(struct topic *topic, const char *data)
 {
-    uint64_t hash = hash_text(data);
+    uint64_t hash = exchange_hash(data, strlen(data));
     bool is_same = topic->told == hash;
     topic->told = hash;
     return !is_same;

@@ -26,9 +26,9 @@ void events_quiesce(struct events *events);
 void events_stop(struct events *events);
 CV_DEFINE_CLEANUP(struct events *, events_stop)
 
-/* Whether a caller (principal.name) may open another stream. Two requests at the same time may both
+/* Whether a caller (exchange_caller) may open another stream. Two requests at the same time may both
  * get true. */
-CV_MUST_CHECK bool events_has_room(struct events *events, const char *caller);
+CV_MUST_CHECK bool events_has_room(struct events *events, uint64_t caller);
 
 /* Makes the response that streams the topics allowed by api.events (exchange->answer.body). NULL:
  * out of memory. */

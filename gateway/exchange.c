@@ -187,12 +187,39 @@ void exchange_refuse_sqlstate(struct exchange *exchange, const char *sqlstate, c
 
 /* ---- the queue ----------------------------------------------------------------------------------- */
 
-enum { WAITING_MAX = 256 };
+enum {
+    WAITING_MAX = 256,
+    WAITING_OF_A_CALLER_MAX = 128, /* no caller fills the queue alone */
+    GRANT_PATH_LENGTH = 59,        /* /media/ and a grant */
+};
+
+uint64_t exchange_hash(const char *text, size_t length)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    for (size_t i = 0; i < length; i++) {
+        hash = (hash ^ (unsigned char)text[i]) * 1099511628211u;
+    }
+    return hash ? hash : 1;
+}
+
+uint64_t exchange_caller(const struct exchange *exchange)
+{
+    const struct principal *principal = &exchange->principal;
+    char network[ADDRESS_TEXT_SIZE];
+    if (principal->role != CALLER_NOBODY) {
+        return exchange_hash(principal->name, strlen(principal->name));
+    }
+    if (!exchange->address[0]) {
+        return exchange_hash(exchange->target, strnlen(exchange->target, GRANT_PATH_LENGTH));
+    }
+    limits_network(exchange->address, network);
+    return exchange_hash(network, strlen(network));
+}
 
 int exchange_queue_start(struct exchange_queue *queue, int threads, void *(*run)(void *opaque),
                          void *opaque, struct cv_error *error)
 {
-    *queue = (struct exchange_queue){.last = &queue->first};
+    *queue = (struct exchange_queue){0};
     CV_TRY(cv_thread_locks(&queue->mutex, &queue->arrived, error));
     int result = 0;
     while (result == 0 && queue->thread_count < threads &&
@@ -216,7 +243,7 @@ struct exchange *exchange_queue_wait(struct exchange_queue *queue)
     struct exchange *exchange = queue->first;
     if (exchange) {
         queue->first = exchange->next;
-        queue->last = queue->first ? queue->last : &queue->first;
+        queue->turn = exchange->turn;
         queue->waiting--;
     }
     return exchange;
@@ -239,16 +266,34 @@ void exchange_queue_deinit(struct exchange_queue *queue)
     cv_thread_locks_deinit(&queue->mutex, &queue->arrived);
 }
 
+/* Puts an exchange behind those whose turn comes before: its caller's nth exchange in the queue has the
+ * nth turn from now on. Returns false if these are too many. */
+static bool put_in_turn(struct exchange_queue *queue, struct exchange *exchange)
+{
+    struct exchange **here = &queue->first;
+    int own = 0;
+    exchange->caller = exchange_caller(exchange);
+    for (const struct exchange *other = queue->first; other; other = other->next) {
+        own += other->caller == exchange->caller;
+    }
+    exchange->turn = queue->turn + 1 + own;
+    while (*here && (*here)->turn <= exchange->turn) {
+        here = &(*here)->next;
+    }
+    if (own >= WAITING_OF_A_CALLER_MAX) {
+        return false;
+    }
+    exchange->next = *here;
+    *here = exchange;
+    queue->waiting++;
+    return true;
+}
+
 bool exchange_queue_take(struct exchange_queue *queue, struct exchange *exchange)
 {
     (void)pthread_mutex_lock(&queue->mutex);
-    bool has_room = queue->waiting < WAITING_MAX && !queue->is_ending;
-    if (has_room) {
-        exchange->next = NULL;
-        *queue->last = exchange;
-        queue->last = &exchange->next;
-        queue->waiting++;
-    }
+    bool has_room =
+        queue->waiting < WAITING_MAX && !queue->is_ending && put_in_turn(queue, exchange);
     (void)pthread_mutex_unlock(&queue->mutex);
     if (has_room) { /* signalled without the lock, so that the other thread need not wait for it */
         (void)pthread_cond_signal(&queue->arrived);

@@ -51,7 +51,10 @@ struct exchange {
     struct server *server;
     const struct media_settings *media;
     struct MHD_Connection *connection;
-    struct exchange *next; /* the next one in a pool's queue */
+    struct exchange *next;      /* the next one in a pool's queue, or of those that wait */
+    struct exchange *next_poll; /* if is_poll: the next long poll */
+    uint64_t caller;            /* by which turns are taken; set when it is queued */
+    int64_t turn;               /* in a queue */
     /* What a thread of the store pool must do. It answers; a failure, and a store that cannot be
      * opened, are answered by exchange_refuse_store. */
     int (*work)(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
@@ -75,6 +78,7 @@ struct exchange {
     bool is_write; /* neither GET nor HEAD */
     bool is_head;
     bool is_body_too_long;
+    bool is_poll;      /* it has waited for a change */
     bool is_put_off;   /* its refusal waits until its API key has been looked up */
     bool is_last_part; /* the last part of an upload by tus */
     bool is_joined;    /* an upload whose bytes are all stored */
@@ -137,7 +141,15 @@ void exchange_work(struct cv_store *store, struct exchange *exchange);
 void exchange_refuse_sqlstate(struct exchange *exchange, const char *sqlstate, const char *message,
                               const char *parameter);
 
-/* A queue of exchanges and the threads that take them from it, first in, first out. */
+/* A hash of a text; never 0. */
+uint64_t exchange_hash(const char *text, size_t length);
+
+/* A hash of whoever asks: of who is signed in, else of the address; for an object, of the grant. An API
+ * key counts as its address until it has been looked up. */
+uint64_t exchange_caller(const struct exchange *exchange);
+
+/* A queue of exchanges and the threads that take them from it. Callers take turns: one that has many
+ * exchanges in the queue keeps another one waiting for one of them at each thread, not for all. */
 
 enum { EXCHANGE_THREADS_MAX = 64 };
 
@@ -147,7 +159,8 @@ struct exchange_queue {
     int thread_count;
     pthread_mutex_t mutex; /* protects everything below */
     pthread_cond_t arrived;
-    struct exchange *first, **last;
+    struct exchange *first; /* by turn */
+    int64_t turn;           /* of the exchange that was taken last */
     size_t waiting;
     bool is_ending;
 };
@@ -167,5 +180,6 @@ void exchange_queue_stop(struct exchange_queue *queue);
 /* Frees it. Call it after exchange_queue_stop, when exchange_queue_take is not called any more. */
 void exchange_queue_deinit(struct exchange_queue *queue);
 
-/* Queues an exchange; false if the queue is full or has been stopped. */
+/* Queues an exchange; false if the queue is full, its caller has a large part of it already, or it
+ * has been stopped. */
 CV_MUST_CHECK bool exchange_queue_take(struct exchange_queue *queue, struct exchange *exchange);

@@ -37,7 +37,9 @@ static const char usage[] =
     "  --max-clients N     clients at once (12000)\n"
     "  --per-address N     clients of one address (64; 0: no limit, the default with "
     "--behind-proxy)\n"
-    "  --streams N         event streams of one caller at once (32; 0: no limit)\n";
+    "  --streams N         event streams, and requests that wait for a change, of one caller at "
+    "once\n"
+    "                      (32 of each; 0: no limit)\n";
 
 enum {
     LOOP_MS = 500,
@@ -248,6 +250,7 @@ static int start_server(struct gateway *gateway, const struct options *options,
     const struct server_params params = {.address = options->api,
                                          .connections = (int)options->max_clients,
                                          .per_address = (int)options->per_address,
+                                         .waiting = (int)options->streams,
                                          .admission = &gateway->admission,
                                          .media = &gateway->media,
                                          .metrics = gateway->admission.metrics,

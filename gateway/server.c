@@ -4,6 +4,7 @@
 #include "gateway/audit.h"
 #include "gateway/caller.h"
 #include "gateway/media.h"
+#include "gateway/polls.h"
 #include "gateway/response.h"
 #include "gateway/upload.h"
 
@@ -42,10 +43,9 @@ struct server {
     struct MHD_Daemon *daemon;
     atomic_int under_way;
 
-    pthread_mutex_t mutex; /* protects the lists and the deadlines */
+    pthread_mutex_t mutex; /* protects the list and its deadlines */
     struct client *clients;
-    struct exchange *parked; /* long polls that wait for the next query */
-    bool is_ending;
+    struct polls polls;
 };
 
 static const struct cv_metric requests_total = CV_COUNTER(
@@ -177,7 +177,7 @@ static enum MHD_Result queue_answer(struct exchange *exchange, const char *metho
         response_forget_body(answer);
     }
     if (response_is_stream(exchange) &&
-        !events_has_room(exchange->server->params.events, exchange->principal.name)) {
+        !events_has_room(exchange->server->params.events, exchange_caller(exchange))) {
         refuse_stream(exchange);
     }
     count(exchange, method);
@@ -648,48 +648,18 @@ static enum MHD_Result on_request(void *opaque, struct MHD_Connection *connectio
 
 /* ---- long polls --------------------------------------------------------------------------------- */
 
-/* Whether the answer of an operation with the parameter "wait" may still change. */
-static bool is_under_way(const struct answer *answer)
+static void ask_again(struct exchange *exchange)
 {
-    static const char *const ends[] = {"done", "failed", "canceled"};
-    cv_auto(json_decref) json_t *body = answer_json(answer);
-    const char *state = json_string_value(json_object_get(body, "state"));
-    for (size_t i = 0; state && i < CV_COUNT(ends); i++) {
-        state = strcmp(state, ends[i]) == 0 ? NULL : state;
-    }
-    return state != NULL;
-}
-
-/* Keeps an exchange whose caller waits for a change; false: it must be answered now. */
-static bool park(struct exchange *exchange)
-{
-    struct server *server = exchange->server;
-    json_int_t wait_s = json_integer_value(json_object_get(exchange->values, "wait"));
-    if (cv_monotonic_ms() - exchange->began_ms >= wait_s * 1000 ||
-        !is_under_way(&exchange->answer)) {
-        return false;
-    }
-    CV_LOCK(&server->mutex);
-    bool is_parked = !server->is_ending;
-    if (is_parked) {
-        answer_deinit(&exchange->answer);
-        exchange->next = server->parked;
-        server->parked = exchange;
-    }
-    return is_parked;
-}
-
-void server_ask_again(struct server *server)
-{
-    (void)pthread_mutex_lock(&server->mutex);
-    struct exchange *exchange = server->parked;
-    server->parked = NULL;
-    (void)pthread_mutex_unlock(&server->mutex);
     while (exchange) {
         struct exchange *next = exchange->next;
         ask_database(exchange);
         exchange = next;
     }
+}
+
+void server_ask_again(struct server *server)
+{
+    ask_again(polls_take(&server->polls, false));
 }
 
 /* The operation that follows when all bytes of an upload are stored. */
@@ -728,7 +698,7 @@ void server_take_answer(struct exchange *exchange)
     bool is_success = exchange->answer.status >= 200 && exchange->answer.status < 300;
     enum step step = is_success ? exchange->operation->step : STEP_NONE;
     struct cv_error error;
-    if (is_success && park(exchange)) {
+    if (is_success && polls_park(&exchange->server->polls, exchange)) {
         return;
     }
     if (step == STEP_GRANTS) {
@@ -780,6 +750,7 @@ static void on_completed(void *opaque, struct MHD_Connection *connection, void *
     if (exchange->is_begun) {
         exchange->server->under_way--;
     }
+    polls_forget(&exchange->server->polls, exchange);
     free(exchange->target);
     free(exchange->cookie);
     principal_deinit(&exchange->principal);
@@ -814,6 +785,11 @@ int server_start(const struct server_params *params, struct server **ret_server,
     if (failure) {
         return cv_fail_errno(error, failure, "cannot make a lock");
     }
+    int result = polls_init(&server->polls, params->waiting, error);
+    if (result) {
+        (void)pthread_mutex_destroy(&server->mutex);
+        return result;
+    }
     server->daemon = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC, 0, NULL, NULL,
         on_request, server, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE,
@@ -825,6 +801,7 @@ int server_start(const struct server_params *params, struct server **ret_server,
         on_completed, server, MHD_OPTION_URI_LOG_CALLBACK, on_target, server,
         MHD_OPTION_UNESCAPE_CALLBACK, keep_encoded, NULL, MHD_OPTION_END);
     if (!server->daemon) {
+        polls_deinit(&server->polls);
         (void)pthread_mutex_destroy(&server->mutex);
         return cv_fail(error, CV_ERROR_IO,
                        "the HTTP server does not start: too few descriptors or threads?");
@@ -837,10 +814,7 @@ int server_start(const struct server_params *params, struct server **ret_server,
 
 void server_quiesce(struct server *server)
 {
-    (void)pthread_mutex_lock(&server->mutex);
-    server->is_ending = true;
-    (void)pthread_mutex_unlock(&server->mutex);
-    server_ask_again(server);
+    ask_again(polls_take(&server->polls, true));
     MHD_socket fd = MHD_quiesce_daemon(server->daemon);
     if (fd >= 0) {
         (void)close(fd);
@@ -858,6 +832,7 @@ void server_stop(struct server *server)
         return;
     }
     MHD_stop_daemon(server->daemon);
+    polls_deinit(&server->polls);
     (void)pthread_mutex_destroy(&server->mutex);
     free(server);
 }

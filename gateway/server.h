@@ -18,6 +18,7 @@ struct server_params {
     const char *address; /* "HOST:PORT", HOST a number or empty; PORT 0: any free one */
     int connections;     /* most connections at once */
     int per_address;     /* most connections of one address; 0: no limit */
+    int waiting;         /* most long polls of one caller; 0: no limit */
     const struct admission *admission;  /* borrowed */
     const struct media_settings *media; /* borrowed */
     struct cv_metrics *metrics;         /* borrowed; may be NULL */

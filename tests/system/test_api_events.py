@@ -3,6 +3,8 @@
 import contextlib
 import json
 import random
+import select
+import socket
 import threading
 import time
 import uuid
@@ -230,6 +232,61 @@ def test_waiting_for_the_end_of_a_job(gateway, place, library):
     thread.join(50)
     assert found and found[0].json["state"] == "failed" and "Wait-For" not in found[0].headers
     assert gateway.ask(f"/jobs/{job}?wait=61", token()).status == 400
+
+
+def test_waiting_requests_of_one_caller_are_bounded(program, place, library, tmp_path):
+    """Whoever parks more than a caller may is told so, others wait as before, and an end makes room."""
+    own = Gateway(program, place[0].url(place[1]), tmp_path, "--connections", "2", "--streams", "3")
+    queue = place[2]
+    job = queue.add("object_remove", video_id=library.videos["own"])
+    mate, found = token(sub=BOB, role="service_role"), []
+    threads = [threading.Thread(target=lambda: found.append(own.ask(f"/jobs/{job}?wait=60", token()))) for _ in range(3)]
+    try:
+        for thread in threads:
+            thread.start()
+        over = wait_until(lambda: (answer := own.ask(f"/jobs/{job}?wait=1", token())).status == 429 and answer, "a request too many")
+        assert int(over.headers["Retry-After"]) > 0 and "stream of events" in over.json["detail"]
+        assert own.ask(f"/jobs/{job}", token()).status == 200  # without waiting
+        assert own.ask(f"/jobs/{job}?wait=1", mate).json["state"] == "queued"
+        queue.run("SELECT cancel_job(%s)", job)
+        for thread in threads:
+            thread.join(50)
+        assert [answer.json["state"] for answer in found] == ["canceled"] * 3
+        other = queue.add("object_remove", video_id=library.videos["own"])
+        assert own.ask(f"/jobs/{other}?wait=1", token()).status == 200
+        queue.run("SELECT cancel_job(%s)", other)
+    finally:
+        assert own.process.stop() == 0
+
+
+def test_callers_take_turns(program, place, library, tmp_path):
+    """One has filled its part of the queue with searches that last; the other one's question is answered after the next."""
+    own = Gateway(program, place[0].url(place[1]), tmp_path, "--connections", "1", "--per-address", "0")
+    head = "GET {} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {}\r\n\r\n"
+    searching = head.format("/api/v1/search?q=bridge", token()).encode()
+    connection = place[0].connect(place[1])
+    with contextlib.ExitStack() as opened, connection, connection.cursor() as cursor:
+        cursor.execute("LOCK TABLE segments, search_materialized IN ACCESS EXCLUSIVE MODE")
+
+        def send(text):
+            client = opened.enter_context(socket.create_connection(("127.0.0.1", own.port)))
+            client.sendall(text)
+            return client
+
+        greedy = []
+
+        def answers(status):
+            return sum(client.recv(12, socket.MSG_PEEK) == f"HTTP/1.1 {status}".encode() for client in select.select(greedy, [], [], 0)[0])
+
+        while not answers(503):  # until its part of the queue is full
+            greedy += [send(searching) for _ in range(20)]
+        before = answers(504)
+        other = send(head.format("/api/v1/me", token(sub=BOB)).encode())
+        assert select.select([other], [], [], 60)[0], "the other caller's answer"
+        assert other.recv(12) == b"HTTP/1.1 200" and answers(504) - before <= 3
+        connection.rollback()
+    assert own.ask("/me", token()).status == 200
+    own.end()
 
 
 def test_kills(program, place, library, tmp_path, listen):

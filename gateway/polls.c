@@ -1,0 +1,92 @@
+#include "gateway/polls.h"
+
+#include <string.h>
+
+int polls_init(struct polls *polls, int of_a_caller, struct cv_error *error)
+{
+    *polls = (struct polls){.of_a_caller = of_a_caller};
+    int failure = pthread_mutex_init(&polls->mutex, NULL);
+    return failure ? cv_fail_errno(error, failure, "cannot make a lock") : 0;
+}
+
+void polls_deinit(struct polls *polls)
+{
+    (void)pthread_mutex_destroy(&polls->mutex);
+}
+
+/* Whether the answer of an operation with the parameter "wait" may still change. */
+static bool is_under_way(const struct answer *answer)
+{
+    static const char *const ends[] = {"done", "failed", "canceled"};
+    cv_auto(json_decref) json_t *body = answer_json(answer);
+    const char *state = json_string_value(json_object_get(body, "state"));
+    for (size_t i = 0; state && i < CV_COUNT(ends); i++) {
+        state = strcmp(state, ends[i]) == 0 ? NULL : state;
+    }
+    return state != NULL;
+}
+
+/* Counts an exchange among its caller's; false: these are too many. */
+static bool enter(struct polls *polls, struct exchange *exchange)
+{
+    int count = 0;
+    exchange->caller = exchange_caller(exchange);
+    for (const struct exchange *other = polls->all; other; other = other->next_poll) {
+        count += other->caller == exchange->caller;
+    }
+    if (polls->of_a_caller > 0 && count >= polls->of_a_caller) {
+        return false;
+    }
+    exchange->is_poll = true;
+    exchange->next_poll = polls->all;
+    polls->all = exchange;
+    return true;
+}
+
+bool polls_park(struct polls *polls, struct exchange *exchange)
+{
+    json_int_t wait_s = json_integer_value(json_object_get(exchange->values, "wait"));
+    if (cv_monotonic_ms() - exchange->began_ms >= wait_s * 1000 ||
+        !is_under_way(&exchange->answer)) {
+        return false;
+    }
+    CV_LOCK(&polls->mutex);
+    if (polls->is_ending) {
+        return false;
+    }
+    if (!exchange->is_poll && !enter(polls, exchange)) {
+        exchange_refuse(
+            exchange, REFUSE_TOO_MANY,
+            "you have as many requests waiting for a change as one caller may: wait for "
+            "one of them, or ask for a stream of events");
+        return false;
+    }
+    answer_deinit(&exchange->answer);
+    exchange->next = polls->parked;
+    polls->parked = exchange;
+    return true;
+}
+
+struct exchange *polls_take(struct polls *polls, bool is_ending)
+{
+    CV_LOCK(&polls->mutex);
+    struct exchange *taken = polls->parked;
+    polls->parked = NULL;
+    polls->is_ending = polls->is_ending || is_ending;
+    return taken;
+}
+
+void polls_forget(struct polls *polls, struct exchange *exchange)
+{
+    if (!exchange->is_poll) {
+        return;
+    }
+    CV_LOCK(&polls->mutex);
+    struct exchange **here = &polls->all;
+    while (*here && *here != exchange) {
+        here = &(*here)->next_poll;
+    }
+    if (*here) {
+        *here = exchange->next_poll;
+    }
+}
