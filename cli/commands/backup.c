@@ -263,20 +263,46 @@ int cli_backup(struct cli_call *call, struct cv_error *error)
 
 /* ---- restore ----------------------------------------------------------------------------------- */
 
-/* Requires an empty installation, so that a restore overwrites nothing. */
+/* Removes a schema without videos and jobs, such as cortana setup makes; a restore overwrites
+ * nothing else. DROP OWNED leaves the database itself, and the logins. */
+static int remove_new_schema(struct cv_db *db, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    CV_TRY(cv_db_begin(db, error));
+    int result = cv_db_run(db, &rows, error,
+                           "SELECT current_database() AS name, to_regclass('public.videos')"
+                           " IS NULL OR to_regclass('public.jobs') IS NULL AS is_foreign");
+    bool is_used = result == 0 && cv_db_bool(rows, 0, "is_foreign");
+    if (result == 0 && !is_used) {
+        cv_auto(cv_db_result_free) struct cv_db_result *found = NULL;
+        result = cv_db_run(db, NULL, error, "LOCK TABLE videos, jobs IN ACCESS EXCLUSIVE MODE");
+        result = result ? result
+                        : cv_db_run(db, &found, error,
+                                    "SELECT EXISTS (SELECT FROM videos) OR EXISTS (SELECT FROM jobs"
+                                    " WHERE video_id IS NOT NULL) AS is_used");
+        is_used = result == 0 && cv_db_bool(found, 0, "is_used");
+    }
+    if (is_used) {
+        result = cv_fail(error, CV_ERROR_CONFLICT,
+                         "the database %s is not empty: make a new one, and restore into that",
+                         cv_db_text(rows, 0, "name"));
+    }
+    result = result ? result : cv_db_run(db, NULL, error, "DROP OWNED BY CURRENT_USER CASCADE");
+    result = result ? result : cv_db_commit(db, error);
+    if (result) {
+        cv_db_rollback(db);
+    }
+    return result;
+}
+
 static int require_empty(struct backup *backup, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cv_db_run(backup->call->session.db, &rows, error,
-                     "SELECT current_database() AS name, EXISTS (SELECT FROM pg_class c"
+                     "SELECT EXISTS (SELECT FROM pg_class c"
                      " JOIN pg_namespace n ON n.oid = c.relnamespace"
                      " WHERE n.nspname IN ('public', 'cortana')) AS is_used"));
-    if (cv_db_bool(rows, 0, "is_used")) {
-        return cv_fail(error, CV_ERROR_CONFLICT,
-                       "the database %s is not empty: make a new one, and restore into that",
-                       cv_db_text(rows, 0, "name"));
-    }
-    return 0;
+    return cv_db_bool(rows, 0, "is_used") ? remove_new_schema(backup->call->session.db, error) : 0;
 }
 
 static int restore_database(struct backup *backup, struct cv_error *error)
@@ -331,15 +357,44 @@ static int restore_objects(struct backup *backup, struct cv_error *error)
     return 0;
 }
 
+/* The tokens and settings of this installation are to name the owner of the restored videos. */
+static int keep_owner(struct cli_call *call, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    CV_TRY(cv_db_run(call->session.db, &rows, error, "SELECT owner_id FROM cortana.installation"));
+    const char *owner = cv_db_rows(rows) > 0 ? cv_db_text(rows, 0, "owner_id") : NULL;
+    if (owner && call->session.is_local) {
+        return cli_tokens_keep_owner(call->session.installation.directory, owner, error);
+    }
+    if (owner && strcmp(cv_env("CORTANA_OWNER", ""), owner) != 0) {
+        cli_note(call,
+                 "the backup's CORTANA_OWNER is %s: run cortana setup again, which writes it into "
+                 "the settings and gives the objects to the services",
+                 owner);
+    }
+    return 0;
+}
+
+/* Opens the session; a database that does not exist is the operator's next step. */
+static int open_empty(struct cli_call *call, struct cv_error *error)
+{
+    int result = cli_open(call, error);
+    return result < 0 && error->type == CV_ERROR_CONFIGURATION &&
+                   strstr(error->message, "does not exist")
+               ? cv_fail_context(error, result, "cortana setup makes the database")
+               : result;
+}
+
 int cli_restore(struct cli_call *call, struct cv_error *error)
 {
     cv_auto(backup_deinit) struct backup backup = {.call = call, .directory = call->arguments[0]};
     bool has_objects = false;
     CV_TRY(read_index(&backup, &has_objects, error));
-    CV_TRY(cli_open(call, error));
+    CV_TRY(open_empty(call, error));
     CV_TRY(has_objects ? open_objects(&backup, error) : 0);
     CV_TRY(restore_database(&backup, error));
     CV_TRY(restore_objects(&backup, error));
+    CV_TRY(keep_owner(call, error));
     CV_TRY(cli_tell(call,
                     json_pack("{s:I, s:I, s:I}", "objects", (json_int_t)backup.count, "copied",
                               (json_int_t)backup.copied, "missing", (json_int_t)backup.missing),

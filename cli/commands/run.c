@@ -391,6 +391,11 @@ static int work(struct run *run, struct cv_error *error)
     const char *directory = call->session.installation.directory;
     CV_TRY(cli_installation_lock_run(&call->session.installation, error));
     CV_TRY(cli_tokens_prepare(directory, call->session.owner_id, error));
+    CV_TRY(cv_db_run(call->session.db, NULL, error,
+                     "INSERT INTO installation AS i (owner_id) VALUES ($1::uuid)"
+                     " ON CONFLICT (is_only) DO UPDATE SET owner_id = excluded.owner_id"
+                     " WHERE i.owner_id <> excluded.owner_id",
+                     call->session.owner_id));
     CV_TRY(cli_given(call, "no-page") ? 0 : open_page(run, error));
     CV_TRY(take_in(run, error));
     if (call->count == 0) {

@@ -328,9 +328,38 @@ int cli_embeddings_prune(struct cli_call *call, struct cv_error *error)
 
 enum { NAME_COLUMN = 28 };
 
+/* Prepares a server that cortana setup makes, with its folder of settings: names the login of the
+ * schema's owner, which only root may read, to the verbs that need it; requires that setup was run. */
+static int prepare_server(const struct cli_call *call, struct cv_error *error)
+{
+    char path[PATH_MAX];
+    const char *file = cv_settings_file();
+    const char *slash = strrchr(file, '/');
+    (void)snprintf(path, sizeof(path), "%.*s/owner", slash ? (int)(slash - file) : 0, file);
+    if (!slash || cli_database_is_named() || cv_env("DATABASE_URL_FILE", NULL) ||
+        access(path, F_OK)) {
+        return 0;
+    }
+    if (access(file, F_OK)) {
+        return cv_fail(error, CV_ERROR_CONFIGURATION,
+                       "the services of this machine are not set up yet: run cortana setup as "
+                       "root, or name another installation with --data DIR");
+    }
+    (void)snprintf(path, sizeof(path), "%.*s/owner/DATABASE_URL", (int)(slash - file), file);
+    if (call->verb->login == CLI_LOGIN_OWNER && access(path, R_OK) == 0 &&
+        setenv("DATABASE_URL_FILE", path, 1) != 0) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for settings");
+    }
+    return 0;
+}
+
 int cli_load_settings(const struct cli_call *call, struct cv_error *error)
 {
-    return call->verb->local || cli_given(call, "data") ? 0 : cv_settings_load(error);
+    if (call->verb->local || cli_given(call, "data")) {
+        return 0;
+    }
+    CV_TRY(prepare_server(call, error));
+    return cv_settings_load(error);
 }
 
 struct listing {

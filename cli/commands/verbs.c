@@ -445,8 +445,9 @@ const struct cli_verb cli_verbs[] = {
      .options = backup_options, .completion = CLI_COMPLETE_FOLDER, .login = CLI_LOGIN_OWNER,
      .unmigrated = true, .store = true, .json = true, .long_lasting = true, .run = cli_backup},
     {"restore", "DIR", 1, 1, "restore a backup into an empty database",
-     .text = "Needs the login that owns the schema. The database is restored completely or not at "
-             "all; objects that the store lacks are copied. Exits with 1 and names the objects of "
+     .text = "A schema without videos, as cortana setup makes it, is replaced. The database is "
+             "restored completely or not at all; objects that the store lacks are copied. Exits "
+             "with 1 and names the objects of "
              "the backup that exist in neither place.",
      .completion = CLI_COMPLETE_FOLDER, .login = CLI_LOGIN_OWNER, .unmigrated = true,
      .creates = true, .store = true, .json = true, .long_lasting = true, .run = cli_restore},

@@ -100,6 +100,13 @@ int cli_tokens_prepare(const char *directory, char ret_owner[CLI_OWNER_SIZE],
     return result;
 }
 
+int cli_tokens_keep_owner(const char *directory, const char *owner, struct cv_error *error)
+{
+    char path[PATH_MAX + 16];
+    (void)snprintf(path, sizeof(path), "%s/owner", directory);
+    return write_line(path, owner, error);
+}
+
 int cli_tokens_secret(const char *directory, bool is_local, char **ret_secret,
                       struct cv_error *error)
 {

@@ -13,6 +13,10 @@ enum { CLI_OWNER_SIZE = 37, CLI_HOURS_MAX = 24 * 366 };
 CV_MUST_CHECK int cli_tokens_prepare(const char *directory, char ret_owner[CLI_OWNER_SIZE],
                                      struct cv_error *error);
 
+/* Writes DIR/owner: the videos of a backup that was restored here belong to this user. */
+CV_MUST_CHECK int cli_tokens_keep_owner(const char *directory, const char *owner,
+                                        struct cv_error *error);
+
 /* Makes the path of the secret's file; free() it. */
 CV_MUST_CHECK int cli_tokens_secret_path(const char *directory, char **ret_path,
                                          struct cv_error *error);

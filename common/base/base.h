@@ -552,6 +552,10 @@ CV_MUST_CHECK int cv_env_device(char device[CV_DEVICE_SIZE], struct cv_error *er
 enum cv_device_kind { CV_DEVICE_NONE, CV_DEVICE_VAAPI, CV_DEVICE_CUDA };
 enum cv_device_kind cv_device_kind(const char *device);
 
+/* The settings file that cv_settings_load reads: CORTANA_CONFIG, "" for none, else
+ * /etc/cortana/cortana.conf, which may be missing. Borrowed from the environment. */
+const char *cv_settings_file(void);
+
 /* Adds settings to the environment; called before the process has threads. First secrets from
  * files (NAME_FILE, or the file NAME in systemd's CREDENTIALS_DIRECTORY), then the settings file:
  * CORTANA_CONFIG, or /etc/cortana/cortana.conf if it exists. Variables that are already set stay.

@@ -348,10 +348,16 @@ static int take_lines(const char *path, FILE *file, struct cv_error *error)
     return result == 0 && ferror(file) ? cv_fail_errno(error, errno, "read %s", path) : result;
 }
 
+const char *cv_settings_file(void)
+{
+    const char *named = getenv(NAMES_THE_FILE);
+    return named ? named : SYSTEM_FILE;
+}
+
 int cv_settings_load(struct cv_error *error)
 {
     const char *named = getenv(NAMES_THE_FILE);
-    const char *path = named ? named : SYSTEM_FILE;
+    const char *path = cv_settings_file();
     if (path[0] == '\0') {
         return 0;
     }

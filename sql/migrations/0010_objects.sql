@@ -76,6 +76,19 @@ COMMENT ON FUNCTION time_ordered_uuid IS
     'Returns an id that begins with the time (UUID version 7), so that new objects are next to each other in the '
     'list of a store.';
 
+CREATE TABLE cortana.installation (
+    is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
+    owner_id uuid NOT NULL
+);
+COMMENT ON TABLE cortana.installation IS
+    'One row: who owns the videos that name no owner. It comes with a backup, so that an installation that is made '
+    'anew, or restored elsewhere, keeps its owner.';
+COMMENT ON COLUMN cortana.installation.owner_id IS 'As in the setting CORTANA_OWNER.';
+
+ALTER TABLE cortana.installation ENABLE ROW LEVEL SECURITY;
+CREATE POLICY installation_service ON cortana.installation TO service_role USING (true) WITH CHECK (true);
+GRANT ALL ON cortana.installation TO service_role;
+
 -- ---- room of tenants ----------------------------------------------------------------------------
 
 CREATE TABLE cortana.tenant_limits (

@@ -131,7 +131,7 @@ def test_the_lines_of_the_manual(gateway, library, place, store, tmp_path):
         done = subprocess.run(["bash", "-c", line], env=environment, cwd=tmp_path, capture_output=True, text=True,
                               check=False)
         assert done.returncode == 0, (line, done.stderr)
-        is_empty = any(word in line for word in ("DELETE", "OPTIONS", "/pause", "/resume", "/drain", " -o "))
+        is_empty = any(word in line for word in ("DELETE", "OPTIONS", "/pause", "/resume", "/limit", "/drain", " -o "))
         assert not done.stdout if is_empty else json.loads(done.stdout), (line, done.stdout)
     text = "\n".join(lines)
     for _, path in OPERATIONS:

@@ -130,6 +130,56 @@ def test_setup_makes_a_server_and_upgrade_keeps_it(cortana, server, tmp_path):
     assert {path.name.split("-")[0] for path in saved.iterdir()} == {"backup.json", "database", "objects"}
 
 
+def owner_in(etc):
+    return re.search(r"^CORTANA_OWNER=(.*)$", (etc / "cortana.conf").read_text(), re.M)[1]
+
+
+@needs_root
+def test_a_backup_is_restored_on_a_server_that_was_just_set_up(cortana, server, shared_cluster, tmp_path):
+    """By the commands of docs/operations.md alone, as root: the owner's login, the schema that setup made and the owner of the
+    videos are no questions."""
+    name, etc, options = server
+    settings = {"CORTANA_CONFIG": etc / "cortana.conf"}
+    cortana("setup", *options)
+    owner = owner_in(etc)
+    cortana("setup", *options)
+    assert owner_in(etc) == owner
+    database = (etc / "owner/DATABASE_URL").read_text().strip()
+    key = f"videos/original/{uuid.uuid4()}/master.mp4"
+    (tmp_path / "store" / key).parent.mkdir(parents=True)
+    (tmp_path / "store" / key).write_bytes(b"bytes")
+    with psycopg2.connect(database) as connection:
+        connection.cursor().execute("INSERT INTO videos (owner_id, original_name, s3_original_path) VALUES (%s, 'film.mp4', %s)", (owner, key))
+    cortana("backup", os.path.relpath(tmp_path / "safe"), **settings)
+
+    shutil.rmtree(etc)  # as purging the package does: the database stays
+    cortana("setup", *options)
+    assert owner_in(etc) == owner, "it is found in the database"
+
+    shutil.rmtree(etc)
+    shutil.rmtree(tmp_path / "store")
+    run_sql(shared_cluster, f"DROP DATABASE {name} WITH (FORCE)")
+    assert "services of this machine are not set up yet: run cortana setup" not in cortana("doctor", status=1, **{"CORTANA_CONFIG": ""})
+    (etc / "owner").mkdir(parents=True)  # as the package makes it
+    assert "are not set up yet: run cortana setup as root" in cortana("doctor", status=1, **settings)
+    cortana("setup", *options)
+    assert owner_in(etc) != owner
+    said = cortana("restore", tmp_path / "safe", **settings)
+    assert "1 were copied, 0 are missing" in said and f"CORTANA_OWNER is {owner}: run cortana setup again" in said
+    said = cortana("setup", *options)
+    assert owner_in(etc) == owner and f"CORTANA_OWNER is {owner} now" in said
+    assert (tmp_path / "store" / key).read_bytes() == b"bytes" and (tmp_path / "store" / key).stat().st_uid == pwd.getpwnam("nobody").pw_uid
+    row, = lines(cortana("videos", "--json", **settings))
+    assert row["name"] == "film.mp4"
+    assert "is not empty" in cortana("restore", tmp_path / "safe", status=1, **settings)
+    said = cortana("restore", tmp_path / "safe", status=1, DATABASE_URL=re.sub(rf"/{name}\b(?!_)", "/nowhere", database), STORE_URL=f"dir:{tmp_path}/store")
+    assert 'database "nowhere" does not exist' in said and "cortana setup makes the database" in said
+    run_sql(shared_cluster, f"DROP DATABASE {name} WITH (FORCE)")
+    run_sql(shared_cluster, f"CREATE DATABASE {name}")  # of another owner
+    said = cortana("restore", tmp_path / "safe", status=1, **settings)
+    assert "permission denied" in said and "Command was" not in said, said
+
+
 @needs_root
 @pytest.mark.parametrize("option, value, complaint", [
     ("--store", "store", "--store takes dir:/PATH or s3://BUCKET"),
