@@ -3,6 +3,7 @@
 #include "common/retention/retention.h"
 
 #include "cli/commands/gc.h"
+#include "cli/commands/ingest.h"
 #include "cli/commands/languages.h"
 #include "cli/commands/verbs.h"
 #include "workers/transcode/hls/check/check.h"
@@ -237,7 +238,9 @@ static void check_leftovers(struct cli_session *session, struct report *report)
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     if (cv_db_run(session->db, &rows, &error,
                   "SELECT (SELECT count(*) FROM job_overview WHERE state = 'lost') AS lost,"
-                  " (SELECT count(*) FROM job_overview WHERE state = 'failed') AS dead,"
+                  " (SELECT count(*) FROM job_overview WHERE state = 'failed' AND NOT refused)"
+                  " AS dead,"
+                  " (SELECT count(DISTINCT video_id) FROM job_overview WHERE refused) AS refused,"
                   " (SELECT count(*) FROM worker_overview WHERE state = 'stale') AS stale,"
                   " (SELECT count(*) FROM search_pending) AS unsearchable")) {
         tell(FAIL, report, "leftovers", "%s", error.message);
@@ -245,9 +248,18 @@ static void check_leftovers(struct cli_session *session, struct report *report)
     }
     long long lost = cv_db_int(rows, 0, "lost", 0);
     long long dead = cv_db_int(rows, 0, "dead", 0);
+    long long refused = cv_db_int(rows, 0, "refused", 0);
     long long stale = cv_db_int(rows, 0, "stale", 0);
-    tell(dead > 0 ? WARN : OK, report, "jobs", "%lld dead letters%s", dead,
-         dead > 0 ? ": cortana jobs says why, jobs retry tries again" : "");
+    char counted[CLI_COUNTED_SIZE];
+    tell(dead > 0 ? WARN : OK, report, "jobs", "%s%s",
+         cli_counted(dead, "dead letter", "dead letters", counted),
+         dead > 0 ? ": cortana jobs list --status failed says why, cortana jobs retry tries again"
+                  : "");
+    if (refused > 0) {
+        tell(OK, report, "videos", "%s: cortana videos --status failed",
+             cli_counted(refused, "file cannot be read as a video, which cortana delete forgets",
+                         "files cannot be read as videos, which cortana delete forgets", counted));
+    }
     tell(lost > 0 ? WARN : OK, report, "leases", "%lld run out%s", lost,
          lost > 0 ? ": a worker of that type will take them over" : "");
     tell(stale > 0 ? WARN : OK, report, "workers", "%lld stale%s", stale,
@@ -285,6 +297,18 @@ static void check_video(struct cli_session *session, const char *video_id, struc
     }
 }
 
+/* Says what is wrong with the file itself. */
+static void check_source(struct cli_session *session, const char *video_id, struct report *report)
+{
+    struct cv_error error;
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    if (cv_db_run(session->db, &rows, &error, CLI_VIDEO_TROUBLE, video_id)) {
+        tell(FAIL, report, "video", "%s", error.message);
+    } else if (cv_db_rows(rows) > 0 && cv_db_text(rows, 0, "trouble")) {
+        tell(WARN, report, "video", "%s", cv_db_text(rows, 0, "trouble"));
+    }
+}
+
 static void check_named_video(struct cli_session *session, const char *name,
                               struct cv_cancel *cancel, struct report *report)
 {
@@ -295,6 +319,7 @@ static void check_named_video(struct cli_session *session, const char *name,
         tell(FAIL, report, "video", "%s", error.message);
         return;
     }
+    check_source(session, id, report);
     check_video(session, id, cancel, report);
 }
 

@@ -163,7 +163,7 @@ static int print_head(struct cli_call *call, const char *video_id, struct cv_err
                      " round(fps::numeric, 2)::float8 AS fps,"
                      " (duration * 1000)::bigint AS duration_ms,"
                      " (SELECT count(*) FROM segments s WHERE s.video_id = v.id) AS texts,"
-                     " truncated"
+                     " " CLI_TROUBLE " AS trouble"
                      " FROM videos v WHERE id = $1::uuid",
                      video_id));
     if (cv_db_rows(rows) == 0) {
@@ -178,8 +178,8 @@ static int print_head(struct cli_call *call, const char *video_id, struct cv_err
                  cli_time(cv_db_int(rows, 0, "duration_ms", 0), duration),
                  cli_counted(cv_db_int(rows, 0, "texts", 0), "text", "texts", texts));
     (void)printf("video %s\n", cv_db_text(rows, 0, "id"));
-    if (cv_db_bool(rows, 0, "truncated")) {
-        (void)puts("the file is cut off: what followed is not in it");
+    if (cv_db_text(rows, 0, "trouble")) {
+        (void)puts(cv_db_text(rows, 0, "trouble"));
     }
     (void)putchar('\n');
     return 0;

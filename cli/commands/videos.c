@@ -70,8 +70,7 @@ static int print_video(struct cli_call *call, const char *id, struct cv_error *e
     CV_TRY(cv_db_run(
         call->session.db, &rows, error,
         "SELECT v.id, v.original_name AS name, nullif(v.title, v.original_name) AS title, v.status,"
-        " coalesce(nullif(v.original_state, 'present'), CASE WHEN v.truncated"
-        " THEN 'the file is cut off: what followed is not in it' END) AS trouble,"
+        " " CLI_TROUBLE " AS trouble,"
         " to_char(v.duration * interval '1 s', 'FMHH24:MI:SS.MS') AS length, v.resolution AS size,"
         " round(v.fps::numeric, 2) AS fps,"
         " concat_ws(', ', v.container, v.video_codec, v.pixel_format) AS video,"
@@ -96,14 +95,18 @@ int cli_videos_show(struct cli_call *call, struct cv_error *error)
     CV_TRY(cli_open(call, error));
     CV_TRY(cli_find_video(call->session.db, call->arguments[0], id, error));
     if (call->json) {
-        int result =
-            CLI_LIST(call, jobs, error,
-                     "SELECT v.*, (SELECT count(*) FROM segments s WHERE s.video_id = v.id)"
-                     " AS texts, (SELECT coalesce(json_agg(o ORDER BY o.created_at, o.id),"
-                     " '[]') FROM job_overview o WHERE o.video_id = v.id) AS jobs"
-                     " FROM videos v WHERE v.id = $1::uuid",
-                     id);
-        return result < 0 ? result : CLI_EXIT_OK;
+        cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+        CV_TRY(cv_db_run(call->session.db, &rows, error,
+                         "SELECT to_jsonb(v) - 'original_name' || jsonb_build_object("
+                         "'name', v.original_name, 'texts',"
+                         " (SELECT count(*) FROM segments s WHERE s.video_id = v.id),"
+                         " 'trouble', " CLI_TROUBLE ", 'jobs',"
+                         " (SELECT coalesce(jsonb_agg(o ORDER BY o.created_at, o.id), '[]')"
+                         " FROM job_overview o WHERE o.video_id = v.id)) AS line"
+                         " FROM videos v WHERE v.id = $1::uuid",
+                         id));
+        cli_print_lines(rows);
+        return CLI_EXIT_OK;
     }
     CV_TRY(print_video(call, id, error));
     int result =

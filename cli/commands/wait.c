@@ -29,14 +29,6 @@ static const struct {
     {CV_ERROR_CONFIGURATION, "see cortana doctor"},
 };
 
-/* Whether the file itself is the reason, whichever stage has read it. `type` may be NULL. */
-static bool is_of_file(const char *type)
-{
-    enum cv_error_type code = type ? cv_error_type_from_name(type) : CV_ERROR_INTERNAL;
-    return code == CV_ERROR_NOT_A_VIDEO || code == CV_ERROR_UNSUPPORTED_MEDIA ||
-           code == CV_ERROR_DECODE;
-}
-
 /* Appends a failed job's error for people: without its type, and with what to do. `type` and
  * `message` may be NULL. */
 static void explain(struct cv_buffer *text, const char *type, const char *message)
@@ -154,7 +146,8 @@ static void tell_failure(struct watch *watch, const char *name, const struct cv_
     cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
     const char *type = cv_db_text(rows, row, "error_type");
     cv_buffer_printf(&text, "%s: ", name);
-    if (!is_of_file(type)) {
+    if (!cv_db_bool(rows, row,
+                    "refused")) { /* else the file is the reason, whichever stage read it */
         cv_buffer_printf(&text, "%s failed: ", cv_db_text(rows, row, "step"));
     }
     explain(&text, type, cv_db_text(rows, row, "error_message"));
@@ -292,7 +285,7 @@ static int look(struct cli_call *call, struct watch *watch, const char *ids, con
     CV_TRY(
         cv_db_run(call->session.db, &rows, error,
                   "SELECT p.video_id, p.step, p.status, p.skipped, p.progress, p.progress_message,"
-                  " p.running_ms, p.error_type, p.error_message,"
+                  " p.running_ms, p.error_type, p.error_message, p.refused,"
                   " (extract(epoch FROM p.retry_at - clock_timestamp()) * 1000)::bigint"
                   " AS retry_in_ms FROM pipeline_stages p"
                   " WHERE p.video_id = ANY ($1::uuid[])",

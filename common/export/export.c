@@ -107,8 +107,9 @@ static int export_json(struct export *export, const char *video_id, struct cv_er
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cv_db_run(export->db, &rows, error,
-                     "SELECT to_jsonb(v) - 'duration'"
-                     " || jsonb_build_object('duration_ms', round(v.duration * 1000))"
+                     "SELECT to_jsonb(v) - '{duration,original_name}'::text[]"
+                     " || jsonb_build_object('name', v.original_name,"
+                     " 'duration_ms', round(v.duration * 1000))"
                      " AS video FROM videos v WHERE v.id = $1::uuid",
                      video_id));
     if (cv_db_rows(rows) == 0) {

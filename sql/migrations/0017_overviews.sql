@@ -8,6 +8,7 @@ SELECT DISTINCT ON (j.video_id, j.step)
        CASE WHEN j.status = 'failed' THEN j.scheduled_for END AS retry_at,
        j.payload #>> '{error,type}' AS error_type,
        j.payload #>> '{error,message}' AS error_message,
+       file_was_refused(j.status, j.last_error) AS refused,
        round(extract(epoch FROM coalesce(j.finished_at, clock_timestamp()) - j.started_at) * 1000)::bigint
            AS running_ms
 FROM jobs j
@@ -34,7 +35,7 @@ SELECT j.id, j.job_type, j.video_id, coalesce(v.original_name, v.title, left(j.v
        j.payload #>> '{error,message}' AS error_message,
        round(extract(epoch FROM coalesce(j.finished_at, clock_timestamp()) - j.started_at) * 1000)::bigint
            AS running_ms,
-       j.sequence
+       j.sequence, file_was_refused(j.status, j.last_error) AS refused
 FROM jobs j LEFT JOIN videos v ON v.id = j.video_id;
 COMMENT ON VIEW job_overview IS 'One row for each job, with the name of its video and its state in words.';
 REVOKE ALL ON job_overview FROM PUBLIC, anon, authenticated;
@@ -168,6 +169,7 @@ GRANT SELECT ON webhook_overview TO service_role;
 --   running    claimed; this includes jobs of dead workers until a claim finds that the lease has expired
 --   retrying   failed, and is tried again later
 --   dead       failed for good
+--   refused    failed for good, because the file is no video that can be read
 -- The rules are those of claim_room() and promote_due_jobs(), except for the limits of a host (CPU budget, disk).
 -- oldest_seconds is the age of the oldest of them: since it became claimable, was claimed, or failed; null: none.
 CREATE FUNCTION cortana.queue_depth_of(p_job_type text)
@@ -241,8 +243,12 @@ BEGIN
     SELECT 'retrying', count(*), NULL::double precision FROM jobs j
     WHERE j.job_type = p_job_type AND j.status = 'failed' AND NOT j.is_ready AND j.scheduled_for > moment;
     RETURN QUERY
-    SELECT 'dead', count(*), extract(epoch FROM moment - min(j.finished_at))::double precision FROM jobs j
-    WHERE j.job_type = p_job_type AND j.status = 'failed' AND NOT j.is_ready AND j.scheduled_for IS NULL;
+    SELECT e.status, count(j.refused), extract(epoch FROM moment - min(j.finished_at))::double precision
+    FROM (VALUES ('dead', false), ('refused', true)) AS e (status, refused)
+    LEFT JOIN (SELECT f.finished_at, file_was_refused(f.status, f.last_error) AS refused FROM jobs f
+               WHERE f.job_type = p_job_type AND f.status = 'failed' AND NOT f.is_ready
+                 AND f.scheduled_for IS NULL) AS j USING (refused)
+    GROUP BY e.status;
 END
 $$;
 COMMENT ON FUNCTION cortana.queue_depth_of IS 'Returns the numbers of jobs of a type by state.';

@@ -144,7 +144,7 @@ RETURN jsonb_build_object(
     'duration_ms', round(v.duration * 1000), 'fps', v.fps, 'resolution', v.resolution,
     'poster_url', CASE WHEN v.s3_thumb_path IS NOT NULL THEN '/api/v1/videos/' || v.id || '/poster' END,
     'size', v.original_size, 'sha256', v.original_sha256, 'original_state', v.original_state,
-    'duplicate_of', v.duplicate_of, 'unread', p_unread, 'created_at', v.created_at, 'updated_at', v.updated_at);
+    'truncated', v.truncated, 'duplicate_of', v.duplicate_of, 'unread', p_unread, 'created_at', v.created_at, 'updated_at', v.updated_at);
 COMMENT ON FUNCTION api.video_object IS
     'A video as the API shows it, with the result of unread_scripts(). Object keys are not shown.';
 

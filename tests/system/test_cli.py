@@ -168,11 +168,11 @@ def test_jobs_are_listed_shown_canceled_and_retried(cortana, sql, video):
     with sql.cursor() as cursor:
         cursor.execute("SELECT id, lease_token FROM claim_jobs('w', 'transcode')")
         claimed, token = cursor.fetchone()
-        cursor.execute("SELECT fail_job(%s, %s, 'DecodeError', 'no frames', false)", (claimed, token))
+        cursor.execute("SELECT fail_job(%s, %s, 'OcrError', 'no frames', false)", (claimed, token))
     shown = cortana("jobs", "show", job).stdout
-    assert re.search("DecodeError +no frames", shown) and "TRY" in shown
-    assert "1 dead letters" in cortana("doctor").stdout
-    assert cortana("jobs", "retry", "--type", "transcode").stdout.startswith("1 jobs")
+    assert re.search("OcrError +no frames", shown) and "TRY" in shown
+    assert "1 dead letter: " in cortana("doctor").stdout
+    assert cortana("jobs", "retry", "--type", "transcode").stdout.startswith("1 job ")
     assert cortana("jobs", "show", "ffffffff").returncode == 1
 
 

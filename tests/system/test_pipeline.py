@@ -148,7 +148,11 @@ def test_text_alone(pipeline, fixtures_dir):
     assert pipeline.wait(video) == "ready", pipeline.failures()
     assert texts(pipeline, video)
     assert not [key for key in pipeline.objects() if key.startswith(("videos/proxy", "thumbs"))]
-    assert pipeline.query("SELECT resolution, duration > 5, fps > 5 FROM videos") == [("1280x720", True, True)]
+    assert pipeline.query("SELECT resolution, duration > 5, fps > 5, truncated FROM videos") == [
+        ("1280x720", True, True, False)]
+    cut_off = pipeline.submit(fixtures_dir / "edge" / "truncated.mp4", workflow="video_text")
+    assert pipeline.wait(cut_off) == "ready", pipeline.failures()
+    assert pipeline.query("SELECT truncated FROM videos WHERE id = %s", cut_off) == [(True,)]
 
 
 NO_VIDEOS = ["audio_only", "garbage", "text", "truncated_index", "zero_bytes"]

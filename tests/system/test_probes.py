@@ -221,7 +221,7 @@ def test_numbers_of_the_fleet(jobs, workers, sql):
 def depth(queue, job_type="work"):
     """What is not zero."""
     rows = queue.run("SELECT status, depth FROM queue_depth WHERE job_type = %s", job_type)
-    assert len(rows) == 7
+    assert len(rows) == 8
     return {row["status"]: int(row["depth"]) for row in rows if row["depth"]}
 
 
@@ -253,6 +253,17 @@ def test_depth_of_each_state(work):
     assert depth(work) == {"retrying": 1, "scheduled": 1}
     assert demand(work) == 0
     assert demand(work, "other") == 1
+
+
+def test_a_file_that_is_no_video_is_no_dead_letter_of_the_operators(work):
+    for error in ("NotAVideo", "UnsupportedMedia", "DecodeError", "S3ObjectNotFound", "InvalidPayload"):
+        work.add("work")
+        work.fail(work.claim_one("work"), error, retryable=False)
+    assert depth(work) == {"refused": 3, "dead": 2}
+    refused = work.run("SELECT error_type FROM job_overview WHERE refused ORDER BY 1")
+    assert [row["error_type"] for row in refused] == ["DecodeError", "NotAVideo", "UnsupportedMedia"]
+    work.run("SELECT retry_job(id) FROM jobs")
+    assert depth(work) == {"queued": 5} and work.run("SELECT FROM job_overview WHERE refused") == []
 
 
 def test_what_is_due_counts_before_any_worker_has_looked(work):

@@ -141,6 +141,10 @@ def test_a_bad_file_fails_and_a_killed_run_leaves_a_usable_installation(program,
     finish(killed)
     code, output, _ = finish(start(program, data, "jobs"))
     assert code == 0 and "text.mp4" in output and "failed" in output
+    code, output, _ = finish(start(program, data, "doctor"))
+    assert "ok    jobs         0 dead letters\n" in output and "ok    videos       1 file cannot be read as a video" in output
+    code, output, _ = finish(start(program, data, "videos", "show", "last"))
+    assert "\ntrouble        the file is text (plain), not a video; " in output
     wait_until(lambda: processes_of(data) == [], "the last user to stop the server")
 
 

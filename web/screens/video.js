@@ -311,6 +311,9 @@ class VideoScreen extends Element {
                 ${video.duration_ms ? html`<span>${clock(video.duration_ms)}</span>` : nothing}
                 ${video.resolution ? html`<span>${video.resolution}</span>` : nothing}
                 ${video.size ? html`<span>${size(video.size)}</span>` : nothing}<span>${moment(video.created_at)}</span></p>
+            ${video.status === 'failed' ? html`<p class="fault" dir="auto">${
+                this.stages?.find((one) => one.status === 'failed')?.error_message ?? ''}</p>` : nothing}
+            ${video.truncated ? html`<p class="faint">${t('video.truncated')}</p>` : nothing}
             ${unreadLines(video.unread)}</div>
             <div class="right">${this.tabs()}<div id="panel" role="tabpanel" aria-labelledby="tab-${this.tab}">
                 <cv-transcript ?hidden=${this.tab !== 'text'} @cv-seek=${(event) => this.seek(event.detail)}></cv-transcript>

@@ -129,13 +129,14 @@ static int run(struct cv_stage_context *context, const json_t *payload, json_t *
     }
     const struct cv_media_info *info = cv_decoder_info(decoder);
     int64_t end_ms = output_ms(totals.end_us);
-    *ret_result = json_pack("{s:s,s:O,s:O,s:i,s:i,s:I,s:I,s:I,s:o*}", "video_id", job.video_id,
+    *ret_result = json_pack("{s:s,s:O,s:O,s:i,s:i,s:I,s:I,s:I,s:o*,s:o*}", "video_id", job.video_id,
                             "frames", output.frames, "frame_paths", output.lists, "width",
                             info->width, "height", info->height, "duration_ms",
                             (json_int_t)(totals.is_last ? end_ms : output_ms(info->duration_us)),
                             "source_frames", (json_int_t)totals.source_frames, "damaged_frames",
                             (json_int_t)cv_decoder_damaged_frames(decoder), "goes_on_ms",
-                            totals.is_last ? NULL : json_integer(end_ms));
+                            totals.is_last ? NULL : json_integer(end_ms), "truncated",
+                            totals.is_last ? json_boolean(cv_decoder_is_cut_off(decoder)) : NULL);
     CV_TRY_MEMORY(*ret_result, error, "the result");
     return 0;
 }
@@ -222,8 +223,8 @@ static int check_lists(const json_t *keys, const char *video_id, struct cv_error
                              "the result has no usable \"frame_paths\"");
 }
 
-/* Stores the size and the duration of the video, which places and times refer to, until
- * transcode stores them more exactly. */
+/* Stores the size and the duration of the video, which places and times refer to, and whether it is
+ * cut off, until transcode stores them more exactly. */
 static int note_source(struct cv_db *db, const char *video_id, const json_t *result,
                        struct cv_error *error)
 {
@@ -243,11 +244,17 @@ static int note_source(struct cv_db *db, const char *video_id, const json_t *res
     (void)snprintf(resolution, sizeof(resolution), "%dx%d", (int)numbers[0], (int)numbers[1]);
     (void)snprintf(duration, sizeof(duration), "%.3f", seconds);
     (void)snprintf(fps, sizeof(fps), "%.3f", seen > 0 ? (double)numbers[3] / seen : 0);
+    const json_t *truncated = json_object_get(result, "truncated");
     return cv_db_run(db, NULL, error,
                      "UPDATE videos SET resolution = coalesce(resolution, $2),"
-                     " duration = coalesce(duration, $3::float8), fps = coalesce(fps, $4::float8)"
-                     " WHERE id = $1::uuid AND (resolution IS NULL OR duration IS NULL)",
-                     video_id, resolution, duration, fps);
+                     " duration = coalesce(duration, $3::float8), fps = coalesce(fps, $4::float8),"
+                     " truncated = coalesce(truncated, $5::boolean)"
+                     " WHERE id = $1::uuid AND (resolution IS NULL OR duration IS NULL"
+                     " OR truncated IS NULL AND $5::boolean IS NOT NULL)",
+                     video_id, resolution, duration, fps,
+                     !truncated                ? NULL
+                     : json_is_true(truncated) ? "true"
+                                               : "false");
 }
 
 /* The next part is another job's, while `ocr` reads this one. A part that is shorter than parts are made would let a
