@@ -207,13 +207,14 @@ static int find_programs(const struct cli_postgres *postgres, char *programs, si
 {
     int version = data_version(postgres);
     if (version > 0 && !cv_env("PG_BIN", NULL) && !is_installed(version, "postgres")) {
-        int newest = newest_version("postgres");
+        char newest[32] = "";
+        (void)snprintf(newest, sizeof(newest), " (%d is)", newest_version("postgres"));
         return cv_fail(error, CV_ERROR_CONFIGURATION,
                        "the database in %s is PostgreSQL %d's, which is not installed%s: install "
                        "postgresql-%d (cortana migrate --postgres then moves it into a newer one); "
                        "or, where it still opens, run cortana backup DIR, and here cortana restore "
                        "DIR --data NEW",
-                       postgres->home, version, newest > 0 ? "; only another version is" : "",
+                       postgres->home, version, newest_version("postgres") > 0 ? newest : "",
                        version);
     }
     CV_TRY(cli_postgres_program("initdb", version, programs, size, error));

@@ -44,7 +44,9 @@ def test_chromium_shows_the_right_pictures(seen, name):
     found = seen[name]
     assert "error" not in found, found["error"]
     assert (found["width"], found["height"]) == (320, 96)
-    assert found["duration"] == pytest.approx((END - FIRST * 1000 / 30) / 1000, abs=0.01)
+    # The last packet of Opus lasts 20 ms, of which FFmpeg 7.1 counts all.
+    slack = 0.02 if name == "webm" else 0.01
+    assert found["duration"] == pytest.approx((END - FIRST * 1000 / 30) / 1000, abs=slack)
     assert found["numbers"] == [FIRST + frame for frame in FRAMES]
     assert found["end"] == pytest.approx(found["duration"], abs=0.001)
     assert found["sound"] and found["frames"] > 0

@@ -31,9 +31,10 @@ def test_few_bytes_are_read(program, tmp_path, loop, name, options, mode):
     size = source.stat().st_size
     assert size > SECONDS * RATE * 0.8
     stage = Stage(program("clip-generate-worker"), tmp_path / "store")
-    code, result = stage.run(s3_original_path=stage.put_original(source), t_start=40_300, t_end=44_200,
+    code, result = stage.run(s3_original_path=stage.put_original(source), t_start=40_500, t_end=44_400,
                              padding_ms=0, clip_id=str(uuid.uuid4()), mode=mode)
     assert (code, result["mode"]) == (0, mode), result
+    # The range begins and ends between key frames, whatever gap a muxer leaves between two loops.
     # 4 s of the range, up to 2.5 s for the key frame and the sound before it and the pictures behind it;
     # looking at the streams, and at a fragment's or a segment's head on the way, is what is left.
     allowed = 6.5 * RATE + 0.06 * size + 500_000

@@ -76,7 +76,7 @@ def test_without_a_default_model_the_others_read(ocr, tmp_path, monkeypatch):
     folder = tmp_path / "tessdata"
     folder.mkdir()
     monkeypatch.setenv("TESSDATA_PREFIX", str(folder))
-    page = [ocr.draw(0, BY_DEFAULT["deu"], size=32)]
+    page = [ocr.draw(0, BY_DEFAULT["deu"])]
     code, error = ocr.run(page)
     assert code == 78 and "eng, deu, fra" in str(error) and str(folder) in str(error), error
     for name in ("eng", "deu"):
