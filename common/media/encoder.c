@@ -60,13 +60,11 @@ int cv_video_encoder_open(const struct cv_video_encoder_params *params,
     encoder->thread_count = params->threads;
     encoder->gop_size = params->forced_keys ? GOP_MAX : GOP_CLIP;
     encoder->flags |= AV_CODEC_FLAG_CLOSED_GOP;
-    if (params->forced_keys) {
-        /* No B-frames: with reordered pictures, decoding starts before the first picture is shown,
-         * and players that use the first decoding time (hls.js) show everything late by that, two
-         * frames as measured. If the time stamps are shifted to hide it, players fill the holes
-         * wrongly. */
-        encoder->max_b_frames = 0;
-    }
+    /* No B-frames: with reordered pictures, decoding starts before the first picture is shown, and
+     * players that use the first decoding time (hls.js) show everything late by that, two frames as
+     * measured. If the time stamps are shifted to hide it, players fill the holes wrongly. And an
+     * MP4 stores how long each picture lasts in decoding order: the last one could not last. */
+    encoder->max_b_frames = 0;
     if (params->max_rate > 0) {
         encoder->rc_max_rate = params->max_rate;
         encoder->rc_buffer_size = params->max_rate * BUFFER_S;

@@ -1,6 +1,5 @@
 #include "common/media/output.h"
 
-#include "common/media/cadence.h"
 #include "common/media/encoder.h"
 #include "common/media/filters.h"
 #include "common/media/libav.h"
@@ -12,19 +11,23 @@
 /* ---- muxing into a file ---------------------------------------------------------------------- */
 
 enum {
+    CLOCK_ASKED = 1000,     /* ticks per second of the times that people ask for */
     CLOCK_MIN = 10000,      /* ticks per second; coarser clocks are refined */
-    CLOCK_MAX = 400 * 1000, /* finer clocks gain nothing over microseconds */
+    CLOCK_MAX = 450 * 1000, /* a tick is longer than the microseconds that times are rounded to */
     CLOCK_USUAL = 90000,    /* if the source's own clock cannot be used */
+    PACKET_MIN = CV_SOUND_RATE / 1000, /* WebM's millisecond, because 0 is "unknown" */
+    GIF_DELAY_MIN = 2, /* hundredths of a second; browsers take less for a tenth of a second */
 };
 
 AVRational cv_sink_mp4_clock(AVRational source)
 {
     AVRational clock = {1, CLOCK_USUAL};
-    if (source.num == 1 && source.den > 0 && source.den <= CLOCK_MAX) {
-        clock.den = source.den;
-        while (clock.den < CLOCK_MIN) {
-            clock.den *= 2;
+    if (source.num == 1 && source.den > 0) {
+        int64_t rate = source.den / av_gcd(source.den, CLOCK_ASKED) * CLOCK_ASKED;
+        while (rate < CLOCK_MIN) {
+            rate *= 2;
         }
+        clock.den = rate <= CLOCK_MAX ? (int)rate : CLOCK_USUAL;
     }
     return clock;
 }
@@ -87,6 +90,9 @@ static int file_write(void *sink, AVPacket *packet, bool is_video, struct cv_err
         int64_t priming = file->muxer->streams[1]->codecpar->initial_padding;
         packet->pts += priming;
         packet->dts += priming;
+        /* The length of the file is the end of its last packet, and is meant without priming. */
+        int64_t lasts = packet->duration - priming;
+        packet->duration = lasts > PACKET_MIN ? lasts : PACKET_MIN;
     }
     av_packet_rescale_ts(packet, file->time_base[packet->stream_index],
                          file->muxer->streams[packet->stream_index]->time_base);
@@ -140,7 +146,7 @@ static int gif_finish(void *sink, int64_t end_us, struct cv_error *error)
     struct file *file = sink;
     int64_t end = av_rescale_q(end_us, AV_TIME_BASE_Q, file->muxer->streams[0]->time_base);
     int64_t stands = end - file->last_pts;
-    stands = stands < 1 ? 1 : stands > UINT16_MAX ? UINT16_MAX : stands;
+    stands = stands < GIF_DELAY_MIN ? GIF_DELAY_MIN : stands > UINT16_MAX ? UINT16_MAX : stands;
     CV_TRY_AV(av_opt_set_int(file->muxer->priv_data, "final_delay", stands, 0), error,
               CV_ERROR_ENCODE, "cannot finish the GIF");
     return file_finish(sink, end_us, error);
@@ -173,17 +179,12 @@ const struct cv_sink_type cv_sink_gif = {
 /* ---- an output ------------------------------------------------------------------------------- */
 
 enum {
-    EARLY_MAX = 4096, /* blocks of sound kept until the first frame is known */
-    IN_FLIGHT = 512,  /* most frames inside the encoder */
+    IN_FLIGHT = 512, /* most frames inside the encoder */
+    ROUNDED_US = 1,  /* times of a source are rounded by so much */
 };
 
 struct shown {
     int64_t ticks, duration;
-};
-
-struct early_sound {
-    AVFrame *samples;
-    int64_t pts_us;
 };
 
 struct cv_output {
@@ -196,22 +197,20 @@ struct cv_output {
     struct cv_fit *fit;
     struct cv_palette *palette; /* NULL but for GIF */
     enum cv_output_kind kind;
-    struct cv_cadence cadence;
     int width, height;
+    int max_frame_rate;    /* 0: none */
+    int64_t origin_us;     /* time 0 of the output on the source's axis */
     AVRational clock;      /* time base of the pictures */
+    int64_t step;          /* ticks from one frame to the next, at least */
     AVCodecContext *video; /* NULL before the first frame */
     struct cv_sound_encoder *sound;
     struct cv_packet_queue video_packets, sound_packets;
     bool video_done, sound_done;
-    AVFrame *last; /* the newest picture, as encoded */
+    AVFrame *held;   /* the newest picture, until it is known how long it is shown */
+    int64_t held_at; /* ticks; when it is shown */
     AVPacket *packet;
-    int64_t origin_us; /* time 0 of the output on the source's axis */
-    int64_t last_ticks;
-    int64_t video_end_us; /* end of the newest frame */
     int64_t frames;
     struct shown shown[IN_FLIGHT]; /* ring buffer, index: frame number */
-    struct early_sound early[EARLY_MAX];
-    size_t early_count;
 };
 
 /* ---- packets on their way into the file ------------------------------------------------------ */
@@ -299,10 +298,7 @@ static int pump(struct cv_output *output, struct cv_error *error)
     return write_packets(output, error);
 }
 
-enum {
-    SOUND_BEHIND_US = 10 * 1000 * 1000, /* if sound is this late, silence is written instead */
-    SOUND_BEYOND_US = 1000 * 1000,      /* sound is kept if it exceeds the pictures by this */
-};
+enum { SOUND_BEHIND_US = 10 * 1000 * 1000 }; /* if sound is this late, silence is written instead */
 
 static const struct cv_sink_type *const sinks[] = {
     [CV_OUTPUT_MP4] = &cv_sink_mp4,
@@ -324,109 +320,6 @@ static AVRational clock_of(enum cv_output_kind kind, AVRational source)
     }
 }
 
-int cv_output_new(const struct cv_output_params *params, struct cv_output **ret_output,
-                  struct cv_error *error)
-{
-    cv_media_capture_log();
-    const struct cv_media_info *source = params->source;
-    cv_auto(cv_output_free) struct cv_output *output = calloc(1, sizeof(*output));
-    CV_TRY_MEMORY(output && (output->packet = av_packet_alloc()), error, "an output");
-    output->kind = params->kind;
-    output->type = sinks[params->kind];
-    output->clock = clock_of(params->kind, source->time_base);
-    output->source = source;
-    output->cancel = params->cancel;
-    output->threads = params->threads < 1 ? 1 : params->threads;
-    output->last_ticks = INT64_MIN;
-    int64_t frame_us = params->max_frame_rate > 0 ? AV_TIME_BASE / params->max_frame_rate : 0;
-    cv_cadence_init(&output->cadence, frame_us, 0, 0);
-    struct cv_fit_params fit = {.source_width = source->width, .source_height = source->height};
-    cv_fit_size(source->width, source->height, params->max_side, &fit.width, &fit.height);
-    output->width = fit.width;
-    output->height = fit.height;
-    CV_TRY(cv_format(&output->path, error, "%s", params->path));
-    CV_TRY(cv_fit_new(&fit, &output->fit, error));
-    *ret_output = cv_take(output);
-    return 0;
-}
-
-void cv_output_free(struct cv_output *output)
-{
-    if (output) {
-        for (size_t i = 0; i < output->early_count; i++) {
-            av_frame_free(&output->early[i].samples);
-        }
-        output->type->close(output->sink);
-        avcodec_free_context(&output->video);
-        cv_sound_encoder_free(output->sound);
-        cv_packet_queue_deinit(&output->video_packets);
-        cv_packet_queue_deinit(&output->sound_packets);
-        cv_fit_free(output->fit);
-        cv_palette_free(output->palette);
-        av_frame_free(&output->last);
-        av_packet_free(&output->packet);
-        free(output->path);
-        free(output);
-    }
-}
-
-/* ---- sound ----------------------------------------------------------------------------------- */
-
-static int keep_early(struct cv_output *output, const struct cv_sound *sound,
-                      struct cv_error *error)
-{
-    if (sound->pts_us == AV_NOPTS_VALUE) {
-        return 0;
-    }
-    if (output->early_count == EARLY_MAX) {
-        av_frame_free(&output->early[0].samples);
-        output->early_count--;
-        for (size_t i = 0; i < output->early_count; i++) {
-            output->early[i] = output->early[i + 1];
-        }
-    }
-    AVFrame *samples = av_frame_clone(sound->samples);
-    CV_TRY_MEMORY(samples, error, "sound");
-    output->early[output->early_count++] = (struct early_sound){samples, sound->pts_us};
-    return 0;
-}
-
-static int write_early(struct cv_output *output, struct cv_error *error)
-{
-    int result = 0;
-    for (size_t i = 0; i < output->early_count; i++) {
-        struct cv_sound sound = {output->early[i].samples, output->early[i].pts_us, 0};
-        result = result ? result : cv_sound_encoder_write(output->sound, &sound, error);
-        av_frame_free(&output->early[i].samples);
-    }
-    output->early_count = 0;
-    return result;
-}
-
-int cv_output_sound(struct cv_output *output, const struct cv_sound *sound, struct cv_error *error)
-{
-    if (!output->sound) {
-        return keep_early(output, sound, error);
-    }
-    CV_TRY(cv_sound_encoder_write(output->sound, sound, error));
-    return pump(output, error);
-}
-
-/* ---- pictures -------------------------------------------------------------------------------- */
-
-static int open_pictures(struct cv_output *output, const struct cv_video_encoder_params *params,
-                         struct cv_error *error)
-{
-    switch (output->kind) {
-    case CV_OUTPUT_WEBM:
-        return cv_vp9_encoder_open(params, &output->video, error);
-    case CV_OUTPUT_GIF:
-        return cv_gif_encoder_open(params, &output->video, error);
-    default:
-        return cv_video_encoder_open(params, &output->video, error);
-    }
-}
-
 static int drain_sound(void *opaque, struct cv_error *error)
 {
     return pump(opaque, error);
@@ -445,12 +338,76 @@ static int open_sound(struct cv_output *output, struct cv_error *error)
         .drain = drain_sound,
         .opaque = output,
     };
-    CV_TRY(cv_sound_encoder_new(&params, &output->sound, error));
-    return write_early(output, error);
+    return cv_sound_encoder_new(&params, &output->sound, error);
 }
 
-static int open_streams(struct cv_output *output, const AVFrame *first, int64_t pts_us,
-                        struct cv_error *error)
+int cv_output_new(const struct cv_output_params *params, struct cv_output **ret_output,
+                  struct cv_error *error)
+{
+    cv_media_capture_log();
+    const struct cv_media_info *source = params->source;
+    cv_auto(cv_output_free) struct cv_output *output = calloc(1, sizeof(*output));
+    CV_TRY_MEMORY(output && (output->packet = av_packet_alloc()), error, "an output");
+    output->kind = params->kind;
+    output->type = sinks[params->kind];
+    output->clock = clock_of(params->kind, source->time_base);
+    output->source = source;
+    output->origin_us = params->origin_us;
+    output->cancel = params->cancel;
+    output->threads = params->threads < 1 ? 1 : params->threads;
+    output->max_frame_rate = params->max_frame_rate;
+    int step = params->max_frame_rate > 0 ? output->clock.den / params->max_frame_rate : 1;
+    output->step = step > 1 ? step : 1;
+    struct cv_fit_params fit = {.source_width = source->width, .source_height = source->height};
+    cv_fit_size(source->width, source->height, params->max_side, &fit.width, &fit.height);
+    output->width = fit.width;
+    output->height = fit.height;
+    CV_TRY(cv_format(&output->path, error, "%s", params->path));
+    CV_TRY(cv_fit_new(&fit, &output->fit, error));
+    CV_TRY(open_sound(output, error));
+    *ret_output = cv_take(output);
+    return 0;
+}
+
+void cv_output_free(struct cv_output *output)
+{
+    if (output) {
+        output->type->close(output->sink);
+        avcodec_free_context(&output->video);
+        cv_sound_encoder_free(output->sound);
+        cv_packet_queue_deinit(&output->video_packets);
+        cv_packet_queue_deinit(&output->sound_packets);
+        cv_fit_free(output->fit);
+        cv_palette_free(output->palette);
+        av_frame_free(&output->held);
+        av_packet_free(&output->packet);
+        free(output->path);
+        free(output);
+    }
+}
+
+int cv_output_sound(struct cv_output *output, const struct cv_sound *sound, struct cv_error *error)
+{
+    CV_TRY(output->sound ? cv_sound_encoder_write(output->sound, sound, error) : 0);
+    return pump(output, error);
+}
+
+/* ---- pictures -------------------------------------------------------------------------------- */
+
+static int open_pictures(struct cv_output *output, const struct cv_video_encoder_params *params,
+                         struct cv_error *error)
+{
+    switch (output->kind) {
+    case CV_OUTPUT_WEBM:
+        return cv_vp9_encoder_open(params, &output->video, error);
+    case CV_OUTPUT_GIF:
+        return cv_gif_encoder_open(params, &output->video, error);
+    default:
+        return cv_video_encoder_open(params, &output->video, error);
+    }
+}
+
+static int open_streams(struct cv_output *output, const AVFrame *first, struct cv_error *error)
 {
     struct cv_video_encoder_params params = {
         .width = output->width,
@@ -461,13 +418,10 @@ static int open_streams(struct cv_output *output, const AVFrame *first, int64_t 
         .global_header = output->type->global_header,
         .first = first,
     };
-    double rate_max = output->cadence.frame_us > 0 ? 1e6 / (double)output->cadence.frame_us : 0;
-    if (rate_max > 0 && params.frame_rate > rate_max) {
-        params.frame_rate = rate_max;
+    if (output->max_frame_rate > 0 && params.frame_rate > output->max_frame_rate) {
+        params.frame_rate = output->max_frame_rate;
     }
     CV_TRY(open_pictures(output, &params, error));
-    output->origin_us = pts_us;
-    CV_TRY(open_sound(output, error));
     struct cv_sink_streams streams = {
         .video = output->video,
         .audio = output->sound ? cv_sound_encoder_codec(output->sound) : NULL,
@@ -475,94 +429,99 @@ static int open_streams(struct cv_output *output, const AVFrame *first, int64_t 
     return output->type->open(output->path, &streams, &output->sink, error);
 }
 
-/* Encodes the newest picture at `pts_us`. */
-static int show(struct cv_output *output, int64_t pts_us, int64_t duration_us,
-                struct cv_error *error)
+/* Makes the held picture what the encoder takes; av_frame_free the result. */
+static int fit_held(struct cv_output *output, AVFrame **ret_picture, struct cv_error *error)
 {
-    int64_t ticks = av_rescale_q(pts_us - output->origin_us, AV_TIME_BASE_Q, output->clock);
-    if (ticks <= output->last_ticks) {
-        return 0; /* two frames in one tick: a player could show only one */
+    CV_TRY(cv_fit_picture(output->fit, output->held, ret_picture, error));
+    (*ret_picture)->sample_aspect_ratio = output->source->sample_aspect;
+    if (output->kind == CV_OUTPUT_GIF && !output->palette) {
+        CV_TRY(cv_palette_new(*ret_picture, &output->palette, error));
     }
-    int64_t end =
-        av_rescale_q(pts_us + duration_us - output->origin_us, AV_TIME_BASE_Q, output->clock);
-    output->shown[output->frames % IN_FLIGHT] =
-        (struct shown){ticks, end > ticks ? end - ticks : 1};
-    output->frames++;
-    output->last_ticks = ticks;
+    return output->palette ? cv_palette_apply(output->palette, ret_picture, error) : 0;
+}
 
-    AVFrame *picture = output->last;
-    picture->pts = ticks;
+/* Encodes the held picture, which is shown until `until` ticks. */
+static int show_held(struct cv_output *output, int64_t until, struct cv_error *error)
+{
+    cv_auto(cv_av_frame_free) AVFrame *picture = NULL;
+    CV_TRY(fit_held(output, &picture, error));
+    CV_TRY(output->video ? 0 : open_streams(output, picture, error));
+    int64_t lasts = until - output->held_at;
+    output->shown[output->frames % IN_FLIGHT] =
+        (struct shown){output->held_at, lasts > 1 ? lasts : 1};
+    output->frames++;
+    picture->pts = output->held_at;
     picture->pict_type = AV_PICTURE_TYPE_NONE;
     CV_TRY_AV(avcodec_send_frame(output->video, picture), error, CV_ERROR_ENCODE,
               "cannot encode a picture");
-    CV_TRY(output->sound ? cv_sound_encoder_pad(output->sound, pts_us - SOUND_BEHIND_US, error)
-                         : 0);
     return pump(output, error);
+}
+
+/* The first tick that is not before `time_us`: at each tick the output shows what the source shows
+ * at that time. */
+static int64_t tick_of(const struct cv_output *output, int64_t time_us)
+{
+    int64_t tick = av_rescale_q_rnd(time_us - output->origin_us - ROUNDED_US, AV_TIME_BASE_Q,
+                                    output->clock, AV_ROUND_UP);
+    return tick > 0 ? tick : 0;
 }
 
 int cv_output_frame(struct cv_output *output, const struct cv_video_frame *frame,
                     struct cv_error *error)
 {
-    output->video_end_us = frame->pts_us + frame->duration_us;
-    if (!cv_cadence_admit(&output->cadence, frame->pts_us)) {
-        return 0;
+    int64_t tick = tick_of(output, frame->pts_us);
+    if (output->held && tick > output->held_at) {
+        int64_t next = output->held_at + output->step;
+        next = tick > next ? tick : next;
+        CV_TRY(show_held(output, next, error));
+        output->held_at = next;
     }
-    av_frame_free(&output->last);
-    CV_TRY(cv_fit_picture(output->fit, frame->picture, &output->last, error));
-    output->last->sample_aspect_ratio = output->source->sample_aspect;
-    if (output->kind == CV_OUTPUT_GIF && !output->palette) {
-        CV_TRY(cv_palette_new(output->last, &output->palette, error));
-    }
-    if (output->palette) {
-        CV_TRY(cv_palette_apply(output->palette, &output->last, error));
-    }
-    if (!output->video) {
-        CV_TRY(open_streams(output, output->last, frame->pts_us, error));
-    }
-    return show(output, frame->pts_us, frame->duration_us, error);
+    av_frame_free(&output->held);
+    output->held = av_frame_clone(frame->picture);
+    CV_TRY_MEMORY(output->held, error, "a picture");
+    return output->sound
+               ? cv_sound_encoder_pad(output->sound, frame->pts_us - SOUND_BEHIND_US, error)
+               : 0;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-static int64_t natural_end_us(const struct cv_output *output)
-{
-    int64_t end_us = output->video_end_us;
-    int64_t sound_us = output->sound ? cv_sound_encoder_end_us(output->sound) : 0;
-    bool sound_counts = sound_us > end_us + SOUND_BEYOND_US;
-    return sound_counts ? sound_us : end_us;
-}
+enum { WEBM_LAST = 40 }; /* milliseconds; a picture of 25 per second */
 
-/* Extends the last frame's duration to the end of the output. */
-static void stretch_last(struct cv_output *output, int64_t end_us)
+/* Encodes the last picture, which is shown until `end` ticks. A WebM does not store how long a
+ * picture is shown, and players end a silent one soon after its last picture. So one that is shown
+ * for long is repeated shortly before the end. */
+static int show_last(struct cv_output *output, int64_t end, struct cv_error *error)
 {
-    int64_t end = av_rescale_q(end_us - output->origin_us, AV_TIME_BASE_Q, output->clock);
-    struct shown *last = &output->shown[(output->frames - 1) % IN_FLIGHT];
-    last->duration = end > last->ticks ? end - last->ticks : 1;
+    int64_t again = end - WEBM_LAST;
+    if (output->kind == CV_OUTPUT_WEBM && again - output->held_at > WEBM_LAST) {
+        CV_TRY(show_held(output, again, error));
+        output->held_at = again;
+    }
+    int64_t least = output->kind == CV_OUTPUT_GIF ? GIF_DELAY_MIN : 1;
+    bool is_seen = output->held_at + least <= end || output->frames == 0;
+    return is_seen ? show_held(output, end, error) : 0;
 }
 
 int cv_output_finish(struct cv_output *output, int64_t end_us,
                      struct cv_output_summary *ret_summary, struct cv_error *error)
 {
-    if (!output->video) {
+    if (!output->held) {
         return cv_fail(error, CV_ERROR_INTERNAL, "no frame was written to the output");
     }
-    int64_t natural_us = natural_end_us(output);
-    end_us = natural_us < end_us ? natural_us : end_us;
-    stretch_last(output, end_us);
-    if (output->sound) {
-        CV_TRY(cv_sound_encoder_finish(output->sound, end_us, error));
-    }
-    int flushed = avcodec_send_frame(output->video, NULL);
-    if (flushed < 0) {
-        return cv_fail_av(error, flushed, CV_ERROR_ENCODE, "cannot end the pictures");
-    }
+    int64_t length_us = end_us - output->origin_us;
+    int64_t end = av_rescale_q(length_us, AV_TIME_BASE_Q, output->clock);
+    CV_TRY(show_last(output, end, error));
+    CV_TRY(output->sound ? cv_sound_encoder_finish(output->sound, end_us, error) : 0);
+    CV_TRY_AV(avcodec_send_frame(output->video, NULL), error, CV_ERROR_ENCODE,
+              "cannot end the pictures");
     CV_TRY(pump(output, error));
-    CV_TRY(output->type->finish(output->sink, end_us - output->origin_us, error));
+    CV_TRY(output->type->finish(output->sink, length_us, error));
     *ret_summary = (struct cv_output_summary){
         .width = output->width,
         .height = output->height,
         .frames = output->frames,
-        .duration_us = end_us - output->origin_us,
+        .duration_us = length_us,
         .sound = output->sound != NULL,
     };
     return 0;

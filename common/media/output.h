@@ -8,18 +8,19 @@
 
 enum cv_output_kind {
     CV_OUTPUT_MP4,  /* H.264 and AAC, index at the front */
-    CV_OUTPUT_WEBM, /* VP9 and Opus; times are rounded to WebM's milliseconds */
-    CV_OUTPUT_GIF,  /* 256 colours per picture, silent; times are rounded to 10 ms */
+    CV_OUTPUT_WEBM, /* VP9 and Opus; times are whole milliseconds */
+    CV_OUTPUT_GIF,  /* 256 colours per picture, silent; times are multiples of 10 ms */
 };
 
 struct cv_output_params {
     enum cv_output_kind kind;
     const char *path;                   /* the file */
     const struct cv_media_info *source; /* borrowed until the output is freed */
+    int64_t origin_us;                  /* time 0 of the output on the source's axis */
     struct cv_cancel *cancel;           /* borrowed; an abort ends long operations; may be NULL */
     int threads;                        /* 0 = 1 */
     int max_side;                       /* longest side in pixels; 0: that of the source */
-    int max_frame_rate;                 /* frames per second in the long run; 0: all frames */
+    int max_frame_rate;                 /* frames per second at most; 0: all frames */
 };
 
 struct cv_output_summary {
@@ -30,9 +31,14 @@ struct cv_output_summary {
 };
 
 /* Encodes one file: H.264 (High, 4:2:0, libx264) and stereo AAC at 48 kHz, or the codecs of the
- * kind; with sound if the source has any. Time 0 is the first frame, and the sound is cut at both
- * ends to the sample. Width and height are even, and never larger than the source's. Times are
- * those of the frames, in MP4 exact to the source's tick. */
+ * kind; with sound if the source has any. Sound is cut at both ends to the sample. Width and height
+ * are even, and never larger than the source's.
+ *
+ * At each of its times the output shows the frame that the source shows at that time. So it starts
+ * with the frame that is shown at `origin_us`, a frame that is too short for the output's times is
+ * left out, and one that comes too early for `max_frame_rate` is shown later, if it is still shown
+ * then. If the frames start later than `origin_us`, the first one is shown from there on. The times
+ * of an MP4 are exact to the source's tick. */
 struct cv_output;
 CV_MUST_CHECK int cv_output_new(const struct cv_output_params *params,
                                 struct cv_output **ret_output, struct cv_error *error);
@@ -40,16 +46,14 @@ void cv_output_free(struct cv_output *output);
 CV_DEFINE_CLEANUP(struct cv_output *, cv_output_free)
 
 /* Adds a frame or a block of sound. Frames and sound each come in presentation order, interleaved
- * as a decoder returns them. An MP4 starts with its first frame: earlier sound is dropped. */
+ * as a decoder returns them. Frames and sound from before `origin_us` may be given. */
 CV_MUST_CHECK int cv_output_frame(struct cv_output *output, const struct cv_video_frame *frame,
                                   struct cv_error *error);
 CV_MUST_CHECK int cv_output_sound(struct cv_output *output, const struct cv_sound *sound,
                                   struct cv_error *error);
 
-/* Ends pictures and sound at the same time and completes the file. That time is the end of the
- * longer of the two; in an MP4 it is the end of the last frame, but if sound continues much longer,
- * the last frame is shown until the sound ends. It is never later than `end_us` on the source's
- * presentation axis (INT64_MAX: no limit). */
+/* Ends pictures and sound at `end_us` on the source's axis, and completes the file: the last frame
+ * is shown until then, and silence is added to sound that is shorter. */
 CV_MUST_CHECK int cv_output_finish(struct cv_output *output, int64_t end_us,
                                    struct cv_output_summary *ret_summary, struct cv_error *error);
 
@@ -76,6 +80,6 @@ struct cv_sink_type {
 /* `path` is the file. A GIF takes no sound. */
 extern const struct cv_sink_type cv_sink_mp4, cv_sink_webm, cv_sink_gif;
 
-/* The time base of the pictures in an MP4: the source's own, so that its time stamps stay exact,
- * multiplied if MP4 needs a finer one. */
+/* The time base of the pictures in an MP4. It has both the source's ticks and milliseconds, so that
+ * pictures of the source and a start that was asked for in milliseconds are exact. */
 AVRational cv_sink_mp4_clock(AVRational source);

@@ -63,7 +63,13 @@ async function watch(name, moments, bits) {
         video.currentTime = 0;
         video.playbackRate = 4;
         const over = once(video, 'ended');
+        const look = () => {
+            if (video.ended) return;
+            seen.last = video.currentTime;
+            requestAnimationFrame(look);
+        };
         await video.play();
+        look();
         await over;
         seen.end = video.currentTime;
         seen.frames = video.getVideoPlaybackQuality().totalVideoFrames;

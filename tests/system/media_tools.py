@@ -87,6 +87,15 @@ def frame_times(path, stream="v:0"):
     return [float(frame["best_effort_timestamp_time"]) for frame in frames]
 
 
+def shown_between(times, start, end):
+    """[(index, seconds from start)] of the frames that a viewer sees from start to end. The first one may
+    have appeared earlier; if all frames are later, the first one is shown from the start on."""
+    slack = 2e-6  # of times in whole microseconds
+    first = max((i for i, time in enumerate(times) if time <= start + slack), default=0)
+    return [(first, 0.0)] + [(i, times[i] - start) for i in range(first + 1, len(times))
+                             if times[i] < end - slack]
+
+
 def packets(path, stream):
     return probe(path, "-select_streams", stream, "-show_entries",
                  "packet=pts_time,dts_time,flags")["packets"]

@@ -1,10 +1,11 @@
 """The clip_generate stage through --once: exact frames, exact sound."""
+import math
 import re
 import uuid
 
 import pytest
 from media_tools import (Stage, difference, digest, frame_times, grey_frames, make_clip, packets,
-                         probe, sound, streams)
+                         probe, shown_between, sound, streams)
 
 
 @pytest.fixture
@@ -39,12 +40,11 @@ def check_playable(path, result):
 
 
 def check_frames(source, path, start, end):
-    """The clip has exactly the source's frames with start <= pts < end, and at their times."""
+    """The clip has exactly the frames that the source shows from start to end, at their times."""
     times = frame_times(source)
-    wanted = [i for i, t in enumerate(times) if start <= t - times[0] < end - 1e-6]
-    found = frame_times(path)
-    assert len(found) == len(wanted)
-    assert found == pytest.approx([times[i] - times[wanted[0]] for i in wanted], abs=2e-5)
+    shown = shown_between([t - times[0] for t in times], start, end)
+    wanted = [i for i, _ in shown]
+    assert frame_times(path) == pytest.approx([time for _, time in shown], abs=2e-6)
     originals, copies = grey_frames(source), grey_frames(path)
     for i, position in enumerate(wanted):
         assert difference(copies[i], originals[position]) < 3
@@ -77,11 +77,11 @@ MOVING = ("-f lavfi -i testsrc2=s=320x240:r={rate}:d=8 -f lavfi -i "
 @pytest.mark.parametrize("start, end", [(1317, 3204), (0, 1000), (6500, 9999), (4000, 4001)])
 def test_frames_are_exact(stage, moving, rate, start, end):
     source = moving(rate)
-    if (start, end, rate) == (4000, 4001, "30000/1001"):
-        end = 4040  # no frame starts within that millisecond
     result, path = clip(stage, source, start, end)
     check_frames(source, path, start / 1000, min(end / 1000, 8))
     assert result["t_start"] == start
+    if end < 8000:
+        assert result["duration_us"] == 1000 * (end - start)
 
 
 @pytest.mark.parametrize("name", ["a.mkv", "a.ts", "a.avi", "a.webm"])
@@ -95,11 +95,11 @@ def test_other_containers(stage, tmp_path, name):
     zero = min(float(s["start_time"]) for s in probe(source, "-show_streams")["streams"])
     times = [t - zero for t in frame_times(source)]
     result, path = clip(stage, source, 3010, 4990)
-    wanted = [t for t in times if 3.010 <= t < 4.990]
-    assert result["frames"] == len(wanted)
-    assert result["first_frame_us"] == pytest.approx(wanted[0] * 1e6, abs=2)
+    shown = shown_between(times, 3.010, 4.990)
+    assert result["frames"] == len(shown) and result["duration_us"] == 1980000
+    first = shown[0][0]
+    assert result["first_frame_us"] == pytest.approx(times[first] * 1e6, abs=2)
     originals, copies = grey_frames(source), grey_frames(path)
-    first = times.index(wanted[0])
     assert difference(copies[0], originals[first]) < 3
     assert difference(copies[0], originals[first]) < difference(copies[0], originals[first - 1])
 
@@ -109,13 +109,20 @@ def test_sound_is_exact(stage, tmp_path):
     source = make_clip(tmp_path / "a.mov", "-f lavfi -i testsrc2=s=320x240:r=30:d=10 -f lavfi -i "
                        "aevalsrc='lt(mod(t,0.5),0.01)*sin(2*PI*2000*t)':d=10:s=48000 -c:v libx264 "
                        "-g 300 -c:a pcm_s16le")
-    result, path = clip(stage, source, 3000, 6000)
+    for start in (3000, 2987):  # at a frame and between two
+        result, path = clip(stage, source, start, 6000)
+        assert result["duration_us"] == 1000 * (6000 - start)
+        check_clicks(path, start, 6000)
+
+
+def check_clicks(path, start, end):
+    """As long as was asked, to the sample, with a click at each half second of the source (ms)."""
+    assert float(streams(path)["audio"].get("duration", (end - start) / 1000)) == (end - start) / 1000
     samples = sound(path)
-    assert result["duration_us"] == 3000000
-    for k in range(6):
-        onset = next(i for i in range(k * 24000 - 200 if k else 0, len(samples))
-                     if abs(samples[i]) > 6000)
-        assert onset == pytest.approx(k * 24000, abs=48)
+    for moment in range(-(-start // 500) * 500, end, 500):
+        wanted = 48 * (moment - start)
+        onset = next(i for i in range(max(wanted - 200, 0), len(samples)) if abs(samples[i]) > 6000)
+        assert onset == pytest.approx(wanted, abs=48)
 
 
 def test_padding_and_clamping(stage, moving):
@@ -130,14 +137,11 @@ def test_padding_and_clamping(stage, moving):
 def test_variable_rate_and_standing_pictures(stage, tmp_path):
     source = make_clip(tmp_path / "a.mkv", "-f lavfi -i testsrc2=s=320x240:r=50:d=12 -vf "
                        "select='lt(t,3)+gte(t,9)' -fps_mode passthrough -c:v libx264")
-    result, path = clip(stage, source, 2500, 9500)
-    check_frames(source, path, 2.5, 9.5)
-    # In the middle of the pause: the picture that stands there.
-    result, path = clip(stage, source, 5000, 7000)
-    assert (result["frames"], result["duration_us"]) == (1, 2000000)
-    originals = grey_frames(source)
-    last = len([t for t in frame_times(source) if t < 5]) - 1
-    assert difference(grey_frames(path)[0], originals[last]) < 3
+    # Around the pause, in the middle of it, and from it into the pictures behind it.
+    for start, end, frames in ((2500, 9500, 50), (5000, 7000, 1), (8700, 9100, 6), (8990, 9010, 2)):
+        result, path = clip(stage, source, start, end)
+        assert (result["frames"], result["duration_us"]) == (frames, 1000 * (end - start))
+        check_frames(source, path, start / 1000, end / 1000)
 
 
 def test_rotation(stage, fixtures_dir):
@@ -162,13 +166,10 @@ def test_the_sound_of_a_copied_clip_is_exact(stage, tmp_path):
     source = make_clip(tmp_path / "a.mov", "-f lavfi -i testsrc2=s=320x240:r=30:d=10 -f lavfi -i "
                        "aevalsrc='lt(mod(t,0.5),0.01)*sin(2*PI*2000*t)':d=10:s=48000 -c:v libx264 "
                        "-g 30 -c:a pcm_s16le")
-    result, path = clip(stage, source, 2500, 6000)
-    assert (result["mode"], result["frames"], result["duration_us"]) == ("smart", 105, 3500000)
-    samples = sound(path)
-    for k in range(7):
-        onset = next(i for i in range(k * 24000 - 200 if k else 0, len(samples))
-                     if abs(samples[i]) > 6000)
-        assert onset == pytest.approx(k * 24000, abs=48)
+    for start, frames in ((2500, 105), (2487, 106)):
+        result, path = clip(stage, source, start, 6000)
+        assert (result["mode"], result["frames"]) == ("smart", frames)
+        check_clicks(path, start, 6000)
 
 
 def test_what_is_copied_and_what_is_not(stage, tmp_path):
@@ -207,7 +208,7 @@ def test_parameter_sets_that_change_are_encoded(stage, tmp_path):
     source = tmp_path / "joined.ts"
     source.write_bytes(b"".join(part.read_bytes() for part in parts))
     result, path = clip(stage, source, 1500, 4500)
-    assert (result["mode"], result["frames"]) == ("encode", 90)
+    assert (result["mode"], result["frames"]) == ("encode", 91)
     result, path = clip(stage, source, 300, 1900)
     assert (result["mode"], result["frames"]) == ("smart", 48)
 
@@ -270,6 +271,21 @@ def test_the_picture_of_one_moment(stage, moving):
     assert (code, result["error"]["type"]) == (65, "InvalidPayload")
 
 
+def test_a_video_ends_with_the_longer_of_pictures_and_sound(stage, tmp_path):
+    """Whether its sound is wanted or not: up to there, its last picture can be had."""
+    for name, pictures, heard in (("long.mp4", 2, 5), ("short.mp4", 5, 2)):
+        source = make_clip(tmp_path / name, f"-f lavfi -i testsrc2=s=320x240:r=25:d={pictures} -f lavfi -i "
+                           f"sine=d={heard} -c:v libx264 -g 10 -c:a aac")
+        for more in ({}, {"mute": True}, {"mode": "encode"}, {"mode": "encode", "mute": True}):
+            result, path = clip(stage, source, 1510, 9000, **more)
+            assert (result["mode"], result["sound"]) == (more.get("mode", "smart"), not more.get("mute", False))
+            assert result["duration_us"] == pytest.approx(3490000, abs=25000)  # AAC ends with a block
+            check_frames(source, path, 1.51, 9)
+        code, result = stage.run(s3_original_path=stage.put_original(source), clip_id=str(uuid.uuid4()), t_start=4900,
+                                 format="jpg")
+        assert (code, result["first_frame_us"]) == (0, 1960000 if pictures == 2 else 4880000)
+
+
 CLICKS = ("-f lavfi -i testsrc2=s=320x240:r=30:d=10 -f lavfi -i "
           "aevalsrc='lt(mod(t,0.5),0.01)*sin(2*PI*2000*t)':d=10:s=48000 -c:v libx264 -g 30 -c:a pcm_s16le")
 
@@ -289,17 +305,12 @@ def test_webm(stage, tmp_path):
     found = streams(path)
     assert (found["video"]["codec_name"], found["audio"]["codec_name"]) == ("vp9", "opus")
     assert (found["video"]["width"], found["video"]["height"]) == (160, 120)
-    assert frame_times(path) == pytest.approx([k / 30 for k in range(105)], abs=0.0006)
+    assert frame_times(path) == [math.ceil(1000 * k / 30) / 1000 for k in range(105)]
     originals, copies = grey_frames(source), grey_frames(path)
     for copy, position in ((copies[0], 75), (copies[-1], 179)):
         own = difference(copy, originals[position])
         assert own < 6 and all(own < difference(copy, originals[position + step]) for step in (-1, 1))
-    samples = sound(path)
-    assert len(samples) == 3.5 * 48000
-    for k in range(7):
-        onset = next(i for i in range(k * 24000 - 200 if k else 0, len(samples))
-                     if abs(samples[i]) > 6000)
-        assert onset == pytest.approx(k * 24000, abs=48)
+    check_clicks(path, 2500, 6000)
 
 
 def test_gif(stage, tmp_path):
@@ -394,9 +405,11 @@ def test_a_long_clip(stage, tmp_path):
     source = make_clip(tmp_path / "a.mp4", "-f lavfi -i testsrc2=s=64x48:r=120:d=90 -c:v libx264 "
                        "-preset ultrafast -bf 2 -g 240")
     result, path = clip(stage, source, 1001, 88_004)
-    assert (result["mode"], result["frames"]) == ("smart", 87 * 120)
-    times, originals, copies = frame_times(path), grey_frames(source), grey_frames(path)
-    assert times == pytest.approx([k / 120 for k in range(87 * 120)], abs=2e-5)
-    assert copies[500:-500] == originals[121 + 500:121 + 87 * 120 - 500]  # bit by bit
+    shown = shown_between([k / 120 for k in range(90 * 120)], 1.001, 88.004)
+    assert (result["mode"], result["frames"]) == ("smart", len(shown))
+    times, copies = frame_times(path), grey_frames(path)
+    originals = grey_frames(source)[shown[0][0]:shown[-1][0] + 1]
+    assert times == pytest.approx([time for _, time in shown], abs=2e-6)
+    assert copies[500:-500] == originals[500:-500]  # bit by bit
     for k in (0, 1, 118, 119, -2, -1):
-        assert difference(copies[k], originals[121:121 + 87 * 120][k]) < 3
+        assert difference(copies[k], originals[k]) < 3

@@ -70,7 +70,7 @@ static int encode(struct cv_stage_context *context, const struct clip_request *r
     struct cv_decoder_params decoder_params = {
         .threads = cv_stage_threads(context),
         .cancel = cv_stage_cancel(context),
-        .sound = !mute,
+        .sound = true,
         .whole = true,
         .square = true,
     };
@@ -100,7 +100,6 @@ static int copy(struct cv_stage_context *context, const struct clip_request *req
     struct cv_cut_params params = {
         .start_us = clip_request_start_us(request),
         .end_us = clip_request_end_us(request),
-        .late_us = CUT_STANDING_US,
         .max_side = CUT_LONG_SIDE_MAX,
         .max_height = request->max_height,
         .path = path,
@@ -166,7 +165,7 @@ static int cut_result(const struct clip_request *request, const struct outcome *
                       json_t **ret_result, struct cv_error *error)
 {
     const struct cut_report *report = &outcome->report;
-    int64_t end_us = report->first_us + report->summary.duration_us;
+    int64_t end_us = clip_request_start_us(request) + report->summary.duration_us;
     json_t *object = json_pack(
         "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:i, s:i, s:b, s:b}", "clip_path",
         request->key, "t_start", (json_int_t)(clip_request_start_us(request) / US_PER_MS), "t_end",
@@ -210,6 +209,7 @@ static int make_still(struct cv_stage_context *context, const struct clip_reques
     struct cv_decoder_params params = {
         .threads = cv_stage_threads(context),
         .cancel = cv_stage_cancel(context),
+        .sound = true,
         .whole = true,
         .square = true,
     };

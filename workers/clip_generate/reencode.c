@@ -60,89 +60,50 @@ static int picture_longest_side(int width, int height, int max_height, int max_s
 
 /* ---- encoding -------------------------------------------------------------------------------- */
 
+/* How much later than a picture the sound of the same time may lie in a file, µs. */
+enum { SOUND_BEHIND_US = 10 * 1000 * 1000 };
+
 struct cut {
     struct cv_decoder *decoder;
     struct cv_media_info source; /* the source as the output gets it: cropped, muted */
     struct cv_output *output;
     const struct cut_params *params;
-    AVFrame *standing; /* the newest picture before the range, or else the first after its start */
-    int64_t end_of_frames_us, end_of_sound_us;
+    int64_t end_of_frames_us, end_of_sound_us; /* of the source as far as it was read */
     int64_t first_us, last_us;
-    int64_t written;
-    bool frames_done, sound_done;
+    bool has_frame, frames_done, sound_done;
 };
 
 static void cut_deinit(struct cut *cut)
 {
     cv_output_free(cut->output);
-    av_frame_free(&cut->standing);
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct cut, cut_deinit)
 
-static int write_picture(struct cut *cut, const struct cv_video_frame *frame,
-                         struct cv_error *error)
-{
-    struct cv_video_frame shown = *frame;
-    AVFrame *part = NULL;
-    int result = picture_part(&cut->params->crop, cv_decoder_info(cut->decoder), frame->picture,
-                              &part, error);
-    if (result == 0) {
-        shown.picture = part;
-        result = cv_output_frame(cut->output, &shown, error);
-    }
-    av_frame_free(&part);
-    return result;
-}
-
 static int write_frame(struct cut *cut, const struct cv_video_frame *frame, struct cv_error *error)
 {
-    if (cut->written == 0) {
-        cut->first_us = frame->pts_us;
-    }
-    cut->last_us = frame->pts_us;
-    cut->written++;
-    return write_picture(cut, frame, error);
-}
-
-/* Writes the picture from before the range, shown from the range's start until `until_us`. */
-static int write_standing(struct cut *cut, int64_t until_us, struct cv_error *error)
-{
-    struct cv_video_frame frame = {
-        .picture = cut->standing,
-        .pts_us = cut->params->range.start_us,
-        .duration_us = until_us - cut->params->range.start_us,
-    };
-    return write_frame(cut, &frame, error);
-}
-
-static int stand(struct cut *cut, const struct cv_video_frame *frame, struct cv_error *error)
-{
-    av_frame_free(&cut->standing);
-    cut->standing = av_frame_clone(frame->picture);
-    return cut->standing ? 0
-                         : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a picture");
+    struct cv_video_frame shown = *frame;
+    cv_auto(cv_av_frame_free) AVFrame *part = NULL;
+    CV_TRY(picture_part(&cut->params->crop, cv_decoder_info(cut->decoder), frame->picture, &part,
+                        error));
+    shown.picture = part;
+    return cv_output_frame(cut->output, &shown, error);
 }
 
 static int take_frame(struct cut *cut, const struct cv_video_frame *frame, struct cv_error *error)
 {
     const struct cut_range *range = &cut->params->range;
     cut->end_of_frames_us = frame->pts_us + frame->duration_us;
-    if (frame->pts_us < range->start_us) {
-        return stand(cut, frame, error);
+    cut->frames_done = frame->pts_us >= range->end_us;
+    cut->sound_done = cut->sound_done || frame->pts_us - SOUND_BEHIND_US >= range->end_us;
+    if (cut->frames_done && cut->has_frame) {
+        return 0;
     }
-    int result = 0;
-    int64_t until_us = frame->pts_us < range->end_us ? frame->pts_us : range->end_us;
-    if (cut->written == 0 && !cut->standing) {
-        result = stand(cut, frame, error); /* the pictures start after the sound */
+    if (!cut->has_frame || frame->pts_us <= range->start_us) {
+        cut->first_us = frame->pts_us; /* what the source shows at the start */
     }
-    if (result == 0 && cut->written == 0 && until_us - range->start_us >= CUT_STANDING_US) {
-        result = write_standing(cut, until_us, error);
-    }
-    if (result != 0 || frame->pts_us >= range->end_us) {
-        cut->frames_done = true;
-        return result;
-    }
-    if (cut->params->progress) {
+    cut->last_us = frame->pts_us;
+    cut->has_frame = true;
+    if (cut->params->progress && frame->pts_us > range->start_us) {
         double whole = (double)(range->end_us - range->start_us);
         cut->params->progress(cut->params->opaque,
                               (double)(frame->pts_us - range->start_us) / whole);
@@ -150,17 +111,23 @@ static int take_frame(struct cut *cut, const struct cv_video_frame *frame, struc
     return write_frame(cut, frame, error);
 }
 
+/* When a block of sound starts and ends, if the one before it ended at `after_us`. */
+static struct cut_range range_of_sound(const struct cv_sound *sound, int64_t after_us)
+{
+    int64_t start_us = sound->pts_us == AV_NOPTS_VALUE ? after_us : sound->pts_us;
+    int64_t lasts_us =
+        av_rescale(sound->samples->nb_samples, AV_TIME_BASE, sound->samples->sample_rate);
+    return (struct cut_range){start_us, start_us + lasts_us};
+}
+
 static int take_sound(struct cut *cut, const struct cv_sound *sound, struct cv_error *error)
 {
     const struct cut_range *range = &cut->params->range;
-    int64_t start_us = sound->pts_us == AV_NOPTS_VALUE ? cut->end_of_sound_us : sound->pts_us;
-    cut->end_of_sound_us = start_us + av_rescale(sound->samples->nb_samples, AV_TIME_BASE,
-                                                 sound->samples->sample_rate);
-    if (start_us >= range->end_us) {
-        cut->sound_done = true;
-        return 0;
-    }
-    return cut->end_of_sound_us > range->start_us ? cv_output_sound(cut->output, sound, error) : 0;
+    struct cut_range heard = range_of_sound(sound, cut->end_of_sound_us);
+    cut->end_of_sound_us = heard.end_us;
+    cut->sound_done = heard.start_us >= range->end_us;
+    bool wanted = !cut->params->mute && !cut->sound_done && heard.end_us > range->start_us;
+    return wanted ? cv_output_sound(cut->output, sound, error) : 0;
 }
 
 /* Copies until both frames and sound have passed the end of the range, or the source ends. */
@@ -176,10 +143,8 @@ static int copy_range(struct cut *cut, bool *ret_ended, struct cv_error *error)
         }
         if (result == CV_DECODER_SOUND) {
             result = take_sound(cut, &sound, error);
-        } else if (result == CV_DECODER_FRAME && !cut->frames_done) {
-            result = take_frame(cut, &frame, error);
         } else if (result == CV_DECODER_FRAME) {
-            result = 0;
+            result = take_frame(cut, &frame, error);
         }
         if (result != 0) {
             return result;
@@ -202,6 +167,7 @@ static int open_output(struct cut *cut, struct cv_error *error)
                         &cut->source.height, error));
     bool gif = cut->params->kind == CV_OUTPUT_GIF;
     int side_max = gif && cut->params->max_height == 0 ? GIF_SIDE_MAX : CUT_LONG_SIDE_MAX;
+    cut->sound_done = cut->source.audio_codec[0] == '\0';
     if (cut->params->mute) {
         cut->source.audio_codec[0] = '\0';
     }
@@ -209,13 +175,13 @@ static int open_output(struct cut *cut, struct cv_error *error)
         .kind = cut->params->kind,
         .path = cut->params->path,
         .source = &cut->source,
+        .origin_us = cut->params->range.start_us,
         .cancel = cut->params->cancel,
         .threads = cut->params->threads,
         .max_frame_rate = gif ? GIF_RATE_MAX : 0,
         .max_side = picture_longest_side(cut->source.width, cut->source.height,
                                          cut->params->max_height, side_max),
     };
-    cut->sound_done = cut->source.audio_codec[0] == '\0';
     return cv_output_new(&params, &cut->output, error);
 }
 
@@ -228,18 +194,15 @@ int cut_by_encoding(struct cv_decoder *decoder, const struct cut_params *params,
     CV_TRY(cv_decoder_seek(decoder, range->start_us, error));
     bool ended = false;
     CV_TRY(copy_range(&cut, &ended, error));
-    int64_t end_us =
+    int64_t read_us =
         cut.end_of_sound_us > cut.end_of_frames_us ? cut.end_of_sound_us : cut.end_of_frames_us;
-    struct cut_report report = {.source_end_us = ended ? end_us : INT64_MAX};
-    if (cut.written == 0) {
-        if (!cut.standing || range->start_us >= end_us) {
-            *ret_report = report;
-            return CUT_BEYOND_END;
-        }
-        int64_t until_us = end_us < range->end_us ? end_us : range->end_us;
-        CV_TRY(write_standing(&cut, until_us, error));
+    struct cut_report report = {.source_end_us = ended ? read_us : INT64_MAX};
+    if (!cut.has_frame || range->start_us >= report.source_end_us) {
+        *ret_report = report;
+        return CUT_BEYOND_END;
     }
-    CV_TRY(cv_output_finish(cut.output, range->end_us, &report.summary, error));
+    int64_t end_us = report.source_end_us < range->end_us ? report.source_end_us : range->end_us;
+    CV_TRY(cv_output_finish(cut.output, end_us, &report.summary, error));
     report.first_us = cut.first_us;
     report.last_us = cut.last_us;
     *ret_report = report;
@@ -269,41 +232,49 @@ static int make_jpeg(const struct cv_decoder *decoder, const struct clip_request
     return result;
 }
 
+/* Reads until a picture after the moment, or to the end of the source, and keeps the picture that is
+ * shown at the moment; av_frame_free it. */
+static int read_still(struct cv_decoder *decoder, int64_t moment_us, AVFrame **ret_standing,
+                      struct still_report *report, struct cv_error *error)
+{
+    struct cut_range heard = {0};
+    int64_t end_of_frames_us = 0;
+    for (;;) {
+        struct cv_video_frame frame;
+        struct cv_sound sound;
+        int result = cv_decoder_next_any(decoder, &frame, &sound, error);
+        if (result == CV_DECODER_SOUND) {
+            heard = range_of_sound(&sound, heard.end_us);
+            continue;
+        }
+        bool is_after = result == CV_DECODER_FRAME && *ret_standing && frame.pts_us > moment_us;
+        if (result < 0 || result == CV_DECODER_END || is_after) {
+            int64_t end_us = heard.end_us > end_of_frames_us ? heard.end_us : end_of_frames_us;
+            report->source_end_us = is_after ? INT64_MAX : end_us;
+            return result < 0 ? result : 0;
+        }
+        av_frame_free(ret_standing);
+        *ret_standing = av_frame_clone(frame.picture);
+        CV_TRY_MEMORY(*ret_standing, error, "a picture");
+        report->time_us = frame.pts_us;
+        end_of_frames_us = frame.pts_us + frame.duration_us;
+    }
+}
+
 int still_take(struct cv_decoder *decoder, int64_t moment_us, const struct clip_request *request,
                void **ret_data, size_t *ret_size, struct still_report *ret_report,
                struct cv_error *error)
 {
     int width, height;
-    int result = picture_size(&request->crop, cv_decoder_info(decoder), &width, &height, error);
-    result = result ? result : cv_decoder_seek(decoder, moment_us, error);
-    if (result != 0) {
-        return result;
+    CV_TRY(picture_size(&request->crop, cv_decoder_info(decoder), &width, &height, error));
+    CV_TRY(cv_decoder_seek(decoder, moment_us, error));
+    cv_auto(cv_av_frame_free) AVFrame *standing = NULL;
+    struct still_report report = {0};
+    CV_TRY(read_still(decoder, moment_us, &standing, &report, error));
+    if (!standing) {
+        return cv_fail(error, CV_ERROR_DECODE, "no picture could be decoded");
     }
-    AVFrame *standing = NULL;
-    struct still_report report = {.source_end_us = INT64_MAX};
-    for (;;) {
-        struct cv_video_frame frame;
-        result = cv_decoder_next(decoder, &frame, error);
-        if (result != CV_DECODER_FRAME || (standing && frame.pts_us > moment_us)) {
-            break;
-        }
-        av_frame_free(&standing);
-        standing = av_frame_clone(frame.picture);
-        report.time_us = frame.pts_us;
-        report.source_end_us = frame.pts_us + frame.duration_us;
-        CV_TRY_MEMORY(standing, error, "a picture");
-    }
-    if (result == CV_DECODER_FRAME) {
-        report.source_end_us = INT64_MAX;
-    }
-    if (result >= 0 && !standing) {
-        result = cv_fail(error, CV_ERROR_DECODE, "no picture could be decoded");
-    } else if (result >= 0) {
-        result = make_jpeg(decoder, request, standing, ret_data, ret_size, error);
-    }
-    av_frame_free(&standing);
-    if (result == 0) {
-        *ret_report = report;
-    }
-    return result;
+    CV_TRY(make_jpeg(decoder, request, standing, ret_data, ret_size, error));
+    *ret_report = report;
+    return 0;
 }

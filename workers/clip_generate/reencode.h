@@ -5,20 +5,17 @@
 
 #include "workers/clip_generate/request.h"
 
-enum {
-    CUT_LONG_SIDE_MAX = 3840, /* what browsers decode in hardware */
-    CUT_STANDING_US =
-        500 * 1000 /* if the first frame is later, the clip begins with the one before */
-};
+enum { CUT_LONG_SIDE_MAX = 3840 }; /* what browsers decode in hardware */
 
-/* A range of the presentation: frames with start_us <= pts < end_us. */
+/* A range of the presentation: what is shown and heard from start_us to end_us. The frame that is
+ * shown at start_us is the first one, also if it was shown before. */
 struct cut_range {
     int64_t start_us;
     int64_t end_us;
 };
 
 struct cut_report {
-    int64_t first_us, last_us; /* of the source's frames that were encoded */
+    int64_t first_us, last_us; /* times of the source's first and last frame in the clip */
     int64_t source_end_us;     /* end of the source; INT64_MAX when the cut ended before it */
     struct cv_output_summary summary;
 };
@@ -28,8 +25,8 @@ struct cut_params {
     enum cv_output_kind kind;
     const char *path; /* the file to write */
     struct clip_box crop;
-    int max_height; /* 0: as it is */
-    bool mute;
+    int max_height;           /* 0: as it is */
+    bool mute;                /* the file has no sound, but is as long */
     struct cv_cancel *cancel; /* borrowed; an abort ends the cut with CV_ERROR_CANCELED */
     int threads;
     /* Told how far the cut is, 0..1; may be NULL. */
@@ -43,13 +40,11 @@ enum cut_outcome {
     CUT_BEYOND_END = 1, /* the source ends before the range starts; nothing was written */
 };
 
-/* Decodes and encodes the whole range. `decoder` was opened with sound, unless it is muted. A crop
- * that reaches over the picture's edge is CV_ERROR_INVALID_PAYLOAD. *ret_report is written for both
- * outcomes. */
+/* Decodes and encodes the whole range, or what the source has of it. `decoder` was opened with
+ * sound, because a source ends with its sound if that is longer. A crop that reaches over the
+ * picture's edge is CV_ERROR_INVALID_PAYLOAD. *ret_report is written for both outcomes. */
 CV_MUST_CHECK int cut_by_encoding(struct cv_decoder *decoder, const struct cut_params *params,
                                   struct cut_report *ret_report, struct cv_error *error);
-
-/* The part of a picture that a clip shows, and its size. */
 
 /* One moment of a video as a picture. */
 
@@ -59,7 +54,7 @@ struct still_report {
 };
 
 /* The picture that is on screen at `moment_us`, or the first one if that comes later, as a JPEG in
- * new memory; free() it. */
+ * new memory; free() it. `decoder` was opened with sound, as for cut_by_encoding. */
 CV_MUST_CHECK int still_take(struct cv_decoder *decoder, int64_t moment_us,
                              const struct clip_request *request, void **ret_data, size_t *ret_size,
                              struct still_report *ret_report, struct cv_error *error);

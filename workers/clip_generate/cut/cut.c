@@ -92,9 +92,8 @@ static int look_at_frame(struct view *view, struct cv_error *error)
     if ((frame->flags & AV_FRAME_FLAG_CORRUPT) || frame->decode_error_flags) {
         return cv_cut_refuse(check->reason, "picture %zu of the cut is damaged", number);
     }
-    if (number >= check->count ||
-        av_rescale_q(frame->pts, view->input->video->time_base, check->clock) !=
-            check->times[number] - check->times[0]) {
+    if (number >= check->count || av_rescale_q(frame->pts, view->input->video->time_base,
+                                               check->clock) != check->times[number]) {
         return cv_cut_refuse(check->reason, "picture %zu of the cut is not at its time", number);
     }
     const AVFrame *wanted = number == 0 ? check->first : NULL;
@@ -323,6 +322,8 @@ static int prepare(struct cv_cut_state *cut, struct cv_error *error)
         .threads = cut->params->threads,
         .reason = cut->reason,
     };
+    cut->encoding.origin = av_rescale_q(cut->params->start_us + cut->input->zero_us, AV_TIME_BASE_Q,
+                                        cut->encoding.clock);
     cut->packet = av_packet_alloc();
     CV_TRY_MEMORY(cut->packet, error, "a cut");
     CV_TRY(check_stream(cut));
@@ -338,7 +339,6 @@ enum {
     STEP_US = 4 * 1000 * 1000,      /* first step back if the index points too late */
     STEP_MAX_US = 64 * 1000 * 1000, /* if key frames are further apart, copying gains nothing */
     SOUND_LEAD_US = 1000 * 1000,    /* sound that is decoded before the range */
-    SOUND_BEYOND_US = 1000 * 1000,  /* sound is kept if it exceeds the pictures by this */
     GROUP_PICTURES = 36000,         /* ten minutes at 60 pictures per second */
     SHORTEST_CLAIM_US = 2 * 1000,   /* a shorter last duration is a container's tick */
 };
@@ -376,18 +376,18 @@ static int pictures_end(struct cv_cut_state *cut, struct cv_error *error)
 {
     cut->pictures_done = true;
     cut->input->video->discard = AVDISCARD_ALL; /* pictures are not even read */
-    return cv_cut_take_group(cut, error);
+    return cv_cut_take_group(cut, INT64_MAX, error);
 }
 
 static int start_group(struct cv_cut_state *cut, int64_t time_us, struct cv_error *error)
 {
     bool first = cut->group_end_us == INT64_MIN && cut->group.count == 0;
-    if (first && time_us > cut->params->start_us && cut->target_us > 0) {
+    if (first && time_us > cut->params->start_us && (cut->target_us > 0 || cut->skipped)) {
         return LANDED_LATE;
     }
-    CV_TRY(cv_cut_take_group(cut, error));
+    CV_TRY(cv_cut_take_group(cut, time_us, error));
     if (time_us >= cut->params->end_us) {
-        cut->after_us = time_us < cut->after_us ? time_us : cut->after_us;
+        cut->source_goes_on = true;
         return pictures_end(cut, error);
     }
     if (cut->params->progress) {
@@ -414,6 +414,7 @@ static int take_picture(struct cv_cut_state *cut, struct cv_error *error)
     enum cv_h264_picture kind = cv_h264_look(&cut->sets, packet);
     if (cut->group.count == 0 && kind != CV_H264_PICTURE_IDR) {
         bool passed = time_us >= cut->params->start_us;
+        cut->skipped = true;
         return passed ? LANDED_LATE : 0; /* after a seek: not needed by the next key frame */
     }
     if (kind == CV_H264_PICTURE_BROKEN || kind == CV_H264_PICTURE_CHANGED) {
@@ -430,6 +431,7 @@ static int take_picture(struct cv_cut_state *cut, struct cv_error *error)
     }
     int result = cv_cut_group_push(&cut->group, packet, time_us, error);
     cut->beyond += time_us >= cut->params->end_us;
+    cut->source_goes_on = cut->source_goes_on || cut->beyond > 0;
     bool all_seen = cut->beyond > REORDER_MAX;
     return result == 0 && all_seen ? pictures_end(cut, error) : result;
 }
@@ -439,7 +441,7 @@ static int take_sound(struct cv_cut_state *cut, struct cv_error *error)
     const AVStream *stream = cut->input->audio;
     int64_t time_us = cv_input_time_us(cut->input, stream, cut->packet->pts);
     if (time_us != AV_NOPTS_VALUE && time_us >= cut->params->end_us) {
-        cut->sound_done = true;
+        cut->sound_done = cut->source_goes_on = true;
         cut->input->audio->discard = AVDISCARD_ALL;
         return 0;
     }
@@ -452,7 +454,6 @@ static int read_range(struct cv_cut_state *cut, struct cv_error *error)
     while (!cut->pictures_done || !cut->sound_done) {
         int result = cv_input_read(cut->input, cut->packet, error);
         if (result == CV_INPUT_END) {
-            cut->ended = true;
             return cut->pictures_done ? 0 : pictures_end(cut, error);
         }
         bool is_picture = cut->packet->stream_index == cut->input->video->index;
@@ -471,14 +472,15 @@ static int start_reading(struct cv_cut_state *cut, int64_t target_us, struct cv_
 {
     cut->input->video->discard = AVDISCARD_DEFAULT;
     cut->group_end_us = cut->last_us = INT64_MIN;
-    cut->after_us = INT64_MAX;
     cut->target_us = target_us;
     cut->sound_done = true;
+    cut->skipped = cut->source_goes_on = false;
     cv_cut_sound_free(cut->sound);
     cut->sound = NULL;
-    if (cut->params->sound && cut->input->audio) {
+    if (cut->input->audio) {
         struct cv_error ignored; /* sound that cannot be decoded is dropped */
-        if (cv_cut_sound_new(cut->input, &cut->sound, &ignored) == 0) {
+        if (cv_cut_sound_new(cut->input, cut->params->start_us, !cut->params->sound, &cut->sound,
+                             &ignored) == 0) {
             cut->input->audio->discard = AVDISCARD_DEFAULT;
             cut->sound_done = false;
         }
@@ -504,41 +506,49 @@ static int read_pictures(struct cv_cut_state *cut, struct cv_error *error)
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-static int64_t end_of_pictures_us(const struct cv_cut_state *cut)
+/* The end of the source, if it ends within the range. */
+static int64_t source_end_us(const struct cv_cut_state *cut)
 {
-    if (cut->after_us != INT64_MAX) {
-        return cut->after_us;
-    }
     bool claims = cut->last_duration_us >= SHORTEST_CLAIM_US;
-    return cut->last_us + (claims ? cut->last_duration_us : cv_cut_step_us(cut));
+    int64_t end_us = cut->last_us + (claims ? cut->last_duration_us : cv_cut_step_us(cut));
+    int64_t sound_us = cut->sound ? cv_cut_sound_end_us(cut->sound) : 0;
+    return sound_us > end_us ? sound_us : end_us;
 }
 
-static int finish_clip(struct cv_cut_state *cut, int64_t *ret_end_us, struct cv_error *error)
+static int64_t length_in_ticks(const struct cv_cut_state *cut)
 {
-    int64_t end_us = end_of_pictures_us(cut);
-    int result = 0;
-    if (cut->sound) {
-        result = cv_cut_sound_drain(cut->sound, error);
-        int64_t sound_us = result == 0 ? cv_cut_sound_end_us(cut->sound) : 0;
-        end_us = sound_us > end_us + SOUND_BEYOND_US ? sound_us : end_us;
-    }
-    end_us = end_us < cut->params->end_us ? end_us : cut->params->end_us;
-    if (result == 0 && cut->sound) {
-        result = cv_cut_sound_finish(cut->sound, end_us, error);
-    }
-    *ret_end_us = end_us;
-    return result ? result : cv_cut_file_finish(cut->file, cv_cut_ticks(cut, end_us), error);
+    return av_rescale_q(cut->end_us - cut->params->start_us, AV_TIME_BASE_Q, cut->encoding.clock);
 }
 
-static int check_clip(struct cv_cut_state *cut, int64_t end_us, struct cv_error *error)
+static int finish_clip(struct cv_cut_state *cut, struct cv_error *error)
+{
+    CV_TRY(cut->sound ? cv_cut_sound_drain(cut->sound, error) : 0);
+    cut->end_us = cut->source_goes_on ? INT64_MAX : source_end_us(cut);
+    if (cut->end_us <= cut->params->start_us) {
+        return cv_cut_refuse(cut->reason, "the source ends before the range");
+    }
+    if (cut->end_us > cut->params->end_us) {
+        cut->end_us = cut->params->end_us;
+        cut->source_goes_on = true;
+    }
+    CV_TRY(cut->sound ? cv_cut_sound_finish(cut->sound, cut->end_us, error) : 0);
+    return cv_cut_file_finish(cut->file, length_in_ticks(cut), error);
+}
+
+static bool has_sound(const struct cv_cut_state *cut)
+{
+    return cut->sound && cut->params->sound;
+}
+
+static int check_clip(struct cv_cut_state *cut, struct cv_error *error)
 {
     struct check check = {
         .path = cut->params->path,
         .clock = cut->encoding.clock,
-        .end = cv_cut_ticks(cut, end_us),
+        .end = length_in_ticks(cut),
         .first = cut->first,
         .last = cut->last,
-        .sound = cut->sound != NULL,
+        .sound = has_sound(cut),
         .threads = cut->params->threads,
         .cancel = cut->params->cancel,
         .reason = cut->reason,
@@ -552,24 +562,20 @@ static int check_clip(struct cv_cut_state *cut, int64_t end_us, struct cv_error 
     return result;
 }
 
-static void report_on(const struct cv_cut_state *cut, int64_t end_us, struct cv_cut_report *report)
+static void report_on(const struct cv_cut_state *cut, struct cv_cut_report *report)
 {
-    int64_t sound_us = cut->sound ? cv_cut_sound_end_us(cut->sound) : 0;
-    int64_t pictures_us = end_of_pictures_us(cut);
     const struct cv_media_info *info = &cut->input->info;
     *report = (struct cv_cut_report){
         .first_us = cut->first_us,
         .last_us = cut->last_us,
-        .source_end_us = !cut->ended              ? INT64_MAX
-                         : sound_us > pictures_us ? sound_us
-                                                  : pictures_us,
+        .source_end_us = cut->source_goes_on ? INT64_MAX : cut->end_us,
         .copied = cut->copied,
         .encoded = cut->encoded,
         .summary = {.width = info->width,
                     .height = info->height,
                     .frames = cut->copied + cut->encoded,
-                    .duration_us = end_us - cut->first_us,
-                    .sound = cut->sound != NULL},
+                    .duration_us = cut->end_us - cut->params->start_us,
+                    .sound = has_sound(cut)},
     };
 }
 
@@ -580,16 +586,15 @@ static int attempt(struct cv_input *input, const struct cv_cut_params *params, i
     cv_auto(cut_deinit) struct cv_cut_state cut = {
         .params = params, .input = input, .depth = depth};
     struct cv_cut_report report = {0};
-    int64_t end_us = 0;
     int result = prepare(&cut, error);
     result = result ? result : read_pictures(&cut, error);
     if (result == 0 && cut.copied == 0) {
         result = cv_cut_refuse(cut.reason, "nothing of the range could be copied");
     }
-    result = result ? result : finish_clip(&cut, &end_us, error);
-    result = result ? result : check_clip(&cut, end_us, error);
+    result = result ? result : finish_clip(&cut, error);
+    result = result ? result : check_clip(&cut, error);
     if (result == 0) {
-        report_on(&cut, end_us, &report);
+        report_on(&cut, &report);
     }
     (void)memcpy(report.reason, cut.reason, sizeof(report.reason));
     *ret_report = report;

@@ -12,11 +12,10 @@ enum cv_cut_outcome {
 };
 
 struct cv_cut_params {
-    int64_t start_us, end_us; /* pictures with start_us <= time < end_us */
-    int64_t late_us;          /* refused if the first of them is this much later than start_us */
+    int64_t start_us, end_us; /* what is shown and heard from start_us to end_us */
     int max_side, max_height; /* pixels; larger pictures are refused; 0: no limit */
     const char *path;         /* the MP4 to write */
-    bool sound;
+    bool sound;               /* false: the file has no sound, but is as long */
     int threads;              /* 0 = 1 */
     struct cv_cancel *cancel; /* borrowed; an abort ends with CV_ERROR_CANCELED */
     /* Called with the progress of the cut, 0..1; may be NULL. */
@@ -32,9 +31,11 @@ struct cv_cut_report {
     char reason[CV_CUT_REASON_SIZE];
 };
 
-/* Cuts a range out of an H.264 video. Pictures are copied bit by bit, except those between the
- * start and the next key frame, and the few that are reordered across the end; these are encoded
- * (libx264, CRF 18). Sound is encoded. The result is an MP4 as with CV_OUTPUT_MP4, but the rotation
+/* Cuts a range out of an H.264 video, or what the video has of it. It starts with the picture that
+ * is shown at its start, and its last picture is shown until its end. Pictures are copied bit by
+ * bit, except those between the start and the next key frame, and the few at the end that are
+ * decoded in another order than they are shown; these are encoded (libx264, CRF 18). Sound is
+ * encoded. The result is an MP4 as with CV_OUTPUT_MP4, but the rotation
  * is signalled instead of applied. Only the container's index and the range are read, from the key
  * frame before it on.
  *

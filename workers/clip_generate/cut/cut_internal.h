@@ -19,10 +19,10 @@ CV_MUST_CHECK int cv_cut_refuse(char reason[CV_CUT_REASON_SIZE], const char *for
 
 struct cv_cut_encoding {
     const struct cv_input *input;
-    AVRational clock;   /* time base of the clip's pictures */
-    int64_t origin_pts; /* the clip's time 0 in the source's time base */
-    int profile;        /* H.264 profile_idc of the source */
-    int set_id;         /* identifier of the encoder's parameter sets, unused in the source */
+    AVRational clock; /* time base of the clip's pictures */
+    int64_t origin;   /* the clip's time 0, as a time stamp of the source in ticks of the clock */
+    int profile;      /* H.264 profile_idc of the source */
+    int set_id;       /* identifier of the encoder's parameter sets, unused in the source */
     int threads;
     char *reason; /* CV_CUT_REASON_SIZE */
 };
@@ -30,6 +30,10 @@ struct cv_cut_encoding {
 /* Opens an encoder whose pictures can be mixed with the source's; avcodec_free_context it. */
 CV_MUST_CHECK int cv_cut_encoder_open(const struct cv_cut_encoding *encoding,
                                       AVCodecContext **ret_encoder, struct cv_error *error);
+
+/* Converts a time stamp of the source's pictures to the clip's ticks. The picture that is shown when
+ * the clip starts has time 0. */
+int64_t cv_cut_tick(const struct cv_cut_encoding *encoding, int64_t pts);
 
 /* Encoded pictures, and decoded ones to compare them with. */
 struct cv_cut_piece {
@@ -70,7 +74,8 @@ CV_DEFINE_CLEANUP(struct cv_cut_file *, cv_cut_file_close)
 CV_MUST_CHECK int cv_cut_file_pictures(struct cv_cut_file *file, struct cv_packet_queue *pictures,
                                        struct cv_error *error);
 
-/* Completes the file; the last picture is shown until `end` ticks. */
+/* Completes the file; the last picture, which is also the last in decoding order, is shown until
+ * `end` ticks. */
 CV_MUST_CHECK int cv_cut_file_finish(struct cv_cut_file *file, int64_t end, struct cv_error *error);
 
 /* Presentation times of all pictures so far, increasing. Borrowed. */
@@ -83,15 +88,14 @@ size_t cv_cut_file_tail(const struct cv_cut_file *file);
 
 struct cv_cut_sound;
 
-/* Creates a decoder of the input's sound. Packets are queued until cv_cut_sound_start. */
-CV_MUST_CHECK int cv_cut_sound_new(const struct cv_input *input, struct cv_cut_sound **ret_sound,
-                                   struct cv_error *error);
+/* Creates a decoder of the input's sound, and an encoder whose sample 0 has the time `origin_us`.
+ * Packets are queued until cv_cut_sound_connect. `mute`: sound is only decoded, to know its end. */
+CV_MUST_CHECK int cv_cut_sound_new(const struct cv_input *input, int64_t origin_us, bool mute,
+                                   struct cv_cut_sound **ret_sound, struct cv_error *error);
 void cv_cut_sound_free(struct cv_cut_sound *sound);
 CV_DEFINE_CLEANUP(struct cv_cut_sound *, cv_cut_sound_free)
 
-/* Creates the encoder; sample 0 has the time `origin_us`. */
-CV_MUST_CHECK int cv_cut_sound_start(struct cv_cut_sound *sound, int64_t origin_us,
-                                     struct cv_error *error);
+/* The encoder; NULL if the sound is muted. */
 const AVCodecContext *cv_cut_sound_codec(const struct cv_cut_sound *sound);
 
 /* From now on sound is written to the file. */
@@ -102,8 +106,10 @@ CV_MUST_CHECK int cv_cut_sound_connect(struct cv_cut_sound *sound, struct cv_cut
 CV_MUST_CHECK int cv_cut_sound_packet(struct cv_cut_sound *sound, AVPacket *packet,
                                       struct cv_error *error);
 
-/* Decodes what is left; no more packets follow. The sound then ends at cv_cut_sound_end_us. */
+/* Decodes what is left; no more packets follow. */
 CV_MUST_CHECK int cv_cut_sound_drain(struct cv_cut_sound *sound, struct cv_error *error);
+
+/* The end of the sound decoded so far, on the presentation's axis. */
 int64_t cv_cut_sound_end_us(const struct cv_cut_sound *sound);
 
 /* Ends the sound at exactly `end_us`, by dropping samples or adding silence, and writes the rest. */
@@ -126,20 +132,21 @@ struct cv_cut_state {
     AVFrame *first, *last; /* the encoded first and last picture; NULL: copied */
     int64_t target_us;     /* where reading started */
     int64_t group_end_us;  /* end of the newest group that was taken */
-    int64_t first_us, last_us, after_us;
-    int64_t last_duration_us;
+    int64_t first_us, last_us, last_duration_us;
+    int64_t end_us; /* of the clip, and of the source if that ends within the range */
     int64_t copied, encoded;
-    int beyond; /* pictures of this group so far that are shown after the range */
-    bool pictures_done, sound_done, ended;
+    int beyond;   /* pictures of this group so far that are shown after the range */
+    bool skipped; /* pictures before the first key frame were not read */
+    bool pictures_done, sound_done;
+    bool source_goes_on; /* a picture or sound after the range was read */
     char reason[CV_CUT_REASON_SIZE];
 };
 
 /* Processes the group that was read: skips it, copies it, encodes its part within the range, or
- * copies its beginning and encodes the few pictures that are reordered across the end. */
-CV_MUST_CHECK int cv_cut_take_group(struct cv_cut_state *cut, struct cv_error *error);
+ * copies its beginning and encodes the few pictures at the end that are decoded in another order
+ * than they are shown. `next_us` is when the next group is shown; INT64_MAX: none within the range. */
+CV_MUST_CHECK int cv_cut_take_group(struct cv_cut_state *cut, int64_t next_us,
+                                    struct cv_error *error);
 
 /* The usual distance of pictures. */
 int64_t cv_cut_step_us(const struct cv_cut_state *cut);
-
-/* Converts a presentation time to ticks from the clip's start. */
-int64_t cv_cut_ticks(const struct cv_cut_state *cut, int64_t time_us);

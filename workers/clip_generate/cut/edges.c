@@ -66,6 +66,13 @@ int cv_cut_encoder_open(const struct cv_cut_encoding *encoding, AVCodecContext *
     return 0;
 }
 
+int64_t cv_cut_tick(const struct cv_cut_encoding *encoding, int64_t pts)
+{
+    AVRational time_base = encoding->input->video->time_base;
+    int64_t tick = av_rescale_q(pts, time_base, encoding->clock) - encoding->origin;
+    return tick > 0 ? tick : 0;
+}
+
 /* ---- a piece --------------------------------------------------------------------------------- */
 
 struct work {
@@ -158,8 +165,7 @@ static int encode_frame(struct work *work, struct cv_error *error)
     CV_TRY(work->piece->first ? 0 : keep(&work->piece->first, frame, error));
     CV_TRY(keep(&work->piece->last, frame, error));
     work->frames++;
-    frame->pts =
-        av_rescale_q(frame->pts - encoding->origin_pts, stream->time_base, encoding->clock);
+    frame->pts = cv_cut_tick(encoding, frame->pts);
     frame->pict_type = AV_PICTURE_TYPE_NONE;
     av_frame_remove_side_data(frame, AV_FRAME_DATA_SEI_UNREGISTERED);
     CV_TRY_AV(avcodec_send_frame(work->encoder, frame), error, CV_ERROR_ENCODE,

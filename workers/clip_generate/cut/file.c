@@ -140,6 +140,12 @@ static int write_held(struct cv_cut_file *file, int64_t end, struct cv_error *er
         packet->dts = file->written >= depth
                           ? file->times[file->written - depth]
                           : file->times[0] - (int64_t)(depth - file->written) * file->step;
+        if (end != INT64_MAX && file->written == file->count - 1) {
+            /* As far from its presentation as the first one, so that the track is as long as the
+             * clip also if the last pictures are shown for long. */
+            int64_t late = packet->pts - (int64_t)depth * file->step;
+            packet->dts = late > packet->dts ? late : packet->dts;
+        }
         if (packet->dts > packet->pts) {
             int refused = cv_cut_refuse(file->reason, "pictures are reordered over more than %d",
                                         file->depth);
@@ -209,33 +215,13 @@ int cv_cut_file_finish(struct cv_cut_file *file, int64_t end, struct cv_error *e
 struct cv_cut_sound {
     const struct cv_input *input;
     AVCodecContext *decoder;
-    struct cv_sound_encoder *encoder; /* NULL before the start */
+    struct cv_sound_encoder *encoder; /* NULL: muted */
     struct cv_cut_file *file;
+    int64_t end_us; /* of the sound decoded so far */
     struct cv_packet_queue waiting;
     AVFrame *frame;
     AVPacket *packet;
 };
-
-int cv_cut_sound_new(const struct cv_input *input, struct cv_cut_sound **ret_sound,
-                     struct cv_error *error)
-{
-    const AVCodec *codec = avcodec_find_decoder(input->audio->codecpar->codec_id);
-    cv_auto(cv_cut_sound_free) struct cv_cut_sound *sound = calloc(1, sizeof(*sound));
-    if (sound) {
-        sound->input = input;
-        sound->frame = av_frame_alloc();
-        sound->packet = av_packet_alloc();
-        sound->decoder = avcodec_alloc_context3(codec);
-    }
-    CV_TRY_MEMORY(sound && sound->frame && sound->packet && sound->decoder &&
-                      avcodec_parameters_to_context(sound->decoder, input->audio->codecpar) >= 0,
-                  error, "sound");
-    sound->decoder->pkt_timebase = input->audio->time_base;
-    CV_TRY_AV(avcodec_open2(sound->decoder, codec, NULL), error, CV_ERROR_UNSUPPORTED_MEDIA,
-              "cannot open the decoder %s", codec->name);
-    *ret_sound = cv_take(sound);
-    return 0;
-}
 
 void cv_cut_sound_free(struct cv_cut_sound *sound)
 {
@@ -251,12 +237,12 @@ void cv_cut_sound_free(struct cv_cut_sound *sound)
 
 const AVCodecContext *cv_cut_sound_codec(const struct cv_cut_sound *sound)
 {
-    return cv_sound_encoder_codec(sound->encoder);
+    return sound->encoder ? cv_sound_encoder_codec(sound->encoder) : NULL;
 }
 
 int64_t cv_cut_sound_end_us(const struct cv_cut_sound *sound)
 {
-    return cv_sound_encoder_end_us(sound->encoder);
+    return sound->end_us;
 }
 
 /* Writes the packets that the encoder has ready. */
@@ -272,7 +258,7 @@ static int pump(void *opaque, struct cv_error *error)
     }
 }
 
-int cv_cut_sound_start(struct cv_cut_sound *sound, int64_t origin_us, struct cv_error *error)
+static int open_encoder(struct cv_cut_sound *sound, int64_t origin_us, struct cv_error *error)
 {
     struct cv_sound_encoder_params params = {
         .origin_us = origin_us,
@@ -284,15 +270,43 @@ int cv_cut_sound_start(struct cv_cut_sound *sound, int64_t origin_us, struct cv_
     return cv_sound_encoder_new(&params, &sound->encoder, error);
 }
 
+int cv_cut_sound_new(const struct cv_input *input, int64_t origin_us, bool mute,
+                     struct cv_cut_sound **ret_sound, struct cv_error *error)
+{
+    const AVCodec *codec = avcodec_find_decoder(input->audio->codecpar->codec_id);
+    cv_auto(cv_cut_sound_free) struct cv_cut_sound *sound = calloc(1, sizeof(*sound));
+    if (sound) {
+        sound->input = input;
+        sound->frame = av_frame_alloc();
+        sound->packet = av_packet_alloc();
+        sound->decoder = avcodec_alloc_context3(codec);
+    }
+    CV_TRY_MEMORY(sound && sound->frame && sound->packet && sound->decoder &&
+                      avcodec_parameters_to_context(sound->decoder, input->audio->codecpar) >= 0,
+                  error, "sound");
+    sound->decoder->pkt_timebase = input->audio->time_base;
+    CV_TRY_AV(avcodec_open2(sound->decoder, codec, NULL), error, CV_ERROR_UNSUPPORTED_MEDIA,
+              "cannot open the decoder %s", codec->name);
+    CV_TRY(mute ? 0 : open_encoder(sound, origin_us, error));
+    *ret_sound = cv_take(sound);
+    return 0;
+}
+
 /* ---- through the encoder into the file ------------------------------------------------------- */
 
 static int encode(struct cv_cut_sound *sound, struct cv_error *error)
 {
+    const AVFrame *samples = sound->frame;
     struct cv_sound stretch = {
-        .samples = sound->frame,
-        .pts_us = cv_input_time_us(sound->input, sound->input->audio,
-                                   sound->frame->best_effort_timestamp),
+        .samples = samples,
+        .pts_us =
+            cv_input_time_us(sound->input, sound->input->audio, samples->best_effort_timestamp),
     };
+    sound->end_us = (stretch.pts_us == AV_NOPTS_VALUE ? sound->end_us : stretch.pts_us) +
+                    av_rescale(samples->nb_samples, AV_TIME_BASE, samples->sample_rate);
+    if (!sound->encoder) {
+        return 0;
+    }
     CV_TRY(cv_sound_encoder_write(sound->encoder, &stretch, error));
     return pump(sound, error);
 }
@@ -316,7 +330,7 @@ static int decode(struct cv_cut_sound *sound, const AVPacket *packet, struct cv_
 
 int cv_cut_sound_packet(struct cv_cut_sound *sound, AVPacket *packet, struct cv_error *error)
 {
-    if (!sound->file) {
+    if (sound->encoder && !sound->file) {
         return cv_packet_queue_push(&sound->waiting, packet, error);
     }
     int result = decode(sound, packet, error);
@@ -342,6 +356,9 @@ int cv_cut_sound_drain(struct cv_cut_sound *sound, struct cv_error *error)
 
 int cv_cut_sound_finish(struct cv_cut_sound *sound, int64_t end_us, struct cv_error *error)
 {
+    if (!sound->encoder) {
+        return 0;
+    }
     CV_TRY(cv_sound_encoder_finish(sound->encoder, end_us, error));
     return pump(sound, error);
 }

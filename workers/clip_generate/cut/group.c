@@ -62,29 +62,15 @@ int64_t cv_cut_step_us(const struct cv_cut_state *cut)
     return rate > 0 ? (int64_t)(AV_TIME_BASE / rate) : NOMINAL_US;
 }
 
-int64_t cv_cut_ticks(const struct cv_cut_state *cut, int64_t time_us)
-{
-    const AVStream *stream = cut->input->video;
-    int64_t origin_us = cv_input_time_us(cut->input, stream, cut->encoding.origin_pts);
-    return av_rescale_q(time_us - origin_us, AV_TIME_BASE_Q, cut->encoding.clock);
-}
-
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* The clip starts with the earliest picture of the range. */
-static int open_clip(struct cv_cut_state *cut, int64_t origin_pts, struct cv_error *error)
+static int open_clip(struct cv_cut_state *cut, int64_t first_us, struct cv_error *error)
 {
-    const AVStream *stream = cut->input->video;
-    cut->encoding.origin_pts = origin_pts;
-    cut->first_us = cv_input_time_us(cut->input, stream, origin_pts);
-    if (cut->first_us - cut->params->start_us >= cut->params->late_us) {
-        return cv_cut_refuse(cut->reason, "at its start a picture stands from before");
-    }
-    CV_TRY(cut->sound ? cv_cut_sound_start(cut->sound, cut->first_us, error) : 0);
+    cut->first_us = first_us;
     int64_t step = av_rescale_q(cv_cut_step_us(cut), AV_TIME_BASE_Q, cut->encoding.clock);
     struct cv_cut_file_params params = {
         .path = cut->params->path,
-        .source = stream,
+        .source = cut->input->video,
         .sets = &cut->all,
         .sound = cut->sound ? cv_cut_sound_codec(cut->sound) : NULL,
         .clock = cut->encoding.clock,
@@ -93,7 +79,7 @@ static int open_clip(struct cv_cut_state *cut, int64_t origin_pts, struct cv_err
         .reason = cut->reason,
     };
     CV_TRY(cv_cut_file_open(&params, &cut->file, error));
-    return !cut->sound ? 0 : cv_cut_sound_connect(cut->sound, cut->file, error);
+    return params.sound ? cv_cut_sound_connect(cut->sound, cut->file, error) : 0;
 }
 
 /* Updates the clip's end for a picture of the range. */
@@ -111,7 +97,6 @@ static void note_shown(struct cv_cut_state *cut, const struct cv_cut_picture *pi
 static int copy_pictures(struct cv_cut_state *cut, size_t count, struct cv_error *error)
 {
     cv_auto(cv_packet_queue_deinit) struct cv_packet_queue queue = {0};
-    const AVStream *stream = cut->input->video;
     for (size_t i = 0; i < count; i++) {
         struct cv_cut_picture *picture = &cut->group.pictures[i];
         if (picture->hidden) {
@@ -119,8 +104,7 @@ static int copy_pictures(struct cv_cut_state *cut, size_t count, struct cv_error
         }
         cv_auto(cv_av_packet_free) AVPacket *packet = av_packet_clone(picture->packet);
         CV_TRY_MEMORY(packet, error, "a coded picture");
-        packet->pts = av_rescale_q(packet->pts - cut->encoding.origin_pts, stream->time_base,
-                                   cut->encoding.clock);
+        packet->pts = cv_cut_tick(&cut->encoding, packet->pts);
         CV_TRY(cv_h264_repack(&cut->sets, packet, error));
         CV_TRY(cv_packet_queue_push(&queue, packet, error));
         note_shown(cut, picture);
@@ -172,60 +156,70 @@ static int check_group(struct cv_cut_state *cut)
     return 0;
 }
 
-/* Counts the pictures of the group within the range, and finds the earliest one. */
-static size_t count_inside(const struct cv_cut_state *cut, int64_t *ret_first_pts)
+/* When the first of the group's pictures in the clip is shown: the one that stands at the clip's
+ * start, or the earliest if all are later. */
+static int64_t first_shown_us(const struct cv_cut_state *cut)
 {
-    size_t count = 0;
-    int64_t first_us = INT64_MAX;
+    int64_t standing_us = INT64_MIN, earliest_us = INT64_MAX;
     for (size_t i = 0; i < cut->group.count; i++) {
         const struct cv_cut_picture *picture = &cut->group.pictures[i];
-        bool inside = !picture->hidden && picture->time_us >= cut->params->start_us &&
-                      picture->time_us < cut->params->end_us;
-        if (inside && picture->time_us < first_us) {
-            first_us = picture->time_us;
-            *ret_first_pts = picture->packet->pts;
-        }
-        count += inside;
+        int64_t time_us = picture->time_us;
+        bool stands = !picture->hidden && time_us <= cut->params->start_us;
+        standing_us = stands && time_us > standing_us ? time_us : standing_us;
+        earliest_us = !picture->hidden && time_us < earliest_us ? time_us : earliest_us;
+    }
+    return standing_us == INT64_MIN ? earliest_us : standing_us;
+}
+
+static size_t count_inside(const struct cv_cut_state *cut, int64_t from_us)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < cut->group.count; i++) {
+        const struct cv_cut_picture *picture = &cut->group.pictures[i];
+        count += !picture->hidden && picture->time_us >= from_us &&
+                 picture->time_us < cut->params->end_us;
     }
     return count;
 }
 
-static void note_after(struct cv_cut_state *cut)
+/* Copies the pictures from the key frame on, and encodes those at the end of the clip that cannot
+ * be copied. The clip's last picture must be the last in decoding order, too, because an MP4 stores
+ * in that order how long each picture lasts. */
+static int copy_group(struct cv_cut_state *cut, size_t inside, bool is_last, struct cv_error *error)
 {
-    for (size_t i = 0; i < cut->group.count; i++) {
-        const struct cv_cut_picture *picture = &cut->group.pictures[i];
-        bool after = !picture->hidden && picture->time_us >= cut->params->end_us;
-        if (after && picture->time_us < cut->after_us) {
-            cut->after_us = picture->time_us;
-        }
+    const struct cv_cut_group *group = &cut->group;
+    size_t kept = cv_cut_group_prefix(group, cut->params->end_us);
+    const struct cv_cut_picture *end = kept > 0 ? &group->pictures[kept - 1] : NULL;
+    if (is_last && kept == inside && end && end->time_us != end->latest_us) {
+        kept = cv_cut_group_prefix(group, end->latest_us);
     }
+    CV_TRY(copy_pictures(cut, kept, error));
+    if (kept >= inside) {
+        return 0;
+    }
+    int64_t from_us = kept > 0 ? group->pictures[kept - 1].latest_us + 1 : INT64_MIN;
+    return encode_pictures(cut, from_us, cut->params->end_us, error);
 }
 
-int cv_cut_take_group(struct cv_cut_state *cut, struct cv_error *error)
+int cv_cut_take_group(struct cv_cut_state *cut, int64_t next_us, struct cv_error *error)
 {
     struct cv_cut_group *group = &cut->group;
     if (group->count == 0) {
         return 0;
     }
-    int64_t key_us = group->pictures[0].time_us, first_pts = 0;
     int result = check_group(cut);
-    size_t inside = result == 0 ? count_inside(cut, &first_pts) : 0;
-    note_after(cut);
+    int64_t from_us = first_shown_us(cut);
+    size_t inside = next_us > cut->params->start_us ? count_inside(cut, from_us) : 0;
     if (result == 0 && inside > 0 && !cut->file) {
-        result = open_clip(cut, first_pts, error);
+        result = open_clip(cut, from_us, error);
     }
-    if (result == 0 && inside > 0 && key_us < cut->params->start_us) {
-        if (cut->after_us != INT64_MAX) {
+    if (result == 0 && inside > 0 && from_us > group->pictures[0].time_us) {
+        if (cut->beyond > 0) {
             return cv_cut_refuse(cut->reason, "no key frame starts within the range");
         }
-        result = encode_pictures(cut, cut->params->start_us, cut->params->end_us, error);
+        result = encode_pictures(cut, from_us, cut->params->end_us, error);
     } else if (result == 0 && inside > 0) {
-        size_t kept = cv_cut_group_prefix(group, cut->params->end_us);
-        result = copy_pictures(cut, kept, error);
-        if (result == 0 && kept < inside) {
-            int64_t from_us = kept > 0 ? group->pictures[kept - 1].latest_us + 1 : key_us;
-            result = encode_pictures(cut, from_us, cut->params->end_us, error);
-        }
+        result = copy_group(cut, inside, next_us >= cut->params->end_us, error);
     }
     clear(group);
     cut->beyond = 0;
