@@ -8,7 +8,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { COPY_SIZE = 1 << 20 };
+enum {
+    COPY_SIZE = 1 << 20,
+    HEIGHT_MIN = 16, /* one block of the encoder, as in the worker */
+};
 
 /* ---- the job --------------------------------------------------------------------------------- */
 
@@ -158,18 +161,28 @@ static int read_crop(const char *text, struct cli_clip *clip)
     return found == 4 && inside ? 0 : -1;
 }
 
+static int64_t true_end(const struct cli_clip *clip)
+{
+    return clip->duration > 0 && clip->duration < clip->t_end ? clip->duration : clip->t_end;
+}
+
+static bool is_moment(const struct cli_clip *clip)
+{
+    return clip->format && strcmp(clip->format, "jpg") == 0;
+}
+
 /* Names the file, in the working directory: "feed.mp4", 3.4 s to 5.9 s gives
- * "feed_0m03.400s-0m05.900s.mp4". */
+ * "feed_0m03.400s-0m05.900s.mp4", or an earlier end if the video ends before. */
 static int name_file(const struct cli_clip *clip, char **ret_path, struct cv_error *error)
 {
     char start[CLI_TIME_SIZE];
     char end[CLI_TIME_SIZE];
-    bool moment = clip->format && strcmp(clip->format, "jpg") == 0;
+    bool moment = is_moment(clip);
     const char *dot = strrchr(clip->name, '.');
     size_t stem = dot && dot > clip->name ? (size_t)(dot - clip->name) : strlen(clip->name);
     int result = cv_format(ret_path, error, "%.*s_%s%s%s.%s", (int)stem, clip->name,
                            cli_time_for_file(clip->t_start, start), moment ? "" : "-",
-                           moment ? "" : cli_time_for_file(clip->t_end, end),
+                           moment ? "" : cli_time_for_file(true_end(clip), end),
                            clip->format ? clip->format : "mp4");
     for (char *c = result ? NULL : *ret_path; c && *c; c++) {
         *c = *c == '/' || (unsigned char)*c < ' ' ? '_' : *c;
@@ -178,20 +191,24 @@ static int name_file(const struct cli_clip *clip, char **ret_path, struct cv_err
 }
 
 /* Checks what would otherwise fail later: a time after the end, or a box outside the picture. */
-static int check_request(struct cli_call *call, const struct cli_clip *clip, struct cv_error *error)
+static int check_request(struct cli_call *call, struct cli_clip *clip, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    /* Until transcode has ended, the length is that of the pictures, and sound may be longer. */
     CV_TRY(cv_db_run(call->session.db, &rows, error,
-                     "SELECT status, round(duration * 1000)::bigint AS duration_ms,"
-                     " resolution FROM videos WHERE id = $1::uuid",
+                     "SELECT resolution, CASE WHEN NOT EXISTS (SELECT FROM jobs WHERE"
+                     " video_id = v.id AND job_type = 'transcode' AND status IN ('queued',"
+                     " 'processing')) THEN round(duration * 1000)::bigint END AS duration_ms"
+                     " FROM videos v WHERE id = $1::uuid",
                      clip->video_id));
     char length[CLI_TIME_SIZE];
     char start[CLI_TIME_SIZE];
-    int64_t duration = cv_db_int(rows, 0, "duration_ms", -1);
+    int64_t duration = cv_db_int(rows, 0, "duration_ms", 0);
     const char *resolution = cv_db_text(rows, 0, "resolution");
     int width = 0;
     int height = 0;
-    if (duration >= 0 && clip->t_start >= duration) {
+    clip->duration = duration;
+    if (duration > 0 && clip->t_start >= duration) {
         return cli_usage(call, "%s lasts %s; there is nothing at %s", clip->name,
                          cli_time(duration, length), cli_time(clip->t_start, start));
     }
@@ -209,14 +226,14 @@ static int read_request(struct cli_call *call, struct cli_clip *clip)
 {
     const char *padding = cli_value(call, "padding");
     const char *crop = cli_value(call, "crop");
-    clip->format = cli_value(call, "format");
     clip->mode = cli_value(call, "mode");
     clip->mute = cli_given(call, "mute");
-    bool moment = clip->format && strcmp(clip->format, "jpg") == 0;
+    bool moment = is_moment(clip);
     int times = moment ? 1 : 2;
     if (call->count != 1 + times) {
-        return cli_usage(call, moment ? "--format jpg takes one moment: VIDEO TIME"
-                                      : "it needs where the clip starts and where it ends");
+        return cli_usage(call, moment ? "a jpg is the frame of one moment: VIDEO TIME"
+                                      : "it needs where the clip starts and where it ends; the "
+                                        "frame of one moment is --format jpg, or -o FILE.jpg");
     }
     for (int i = 1; i <= times; i++) {
         if (!cli_parse_time(call->arguments[i], i == 1 ? &clip->t_start : &clip->t_end)) {
@@ -235,7 +252,7 @@ static int read_request(struct cli_call *call, struct cli_clip *clip)
         return cli_usage(call, "--crop takes a part of the picture as WIDTHxHEIGHT+X+Y, not '%s'",
                          crop);
     }
-    return cli_number(call, "max-height", 1, INT16_MAX, 0, &clip->max_height);
+    return cli_number(call, "max-height", HEIGHT_MIN, INT16_MAX, 0, &clip->max_height);
 }
 
 /* Checks the folder of the output file before the work is done. */
@@ -256,6 +273,9 @@ int cli_clip(struct cli_call *call, struct cv_error *error)
 {
     struct cli_clip clip = {.padding_ms = CLI_CLIP_PADDING_MS};
     const char *output = cli_value(call, "output");
+    char format[CLI_EXTENSION_SIZE];
+    CV_TRY(cli_output_format(call, output, CLI_CLIP_FORMATS, format));
+    clip.format = format[0] ? format : NULL;
     CV_TRY(read_request(call, &clip));
     CV_TRY(output ? check_output(call, output) : 0);
     CV_TRY(cli_open(call, error));
@@ -279,6 +299,6 @@ int cli_clip(struct cli_call *call, struct cv_error *error)
     return cli_tell(call,
                     json_pack("{s:s, s:s, s:s, s:I, s:I}", "file", path, "object", key, "video", id,
                               "start_ms", (json_int_t)clip.t_start, "end_ms",
-                              (json_int_t)clip.t_end),
+                              (json_int_t)true_end(&clip)),
                     error, "%s", path);
 }

@@ -3,11 +3,14 @@
 
 #include "cli/commands/tell.h"
 
+#define CLI_CLIP_FORMATS "mp4 webm gif jpg"
+
 struct cli_clip {
     const char *video_id;
     const char *name;   /* the video's name, for people */
     int64_t t_start;    /* ms */
     int64_t t_end;      /* ignored if format is "jpg" */
+    int64_t duration;   /* of the video, ms; 0: not known yet */
     int64_t padding_ms; /* added on both sides */
     const char *mode;   /* "smart", "encode"; NULL: the default, as below */
     const char *format; /* "mp4", "webm", "gif", "jpg" */

@@ -50,16 +50,12 @@ int cli_export_file(struct cv_db *db, const char *video_id, const struct cv_expo
 int cli_export(struct cli_call *call, struct cv_error *error)
 {
     char id[CLI_UUID_SIZE];
-    const char *format = cli_value(call, "format");
+    char format[CLI_EXTENSION_SIZE];
     const char *output = cli_value(call, "output");
-    const char *dot = output ? strrchr(output, '.') : NULL;
     struct cv_export_params params = {.bom = cli_given(call, "bom"),
                                       .no_positions = cli_given(call, "no-positions")};
-    if (format) {
-        (void)cv_export_format_of(format, &params.format); /* it was checked with the options */
-    } else if (dot) {
-        (void)cv_export_format_of(dot + 1, &params.format); /* else JSON */
-    }
+    CV_TRY(cli_output_format(call, output, CV_EXPORT_FORMATS, format));
+    (void)cv_export_format_of(format, &params.format); /* else JSON */
     if ((params.bom && params.format != CV_EXPORT_CSV) ||
         (params.no_positions && params.format != CV_EXPORT_VTT)) {
         return cli_usage(call, params.bom ? "--bom belongs to --format csv"

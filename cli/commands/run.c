@@ -74,6 +74,8 @@ static int check(struct run *run, struct cv_error *error)
             "--export, --languages, --target-fps and --text-only are for videos that are named");
     }
     if (export_path) {
+        char format[CLI_EXTENSION_SIZE];
+        CV_TRY(cli_output_format(call, export_path, CV_EXPORT_FORMATS, format));
         const char *slash = strrchr(export_path, '/');
         char folder[PATH_MAX];
         (void)snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - export_path) + 1 : 1,
@@ -307,7 +309,9 @@ static int export_one(struct run *run, const char *video_id, size_t number, stru
     size_t stem = dot ? (size_t)(dot - wanted) : strlen(wanted);
     struct cv_export_params params = {.format = CV_EXPORT_JSON};
     cv_auto_free char *path = NULL;
-    (void)cv_export_format_of(dot ? dot + 1 : "", &params.format); /* else JSON */
+    char format[CLI_EXTENSION_SIZE];
+    CV_TRY(cli_output_format(run->call, wanted, CV_EXPORT_FORMATS, format));
+    (void)cv_export_format_of(format, &params.format); /* else JSON */
     CV_TRY(run->list.count == 1
                ? cv_format(&path, error, "%s", wanted)
                : cv_format(&path, error, "%.*s-%zu%s", (int)stem, wanted, number, dot ? dot : ""));

@@ -41,15 +41,8 @@ static int add(struct cli_sources *sources, enum cli_source_kind kind, const cha
 
 static bool is_video_name(const char *name)
 {
-    char extension[16];
-    const char *dot = strrchr(name, '.');
-    if (!dot || strlen(dot + 1) >= sizeof(extension)) {
-        return false;
-    }
-    (void)snprintf(extension, sizeof(extension), "%s", dot + 1);
-    for (char *c = extension; *c; c++) {
-        *c = *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
-    }
+    char extension[CLI_EXTENSION_SIZE];
+    cli_extension(name, extension);
     return cli_is_among(extensions, extension);
 }
 

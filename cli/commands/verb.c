@@ -27,6 +27,36 @@ bool cli_is_among(const char *words, const char *word)
     return false;
 }
 
+void cli_extension(const char *path, char ret_extension[CLI_EXTENSION_SIZE])
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    const char *dot = strrchr(name, '.');
+    bool has_one = dot && dot > name && strlen(dot + 1) < CLI_EXTENSION_SIZE;
+    (void)snprintf(ret_extension, CLI_EXTENSION_SIZE, "%s", has_one ? dot + 1 : "");
+    for (char *c = ret_extension; *c; c++) {
+        *c = *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
+    }
+}
+
+int cli_output_format(const struct cli_call *call, const char *path, const char *formats,
+                      char ret_format[CLI_EXTENSION_SIZE])
+{
+    const char *format = cli_value(call, "format");
+    if (format || !path) {
+        (void)snprintf(ret_format, CLI_EXTENSION_SIZE, "%s", format ? format : "");
+        return 0;
+    }
+    cli_extension(path, ret_format);
+    const char *slash = strrchr(path, '/');
+    const char *dot = strrchr(slash ? slash + 1 : path, '.');
+    if (!dot || cli_is_among(formats, ret_format)) {
+        return 0;
+    }
+    return cli_usage(call, "%s cannot be written: there is no format %s, only %s", path, dot,
+                     formats);
+}
+
 /* The number of letters to insert, remove, change or swap (optimal string alignment distance). */
 static int distance(const char *a, size_t a_length, const char *b, size_t b_length)
 {

@@ -136,6 +136,17 @@ const char *cli_did_you_mean(const char *words, const char *typed);
 /* Whether `word` is one of `words`. */
 bool cli_is_among(const char *words, const char *word);
 
+enum { CLI_EXTENSION_SIZE = 16 };
+
+/* The extension of a file's name in small letters; "" if it has none or a longer one. */
+void cli_extension(const char *path, char ret_extension[CLI_EXTENSION_SIZE]);
+
+/* Chooses the format of an output file: --format if it was given, else the file's extension.
+ * `path` may be NULL (no file). *ret_format is one of `formats` (separated by blanks); "" if neither
+ * says it. An extension that is none of them is CLI_EXIT_USAGE, after printing which there are. */
+CV_MUST_CHECK int cli_output_format(const struct cli_call *call, const char *path,
+                                    const char *formats, char ret_format[CLI_EXTENSION_SIZE]);
+
 /* Calls `tell` for each option of a verb: its own, then the common ones. */
 void cli_each_option(const struct cli_verb *verb,
                      void (*tell)(void *opaque, const struct cli_option *option), void *opaque);

@@ -1,5 +1,6 @@
 #include "cli/commands/verbs.h"
 
+#include "cli/commands/clip.h"
 #include "cli/commands/export.h"
 #include "cli/commands/languages.h"
 
@@ -47,7 +48,7 @@ static const struct cli_option run_options[] = {
      NULL},
     {"export", 0, "FILE",
      "write the result to FILE; for several videos to FILE-1, FILE-2 … in the order of the command "
-     "line. FILE's extension selects the format (see cortana export), else JSON",
+     "line. FILE's extension selects the format (see cortana export)",
      CLI_COMPLETE_FILE, NULL},
     {"text-only", 0, NULL,
      "make text and search, but no playback; a later run without this option adds playback", 0,
@@ -144,7 +145,9 @@ static const struct cli_option clip_options[] = {
      CLI_COMPLETE_FILE, NULL},
     {"padding", 'p', "TIME", "time added on both sides (2s); 0 cuts at exactly these times", 0,
      NULL},
-    {"format", 'f', "F", "mp4, webm, gif, or jpg for a single frame (mp4)", 0, "mp4 webm gif jpg"},
+    {"format", 'f', "F",
+     "mp4, webm, gif, or jpg for a single frame; default: by the extension of -o FILE, else mp4", 0,
+     CLI_CLIP_FORMATS},
     {"mode", 0, "MODE",
      "smart copies the frames between the ends if the video allows it; encode encodes every frame "
      "(smart)",
@@ -386,8 +389,9 @@ const struct cli_verb cli_verbs[] = {
      .text = "Cuts from two seconds before START to two seconds after END (--padding 0: at exactly "
              "these times), exactly to the frame, and writes the clip to the current folder or to "
              "-o FILE, replacing a file of that name. Times are seconds (3, 3.4), clock times "
-             "(0:03.4, 1:02:03) or have units (1m2s, 3400ms). With --format jpg there is one time "
-             "and no END. The clip also stays in the store, so that the same clip is available at "
+             "(0:03.4, 1:02:03) or have units (1m2s, 3400ms). A jpg takes one time and no END. A "
+             "clip ends with its video, and its name says where. The clip also stays in the store, "
+             "so that the same clip is available at "
              "once the next time.\n\n" NAMED_VIDEO,
      .options = clip_options, .completion = CLI_COMPLETE_VIDEO, .store = true, .long_lasting = true,
      OPERATOR_JSON, .run = cli_clip},

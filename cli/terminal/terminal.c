@@ -65,17 +65,20 @@ const char *cli_counted(int64_t number, const char *one, const char *many,
     return text;
 }
 
+enum { COLONS_MAX = 2 }; /* H:M:S */
+
 /* Parses "H:M:S.s" or "M:S.s": all parts but the last are whole numbers, and all but the first are
  * below 60. */
 static bool parse_clock(const char *text, int64_t *ret_ms)
 {
     int64_t whole = 0;
     const char *part = text;
+    int colons = 0;
     for (const char *colon; (colon = strchr(part, ':')); part = colon + 1) {
         char number[16];
         int64_t value = 0;
         size_t length = (size_t)(colon - part);
-        if (length == 0 || length >= sizeof(number)) {
+        if (length == 0 || length >= sizeof(number) || ++colons > COLONS_MAX) {
             return false;
         }
         memcpy(number, part, length);

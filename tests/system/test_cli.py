@@ -112,6 +112,21 @@ def test_subtitles_are_read_by_ffmpeg(cortana, video, tmp_path, kind):
         assert "\n01:02:03,004\n" in text.replace(" --> ", "\n")
 
 
+@pytest.mark.parametrize("name", ["out.xlsx", "out.mkv", "out.jsonx"])
+def test_an_extension_that_is_no_format_is_refused(cortana, video, tmp_path, name):
+    for arguments in (["export", "last", "-o", tmp_path / name], ["run", "film.mp4", "--export", tmp_path / name]):
+        done = cortana(*arguments)
+        assert done.returncode == 64 and not (tmp_path / name).exists()
+        assert f"there is no format .{name[4:]}, only json jsonl csv srt vtt ass txt md" in done.stderr
+
+
+def test_the_extension_decides_the_format(cortana, video, tmp_path):
+    assert cortana("export", "last", "-o", tmp_path / "OUT.CSV").returncode == 0
+    assert [row["text"] for row in csv.DictReader((tmp_path / "OUT.CSV").open())] == [row["text"] for row in TEXTS]
+    assert cortana("export", "last", "-f", "csv", "-o", tmp_path / "out.data").returncode == 0
+    assert (tmp_path / "out.data").read_bytes() == (tmp_path / "OUT.CSV").read_bytes()
+
+
 def test_export_of_what_is_not_there(cortana, tmp_path):
     done = cortana("export", "last", "-o", tmp_path / "x")
     assert done.returncode == 1 and "no video" in done.stderr and not (tmp_path / "x").exists()

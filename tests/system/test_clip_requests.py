@@ -82,9 +82,33 @@ def test_the_command_line_has_the_options(program, workers, jobs, video, tmp_pat
     assert done.returncode == 0, done.stderr
     picture = workers.store.parent / done.stdout.strip()
     assert picture.suffix == ".jpg" and picture.read_bytes()[:2] == b"\xff\xd8"
+    for name, arguments, head in (("a.gif", ["1", "2"], b"GIF8"), ("a.webm", ["1", "2"], b"\x1a\x45\xdf\xa3"),
+                                  ("A.JPG", ["1.5"], b"\xff\xd8")):
+        done = cortana(program, workers, *arguments, "-o", str(tmp_path / name))
+        assert done.returncode == 0, done.stderr
+        assert (tmp_path / name).read_bytes().startswith(head)
     told = json.loads(cortana(program, workers, "1500ms", "--format", "jpg", "--json").stdout)
     assert told["file"] == picture.name and told["start_ms"] == 1500
     assert request(jobs, 1500, None, format="jpg")["clip_path"] == told["object"]
+
+
+def test_a_clip_is_named_by_its_true_end(program, workers, jobs, video):
+    workers.start("clip-generate-worker")
+    jobs.row("UPDATE videos SET duration = 6 RETURNING 1")
+    done = cortana(program, workers, "5", "9", "--padding", "0")
+    assert (done.returncode, done.stdout) == (0, "a_0m05.000s-0m06.000s.mp4\n"), done.stderr
+    found = streams(workers.store.parent / done.stdout.strip())
+    assert float(found["video"]["duration"]) == pytest.approx(1, abs=0.025)  # AAC ends with a block
+
+
+def test_a_clip_may_be_asked_for_before_the_sound_was_heard(program, workers, jobs, video):
+    """Until transcode has ended, the length is that of the pictures."""
+    workers.start("clip-generate-worker")
+    jobs.row("UPDATE videos SET duration = 2 RETURNING 1")
+    assert cortana(program, workers, "3", "4").returncode == 64
+    jobs.rows("SELECT enqueue_job('transcode', %s, %s)", json.dumps({"s3_original_path": ORIGINAL}), VIDEO)
+    done = cortana(program, workers, "3", "4", "--padding", "0")
+    assert (done.returncode, done.stdout) == (0, "a_0m03.000s-0m04.000s.mp4\n"), done.stderr
 
 
 def test_a_failing_clip_says_why(program, workers, jobs, video):
@@ -102,6 +126,12 @@ def test_a_failing_clip_says_why(program, workers, jobs, video):
     (["1s", "2s", "--format", "avi"], "mp4 webm gif jpg"),
     (["2s", "1s"], "before it starts"),
     (["1s", "2s", "-o", "/nowhere/clip.mp4"], "cannot write into the folder /nowhere"),
+    (["1s", "2s", "-o", "a.mkv"], "there is no format .mkv, only mp4 webm gif jpg"),
+    (["1s", "-o", "out.png"], "there is no format .png, only mp4 webm gif jpg"),
+    (["1s"], "-o FILE.jpg"),
+    (["1s", "2s", "-o", "a.jpg"], "the frame of one moment"),
+    (["1:2:3:4", "5:0:0"], "'1:2:3:4' is not a time"),
+    (["1s", "2s", "--max-height", "1"], "--max-height"),
 ])
 def test_what_cannot_be_cut_is_refused_at_once(program, workers, jobs, video, arguments, words):
     jobs.row("UPDATE videos SET duration = 10, resolution = '320x240' RETURNING 1")
