@@ -365,6 +365,7 @@ int cli_load_settings(const struct cli_call *call, struct cv_error *error)
 struct listing {
     const struct cli_call *call;
     bool all;
+    bool is_local; /* database and store are those of a local installation */
     int found;
 };
 
@@ -380,14 +381,10 @@ static char *show_value(const char *name, const char *value)
     return shown;
 }
 
-static void tell_setting(void *opaque, const char *name)
+/* Prints a setting. `value` NULL: it is not set. */
+static void tell_value(struct listing *listing, const char *name, const char *value,
+                       const char *source)
 {
-    struct listing *listing = opaque;
-    const char *value = cv_env(name, NULL);
-    const char *source = value ? cv_setting_source(name) : "default";
-    if (!value && !listing->all) {
-        return;
-    }
     cv_auto_free char *shown = value ? show_value(name, value) : NULL;
     listing->found++;
     if (listing->call->json) {
@@ -405,10 +402,41 @@ static void tell_setting(void *opaque, const char *name)
     (void)puts(")");
 }
 
+static void tell_setting(void *opaque, const char *name)
+{
+    struct listing *listing = opaque;
+    const char *value = cv_env(name, NULL);
+    bool is_of_local =
+        listing->is_local && (strcmp(name, "DATABASE_URL") == 0 || strcmp(name, "STORE_URL") == 0);
+    if (!is_of_local && (value || listing->all)) {
+        tell_value(listing, name, value, value ? cv_setting_source(name) : "default");
+    }
+}
+
+/* Prints what takes the place of settings where nothing names a database. */
+static int tell_installation(struct listing *listing, const char *directory, struct cv_error *error)
+{
+    struct cli_installation installation = {.users = -1, .running = -1, .page = -1};
+    char source[PATH_MAX + 64];
+    cv_auto_free char *store = NULL;
+    if (!realpath(directory, installation.directory)) {
+        return 0;
+    }
+    CV_TRY(cli_installation_store(&installation, NULL, &store, error));
+    listing->is_local = true;
+    (void)snprintf(source, sizeof(source), "the local installation %s: cortana env prints it",
+                   installation.directory);
+    tell_value(listing, "DATABASE_URL", NULL, source);
+    (void)snprintf(source, sizeof(source), "the local installation %s", installation.directory);
+    tell_value(listing, "STORE_URL", store, source);
+    return 0;
+}
+
 int cli_config(struct cli_call *call, struct cv_error *error)
 {
     struct listing listing = {.call = call, .all = cli_given(call, "all")};
     CV_TRY(cli_load_settings(call, error));
+    CV_TRY(cli_database_is_named() ? 0 : tell_installation(&listing, CLI_DEFAULT_DATA, error));
     cv_settings_each(tell_setting, &listing);
     if (listing.found == 0) {
         cli_note(call, "nothing is set: everything has its default");

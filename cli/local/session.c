@@ -19,10 +19,27 @@ bool cli_database_is_named(void)
     return false;
 }
 
-static int open_local(struct cli_session *session, const struct cli_session_params *params,
-                      struct cv_error *error)
+/* Finds the local installation whose server DATABASE_URL names, as `cortana env` prints it, by the
+ * file of its password, so that commands start it when it does not run. False: it names another
+ * server. */
+static bool find_named_installation(char directory[PATH_MAX])
 {
-    const char *directory = params->data ? params->data : CLI_DEFAULT_DATA;
+    static const char passwords[] = "/passwords/";
+    const char *file = strstr(cv_env("DATABASE_URL", ""), "passfile=/");
+    const char *end = file ? strstr(file, passwords) : NULL;
+    if (!end) {
+        return false;
+    }
+    file += strlen("passfile=");
+    (void)snprintf(directory, PATH_MAX, "%.*s/postgres/data", (int)(end - file), file);
+    bool is_there = access(directory, F_OK) == 0;
+    (void)snprintf(directory, PATH_MAX, "%.*s", (int)(end - file), file);
+    return is_there;
+}
+
+static int open_local(struct cli_session *session, const struct cli_session_params *params,
+                      const char *directory, struct cv_error *error)
+{
     CV_TRY(cli_installation_open(&session->installation, directory,
                                  params->always_local || params->creates, params->cancel, error));
     session->is_local = true;
@@ -75,8 +92,12 @@ static int check_schema(struct cli_session *session, struct cv_error *error)
 static int open_all(struct cli_session *session, const struct cli_session_params *params,
                     struct cv_error *error)
 {
-    bool remote = !params->always_local && !params->data && cli_database_is_named();
-    CV_TRY(remote ? open_remote(session, params, error) : open_local(session, params, error));
+    char named[PATH_MAX];
+    bool by_environment = !params->always_local && !params->data && cli_database_is_named();
+    bool remote = by_environment && !find_named_installation(named);
+    const char *directory = by_environment ? named : params->data ? params->data : CLI_DEFAULT_DATA;
+    CV_TRY(remote ? open_remote(session, params, error)
+                  : open_local(session, params, directory, error));
     if (session->is_local && !params->unmigrated) {
         CV_TRY(migrate_local(session, params->cancel, error));
     }

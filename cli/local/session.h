@@ -11,7 +11,9 @@
 #define CLI_DEFAULT_DATA ".local"
 
 struct cli_session_params {
-    const char *data;   /* --data, or NULL: DATABASE_URL if set, else the default directory */
+    /* --data, or NULL: DATABASE_URL if set, else the default directory. A DATABASE_URL that `cortana
+     * env` has printed names that installation. */
+    const char *data;
     const char *store;  /* --store, or NULL: the installation's last store, else its directory */
     bool always_local;  /* DATABASE_URL is ignored (run) */
     bool creates;       /* a missing local installation is made */

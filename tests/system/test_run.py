@@ -1,10 +1,12 @@
 """`cortana run` from a file to a clip; a second run; an interrupted one."""
 
 import json
+import os
 import pathlib
 import re
 import shutil
 import signal
+import subprocess
 import tempfile
 import urllib.error
 import urllib.parse
@@ -146,6 +148,32 @@ def test_a_bad_file_fails_and_a_killed_run_leaves_a_usable_installation(program,
     code, output, _ = finish(start(program, data, "videos", "show", "last"))
     assert "\ntrouble        the file is text (plain), not a video; " in output
     wait_until(lambda: processes_of(data) == [], "the last user to stop the server")
+
+
+def test_commands_start_the_installation_that_their_environment_names(program, data, fixtures_dir):
+    """As after eval "$(cortana env)", with no run up; and one stage by hand, as docs/cli.md has it."""
+    code, output, errors = finish(start(program, data, "run", fixtures_dir / "edge/one_frame.mp4", "--text-only", "--no-page"))
+    assert code == 0, output + errors
+    named = json.loads(finish(start(program, data, "env", "--json"))[1])
+    environment = {**os.environ, **named}
+
+    def run(*arguments, **more):
+        return subprocess.run([str(one) for one in arguments], env=environment, capture_output=True, text=True, check=True, **more)
+
+    wait_until(lambda: processes_of(data) == [], "the server to stop")
+    job = json.loads(run(program("cortana"), "jobs", "list", "--type", "ocr", "--video", "last", "--json").stdout.splitlines()[0])
+    payload = run(program("cortana"), "jobs", "show", job["id"], "--payload").stdout
+    wait_until(lambda: processes_of(data) == [], "the server to stop")
+    assert json.loads(run(program("ocr-worker"), "--once", input=payload).stdout)["detections"]
+    folder = data.parent / "elsewhere"
+    folder.mkdir()
+    (folder / ".local").symlink_to(data)
+    for name in named:
+        del environment[name]
+    shown = {row["name"]: row for row in map(json.loads, run(
+        program("cortana"), "config", "--json", cwd=folder).stdout.splitlines())}
+    assert shown["STORE_URL"]["value"] == named["STORE_URL"]
+    assert shown["DATABASE_URL"]["source"] == f"the local installation {data}: cortana env prints it"
 
 
 def test_without_a_file_it_watches_its_inbox(program, data, fixtures_dir, tmp_path):
