@@ -286,7 +286,7 @@ def test_quadlet_files_say_what_compose_says(tmp_path):
 
 
 class Unprivileged:
-    """Starts scripts/install as a user without sudo, on a machine that lacks two packages until `there` exists."""
+    """Starts scripts/install as a user who may not use sudo, on a machine that lacks two packages until `there` exists."""
 
     def __init__(self, folder):
         self.there, self.commands, self.script = folder / "there", folder / "bin", folder / "install"
@@ -296,6 +296,8 @@ class Unprivileged:
             (self.commands / name).symlink_to(shutil.which(name))
         (self.commands / "dpkg-query").write_text(f"#!/bin/sh\n[ -e {self.there} ] && echo installed\n")
         (self.commands / "dpkg-query").chmod(0o755)
+        (self.commands / "sudo").write_text("#!/bin/sh\nexit 1\n")  # there, but not for this user
+        (self.commands / "sudo").chmod(0o755)
         shutil.copy(ROOT / "scripts/install", self.script)
         (folder / "packages").write_text("[wanted]\npostgresql\npostgresql-*-plpgsql-check\n")
 
