@@ -92,6 +92,61 @@ static int run_child(struct cv_stage_start *start, struct cv_scratch *scratch, i
     return 0;
 }
 
+static bool writes_objects(const struct cv_stage *stage)
+{
+    for (const struct cv_grant *grant = stage->grants; grant && grant->access; grant++) {
+        if (grant->access & CV_GRANT_WRITE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool names_a_database(void)
+{
+    static const char *const names[] = {"DATABASE_URL", "DATABASE_URL_FILE", "PGHOST",
+                                        "PGDATABASE",   "PGSERVICE",         "PGHOSTADDR"};
+    for (size_t i = 0; i < CV_COUNT(names); i++) {
+        if (cv_env(names[i], NULL)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Refuses to work by hand on a video of an installation: its rows refer to bytes of the objects that
+ * would be written again. */
+static int refuse_known_video(const json_t *payload, struct cv_error *error)
+{
+    enum { PATIENCE_MS = 5000 };
+    static const char way_out[] = "to write its objects all the same, say --overwrite; else set "
+                                  "STORE_URL to a copy, and unset DATABASE_URL";
+    const char *video = json_string_value(json_object_get(payload, "video_id"));
+    if (!video || !cv_is_uuid(video) || !names_a_database()) {
+        return 0;
+    }
+    const struct cv_db_params params = {.connect_timeout_ms = PATIENCE_MS,
+                                        .statement_timeout_ms = PATIENCE_MS};
+    cv_auto(cv_db_close) struct cv_db *db = NULL;
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_db_open(&params, &db, error);
+    result = result
+                 ? result
+                 : cv_db_run(db, &rows, error, "SELECT id FROM videos WHERE id = $1::uuid", video);
+    if (result < 0) {
+        struct cv_error reason = *error;
+        return cv_fail(
+            error, CV_ERROR_CONFIGURATION,
+            "cannot see whether video %s belongs to the installation of DATABASE_URL (%s): %s",
+            video, reason.message, way_out);
+    }
+    return cv_db_rows(rows) == 0
+               ? 0
+               : cv_fail(error, CV_ERROR_CONFIGURATION,
+                         "video %s belongs to the installation of DATABASE_URL: %s", video,
+                         way_out);
+}
+
 /* Makes the scratch directory and the broker that a supervisor would provide. */
 static int run_by_hand(struct cv_stage_start *start, int *ret_code, struct cv_error *error)
 {
@@ -99,6 +154,9 @@ static int run_by_hand(struct cv_stage_start *start, int *ret_code, struct cv_er
     cv_auto_free char *path = NULL;
     cv_auto(json_decref) json_t *payload = NULL;
     CV_TRY(cv_stage_read_payload(&payload, error));
+    CV_TRY(writes_objects(start->stage) && !start->options->overwrites
+               ? refuse_known_video(payload, error)
+               : 0);
     if (!start->scratch) {
         CV_TRY(cv_scratch_open(&scratch, error));
         cv_scratch_sweep(&scratch, NULL);
@@ -139,7 +197,8 @@ static int cv_worker_once(const struct cv_stage *stage, const struct cv_worker_o
 
 static const char usage_format[] =
     "usage: %s [--slots N] [--poll-ms N] [--threads N] [--listen ADDR:PORT] [--no-listen]\n"
-    "       %s --once [--threads N] [--scratch DIR] [--progress-fd N] < payload.json\n"
+    "       %s --once [--overwrite] [--threads N] [--scratch DIR] [--progress-fd N] < "
+    "payload.json\n"
     "\n"
     "  without --once   claim \"%s\" jobs and run them until SIGTERM\n"
     "    --slots N        jobs at the same time (1)\n"
@@ -150,6 +209,7 @@ static const char usage_format[] =
     "    --metrics-fleet  /metrics also shows the whole fleet; for one or two workers of a fleet\n"
     "    --no-listen      only poll, do not use LISTEN\n"
     "  --once           run the stage on one payload, print its result\n"
+    "    --overwrite      also if the video is in the database of DATABASE_URL\n"
     "    --threads N      threads to use (default: the CPUs of this process)\n"
     "    --scratch DIR    an empty working directory (default: a private one, removed at the end)\n"
     "    --progress-fd N  write progress to this descriptor, one JSON object per line\n";
@@ -172,6 +232,7 @@ static bool parse(const struct cv_stage *stage, int argc, char **argv,
     char usage[sizeof(usage_format) + 3 * STAGE_NAME_MAX];
     const struct cv_option known[] = {
         {"once", .flag = &options->once},
+        {"overwrite", .flag = &options->overwrites},
         {"scratch", .text = &options->scratch},
         {"threads", .integer = &threads, .least = 1, .most = THREADS_MAX},
         {"progress-fd", .integer = &progress_fd, .least = 0, .most = DESCRIPTOR_MAX},

@@ -6,6 +6,7 @@
 /* See cv_worker_main. */
 struct cv_worker_options {
     bool once;
+    bool overwrites;      /* --once: also objects of a video of an installation */
     const char *scratch;  /* --once: a directory made by the supervisor; NULL: make one */
     int threads;          /* --once: 0 = the CPUs this process may use */
     int progress_fd;      /* --once: -1 = there is no supervisor */

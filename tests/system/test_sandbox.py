@@ -62,7 +62,7 @@ class Stage:
         prefix = [] if self.user is None else [
             "setpriv", f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"]
         return subprocess.run(
-            [*prefix, str(self.worker), "--once", "--threads", "2"], input=PAYLOAD, text=True,
+            [*prefix, str(self.worker), "--once", "--overwrite", "--threads", "2"], input=PAYLOAD, text=True,
             capture_output=True, check=False, timeout=900,
             env={**os.environ, **self.environment(kind), **environment})
 

@@ -517,6 +517,21 @@ def test_once_reports_progress_only_where_it_is_asked_to(workers):
     assert 2 <= len(reports) <= 8  # 20 calls, of which about five a second are written
 
 
+def test_once_leaves_the_objects_of_an_installation_alone(workers, jobs):
+    """Rows of a video refer to bytes of its objects: a stage by hand would write others in their place."""
+    video = jobs.row("INSERT INTO videos DEFAULT VALUES RETURNING id")["id"]
+    payload = {"do": "put", "key": "k.txt", "text": "hi", "video_id": str(video)}
+    refused = workers.once(payload)
+    assert refused.returncode == 78 and "say --overwrite" in json.loads(refused.stdout)["error"]["message"]
+    assert workers.objects() == set()
+    away = workers.once(payload, DATABASE_URL="postgresql:///nothing?host=/nowhere")
+    assert away.returncode == 78 and "cannot see whether" in json.loads(away.stdout)["error"]["message"]
+    assert workers.objects() == set()
+    for arguments, environment in ((["--overwrite"], {}), ([], {"DATABASE_URL": None})):
+        assert workers.once(payload, *arguments, **environment).returncode == 0
+    assert workers.once({**payload, "video_id": str(uuid.uuid4())}).returncode == 0
+
+
 def test_once_keeps_openmp_to_one_thread(workers):
     done = workers.once({"do": "environment", "name": "OMP_THREAD_LIMIT"}, OMP_THREAD_LIMIT="4")
     assert json.loads(done.stdout)["value"] == "1"
