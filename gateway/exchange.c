@@ -164,6 +164,20 @@ static const struct {
     {"", REFUSE_INTERNAL, "the log says more under this request's id"},
 };
 
+/* Where the request has a member: its own name, or that of the object which holds it. */
+static json_t *place_of(const struct exchange *exchange, const char *member)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(exchange->values, name, value)
+    {
+        if (json_object_get(value, member)) {
+            return json_sprintf("%s.%s", name, member);
+        }
+    }
+    return json_string(member);
+}
+
 void exchange_refuse_sqlstate(struct exchange *exchange, const char *sqlstate, const char *message,
                               const char *parameter)
 {
@@ -179,7 +193,7 @@ void exchange_refuse_sqlstate(struct exchange *exchange, const char *sqlstate, c
     bool is_shown = !by_sqlstate[i].detail;
     cv_auto(json_decref) json_t *faults =
         is_shown && parameter[0]
-            ? json_pack("[{s:s, s:s}]", "pointer", parameter, "detail", message)
+            ? json_pack("[{s:o, s:s}]", "pointer", place_of(exchange, parameter), "detail", message)
             : NULL;
     exchange_refuse_faults(exchange, by_sqlstate[i].refusal,
                            is_shown ? message : by_sqlstate[i].detail, faults);

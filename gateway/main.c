@@ -49,6 +49,7 @@ enum {
     KEY_SET_MAX_BYTES = 256 * 1024,
     SCHEMA_STATEMENT_MS = 5 * 1000,
     CLIENTS_PER_ADDRESS = 64, /* a page uses up to 6 connections and a stream */
+    SESSION_MS = 10 * 1000,   /* between two writes that somebody searches or plays */
 };
 
 struct options {
@@ -67,6 +68,7 @@ struct gateway {
     struct admission admission;
     struct cv_db *db; /* used by the main thread to check the schema */
     int64_t schema_at_ms;
+    struct session session;
     struct media_settings media;
     struct pool *pool;
     struct store_pool *store_pool;
@@ -257,7 +259,8 @@ static int start_server(struct gateway *gateway, const struct options *options,
                                          .pool = gateway->pool,
                                          .store_pool = gateway->store_pool,
                                          .events = gateway->events,
-                                         .audit = gateway->audit};
+                                         .audit = gateway->audit,
+                                         .session = &gateway->session};
     return server_start(&params, &gateway->server, error);
 }
 
@@ -289,6 +292,7 @@ static void serve(struct gateway *gateway)
 {
     while (!cv_daemon_is_stopping(&gateway->daemon)) {
         look_at_schema(gateway);
+        session_tell(&gateway->session, gateway->db);
         server_close_late(gateway->server);
         server_ask_again(gateway->server);
         cv_daemon_wait(&gateway->daemon, NULL, cv_monotonic_ms() + LOOP_MS);

@@ -294,12 +294,12 @@ static void confirm_key(const struct pool *pool, struct cv_db *db, struct exchan
 static void run(const struct pool *pool, struct cv_db *db, struct exchange *exchange)
 {
     struct cv_error error;
-    cv_auto_free char *values = json_dumps(exchange->values, JSON_COMPACT);
+    cv_auto_free char *values = json_dumps(exchange->values, CV_JSON_KEPT);
     bool is_refused = exchange->answer.status != 0;
     bool is_plain_read = !exchange->is_write && !exchange->principal.key_digest[0] &&
                          exchange->operation->step != STEP_EXPORT;
     if ((!values && !is_refused) ||
-        (!cv_db_is_connected(db) && cv_db_reconnect(db, RECONNECT_MS, &error) != 0)) {
+        (!cv_db_is_open(db) && cv_db_reconnect(db, RECONNECT_MS, &error) != 0)) {
         refuse_unavailable(exchange);
         return;
     }
@@ -320,6 +320,12 @@ static void run(const struct pool *pool, struct cv_db *db, struct exchange *exch
             return;
         }
         bool may_repeat = !exchange->is_write || exchange->if_match;
+        bool is_lost = !cv_db_is_connected(db) && !exchange->is_write && i == 0;
+        if (is_lost &&
+            cv_db_reconnect(db, RECONNECT_MS, &error) == 0) { /* it died without a word */
+            answer_deinit(&exchange->answer);
+            continue;
+        }
         if (!is_conflict(sqlstate) || !may_repeat || i == REPEATS_AFTER_CONFLICT) {
             exchange_refuse_sqlstate(exchange, sqlstate, error.message, cv_db_error_column(db));
             break;

@@ -225,7 +225,9 @@ static void take_text(struct check *check, const struct rule *rule, const char *
 /* Checks a member of the body. */
 static void take_json(struct check *check, const struct rule *rule, json_t *value)
 {
-    bool has_type = rule->type == TYPE_INTEGER   ? json_is_integer(value)
+    bool has_type = rule->type == TYPE_INTEGER ? json_is_integer(value)
+                    : rule->type == TYPE_INTEGER_OR_TEXT
+                        ? json_is_integer(value) || json_is_string(value)
                     : rule->type == TYPE_NUMBER  ? json_is_number(value)
                     : rule->type == TYPE_BOOLEAN ? json_is_boolean(value)
                     : rule->type == TYPE_OBJECT  ? json_is_object(value)

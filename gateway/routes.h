@@ -10,6 +10,7 @@ enum place { PLACE_PATH, PLACE_QUERY, PLACE_BODY };
 enum value_type {
     TYPE_TEXT,
     TYPE_INTEGER,
+    TYPE_INTEGER_OR_TEXT, /* only in a body: within the limits, or fitting the pattern */
     TYPE_NUMBER,
     TYPE_BOOLEAN,
     TYPE_UUID,

@@ -181,6 +181,7 @@ static enum MHD_Result queue_answer(struct exchange *exchange, const char *metho
         refuse_stream(exchange);
     }
     count(exchange, method);
+    session_note(exchange->server->params.session, exchange);
     note(exchange);
     struct MHD_Response *response = response_is_stream(exchange)
                                         ? events_respond(exchange->server->params.events, exchange)

@@ -11,6 +11,7 @@
 #include "gateway/caller.h"
 #include "gateway/events.h"
 #include "gateway/pool.h"
+#include "gateway/session.h"
 
 struct server;
 
@@ -26,6 +27,7 @@ struct server_params {
     struct store_pool *store_pool;
     struct events *events;
     struct audit *audit;
+    struct session *session; /* borrowed */
 };
 
 /* Starts the server. CV_ERROR_CONFIGURATION if the address is invalid or cannot be bound. */

@@ -15,6 +15,7 @@ METHODS = ("get", "post", "put", "patch", "delete", "options")
 KNOWN = {"type", "format", "minimum", "maximum", "minLength", "maxLength", "pattern", "enum", "default", "description"}
 TYPES = {"string": "TYPE_TEXT", "integer": "TYPE_INTEGER", "number": "TYPE_NUMBER", "boolean": "TYPE_BOOLEAN",
          "object": "TYPE_OBJECT", "array": "TYPE_LIST"}
+MIXED = {("integer", "string"): "TYPE_INTEGER_OR_TEXT"}
 FORMATS = {"uuid": "TYPE_UUID", "date-time": "TYPE_TIME"}
 
 
@@ -30,9 +31,12 @@ def resolve(document, schema):
 
 def rule(operation, name, place, schema, required):
     unknown = set(schema) - KNOWN
+    if schema["type"] == "object":
+        unknown -= {"properties", "required", "additionalProperties"}  # the operation itself checks its members
     if unknown:
         sys.exit(f"{operation}: {name}: this gateway does not check {', '.join(sorted(unknown))}")
-    kind = FORMATS[schema["format"]] if "format" in schema else TYPES[schema["type"]]
+    kind = (FORMATS[schema["format"]] if "format" in schema
+            else MIXED[tuple(schema["type"])] if isinstance(schema["type"], list) else TYPES[schema["type"]])
     values = ", ".join(quote(value) for value in schema.get("enum", []))
     members = [f".name = {quote(name)}", f".place = {place}", f".type = {kind}",
                f".required = {str(bool(required)).lower()}",
@@ -75,6 +79,14 @@ def schema_words(schema):
     return ", ".join(words + ([" | ".join(schema["enum"])] if "enum" in schema else []))
 
 
+def members_of(document, schema, prefix=""):
+    """The members of an object, and of the objects in it."""
+    for name, member in schema.get("properties", {}).items():
+        member = resolve(document, member)
+        yield prefix + name, member
+        yield from members_of(document, member, f"{prefix}{name}.")
+
+
 def page_of(document):
     """The document as a page for people: HTML without a style or a script."""
     def row(*cells):
@@ -93,8 +105,8 @@ def page_of(document):
             if "requestBody" in operation:
                 body = resolve(document, operation["requestBody"]["content"]["application/json"]["schema"])
                 lines += [row(name, "body" + (", needed" if name in body["required"] else ""),
-                              schema_words(resolve(document, schema)), schema.get("description", ""))
-                          for name, schema in body["properties"].items()]
+                              schema_words(schema), schema.get("description", ""))
+                          for name, schema in members_of(document, body)]
             lines += [row(status, "answer", ", ".join(schema_words(content.get("schema", {"type": kind})) for kind, content in
                                                       response.get("content", {}).items()), response["description"])
                       for status, response in operation["responses"].items() if status < "400"]

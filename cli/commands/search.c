@@ -219,6 +219,18 @@ static int find(struct cli_call *call, const struct search *search, const char *
     return cli_open_moment(call, &moment, error);
 }
 
+/* Background work may wait while somebody searches. A login or a standby that may not write is told
+ * nothing of it. */
+static void note_search(struct cli_call *call)
+{
+    struct cv_error ignored;
+    if (cv_db_run(call->session.db, NULL, &ignored,
+                  "SELECT touch_session(NULL, 'search', '60 seconds')"
+                  " WHERE NOT pg_is_in_recovery()") != 0) {
+        cv_log(CV_LOG_DEBUG, "no session for this search, ignoring: %s", ignored.message);
+    }
+}
+
 int cli_search(struct cli_call *call, struct cv_error *error)
 {
     bool semantic = cli_given(call, "semantic");
@@ -239,6 +251,7 @@ int cli_search(struct cli_call *call, struct cv_error *error)
     }
     (void)snprintf(limit, sizeof(limit), "%" PRId64, number);
     CV_TRY(cli_open(call, error));
+    note_search(call);
     if (video) {
         CV_TRY(cli_find_video(call->session.db, video, id, error));
     }

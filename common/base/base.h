@@ -77,6 +77,10 @@ enum cv_error_type {
     CV_ERROR_TYPE_COUNT,
 };
 
+/* How JSON that is kept is written: a number as it was given, 0.95, and not 0.94999999999999996 as with
+ * all 17 digits. */
+#define CV_JSON_KEPT (JSON_COMPACT | JSON_REAL_PRECISION(16))
+
 /* One failure. Plain data: copy it, keep it, no destructor. `message` is one line of UTF-8 that a
  * person can act on, without the type in front and without a full stop at the end. */
 struct cv_error {

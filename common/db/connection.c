@@ -361,6 +361,19 @@ bool cv_db_is_connected(const struct cv_db *db)
     return db->connection && PQstatus(db->connection) == CONNECTION_OK;
 }
 
+bool cv_db_is_open(struct cv_db *db)
+{
+    enum { LOOKS = 3 }; /* its last message, the end behind it, and a spare one */
+    for (int i = 0; i < LOOKS && cv_db_is_connected(db); i++) {
+        struct pollfd socket = {.fd = PQsocket(db->connection), .events = POLLIN};
+        if (poll(&socket, 1, 0) != 1) {
+            break;
+        }
+        (void)PQconsumeInput(db->connection);
+    }
+    return cv_db_is_connected(db);
+}
+
 static bool may_come_back(const struct cv_error *error)
 {
     return error->type == CV_ERROR_CONNECTION || error->type == CV_ERROR_THROTTLED ||

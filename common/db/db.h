@@ -53,6 +53,10 @@ int cv_db_port(const struct cv_db *db);
 /* False after a lost connection, until cv_db_reconnect. */
 bool cv_db_is_connected(const struct cv_db *db);
 
+/* The same, after reading what the server has sent meanwhile, without waiting: so a connection that
+ * the server has ended is noticed before it is used. For connections between two statements. */
+bool cv_db_is_open(struct cv_db *db);
+
 /* ---- statements ------------------------------------------------------------------------------ */
 
 /* Rows of one statement. */

@@ -79,7 +79,7 @@ int cv_queue_dump(const json_t *value, char **ret_text, struct cv_error *error)
         *ret_text = NULL;
         return 0;
     }
-    char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    char *text = json_dumps(value, CV_JSON_KEPT | JSON_ENCODE_ANY);
     CV_TRY_MEMORY(text, error, "a JSON text");
     *ret_text = text;
     return 0;

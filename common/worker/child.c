@@ -220,7 +220,7 @@ int cv_child_start(struct cv_child *child, const struct cv_child_params *params,
                                                  params->line->stage_fd >= 0);
     CV_TRY(make_plan(&spawn, &text, &texts, params, child->memory_bytes, error));
     CV_TRY(make_pipes(&pipes, error));
-    cv_auto_free char *payload = json_dumps(params->job->payload, JSON_COMPACT);
+    cv_auto_free char *payload = json_dumps(params->job->payload, CV_JSON_KEPT);
     CV_TRY_MEMORY(payload, error, "a payload");
     spawn.files[STDIN_FILENO] = pipes.input[0];
     spawn.files[STDOUT_FILENO] = pipes.output[1];

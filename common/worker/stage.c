@@ -251,7 +251,7 @@ enum cv_exit cv_stage_failure(struct cv_error *error, json_t **ret_object)
 int cv_stage_print(int fd, const json_t *object)
 {
     cv_auto_file FILE *file = fdopen(fd, "w");
-    if (!file || json_dumpf(object, file, JSON_COMPACT) != 0 || fputc('\n', file) == EOF ||
+    if (!file || json_dumpf(object, file, CV_JSON_KEPT) != 0 || fputc('\n', file) == EOF ||
         fflush(file) != 0) {
         return -1;
     }

@@ -55,6 +55,8 @@ CREATE TABLE job_types (
     retry_delays interval[] NOT NULL DEFAULT '{1 minute,5 minutes,15 minutes}',
     one_per_video boolean NOT NULL DEFAULT false,
     is_public boolean NOT NULL DEFAULT false,
+    payload_defaults jsonb NOT NULL DEFAULT '{}',
+    payload_schema jsonb,
     -- Rules for claims: a change takes effect with the next claim and does not stop running jobs.
     cpu_weight int NOT NULL DEFAULT 1 CHECK (cpu_weight BETWEEN 1 AND 5),
     max_running int CHECK (max_running >= 0),
@@ -91,6 +93,11 @@ COMMENT ON COLUMN job_types.time_limit IS 'An attempt that makes no progress for
 COMMENT ON COLUMN job_types.one_per_video IS
     'True for a stage of the pipeline: at most one job waits or runs for each video and step.';
 COMMENT ON COLUMN job_types.is_public IS 'Whether application roles may enqueue jobs of the type for their own tenant.';
+COMMENT ON COLUMN job_types.payload_defaults IS
+    'Members of the payload that a job gets when it is enqueued without them; {{video.NAME}} is the column of its video.';
+COMMENT ON COLUMN job_types.payload_schema IS
+    'JSON Schema of the payload; json_schema_fault() lists the supported keywords. A job whose payload it refuses is not '
+    'enqueued. Null: any object.';
 COMMENT ON COLUMN job_types.put_off_until IS
     'Jobs of the type are not claimed before this time; set by a claim that finds an interactive session.';
 COMMENT ON COLUMN job_types.paused_at IS 'When the type was paused; null: not paused. A paused type is not claimed.';
@@ -104,13 +111,49 @@ REVOKE ALL ON job_types FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON job_types TO authenticated;
 GRANT ALL ON job_types TO service_role;
 
+-- Schemas of payloads say what their stages refuse, so that no job is enqueued that can only become a dead letter.
 INSERT INTO job_types (name, description, base_priority, time_limit, one_per_video, is_public,
-                       cpu_weight) VALUES
-    ('transcode', 'original to HLS and poster', 4, '1 hour', true, true, 4),
-    ('sample', 'original to the frames worth reading', 5, '1 hour', true, true, 3),
-    ('ocr', 'frames to text detections', 5, '1 hour', true, true, 3),
-    ('segment_index', 'detections to segments, entities and search', 5, '10 minutes', true, true, 1),
-    ('clip_generate', 'an exact clip around a hit', 10, '10 minutes', false, true, 2);
+                       cpu_weight, payload_defaults, payload_schema) VALUES
+    ('transcode', 'original to HLS and poster', 4, '1 hour', true, true, 4,
+     '{"video_id": "{{video.id}}", "s3_original_path": "{{video.s3_original_path}}"}',
+     '{"required": ["video_id", "s3_original_path"], "properties": {
+         "video_id": {"type": "string", "format": "uuid"}, "s3_original_path": {"type": "string", "minLength": 1},
+         "renditions": {"type": "array", "minItems": 1, "items": {"enum": [2160, 1440, 1080, 720, 480, 360, 240]}},
+         "segments": {"enum": ["fmp4", "ts"]}, "copy": {"type": "boolean"}}}'),
+    ('sample', 'original to the frames worth reading', 5, '1 hour', true, true, 3,
+     '{"video_id": "{{video.id}}", "s3_original_path": "{{video.s3_original_path}}"}',
+     '{"required": ["video_id", "s3_original_path"], "properties": {
+         "video_id": {"type": "string", "format": "uuid"}, "s3_original_path": {"type": "string", "minLength": 1},
+         "target_fps": {"type": "number", "minimum": 0.1, "maximum": 60},
+         "dedupe_threshold": {"type": "number", "minimum": 0, "maximum": 1},
+         "part_seconds": {"type": "integer", "minimum": 0, "maximum": 86400},
+         "from_ms": {"type": "integer", "minimum": 0, "maximum": 2147483647}}}'),
+    ('ocr', 'frames to text detections', 5, '1 hour', true, true, 3,
+     '{"video_id": "{{video.id}}"}',
+     '{"required": ["video_id"], "anyOf": [{"required": ["frame_paths"]}, {"required": ["line_paths"]}], "properties": {
+         "video_id": {"type": "string", "format": "uuid"},
+         "frame_paths": {"type": "array", "items": {"type": "string"}},
+         "line_paths": {"type": "array", "minItems": 1, "items": {"type": "string"}},
+         "languages": {"type": "array", "minItems": 1, "maxItems": 8, "items": {"type": "string"}},
+         "min_confidence": {"type": "number", "minimum": 0, "maximum": 1}}}'),
+    ('segment_index', 'detections to segments, entities and search', 5, '10 minutes', true, true, 1,
+     '{"video_id": "{{video.id}}"}',
+     '{"required": ["video_id"], "properties": {"video_id": {"type": "string", "format": "uuid"}}}'),
+    ('clip_generate', 'an exact clip around a hit', 10, '10 minutes', false, true, 2,
+     '{"video_id": "{{video.id}}", "s3_original_path": "{{video.s3_original_path}}"}',
+     '{"required": ["video_id", "clip_id", "t_start", "s3_original_path"], "properties": {
+         "video_id": {"type": "string", "format": "uuid"}, "clip_id": {"type": "string", "format": "uuid"},
+         "s3_original_path": {"type": "string", "minLength": 1},
+         "t_start": {"type": "integer", "minimum": 0, "maximum": 2147483647},
+         "t_end": {"type": "integer", "minimum": 0, "maximum": 2147483647},
+         "padding_ms": {"type": "integer", "minimum": 0, "maximum": 60000},
+         "format": {"enum": ["mp4", "webm", "gif", "jpg"]}, "mode": {"enum": ["smart", "encode"]},
+         "max_height": {"type": "integer", "minimum": 16, "maximum": 16384}, "mute": {"type": "boolean"},
+         "crop": {"type": "object", "required": ["x", "y", "width", "height"], "additionalProperties": false,
+                  "properties": {"x": {"type": "integer", "minimum": 0, "maximum": 16384},
+                                 "y": {"type": "integer", "minimum": 0, "maximum": 16384},
+                                 "width": {"type": "integer", "minimum": 16, "maximum": 16384},
+                                 "height": {"type": "integer", "minimum": 16, "maximum": 16384}}}}}');
 
 CREATE TABLE workflows (
     name text NOT NULL CHECK (name ~ '^[a-z][a-z0-9_]{0,62}$'),

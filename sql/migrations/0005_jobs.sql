@@ -281,9 +281,14 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.task_events_stay IS
-    'Trigger: refuses to change or delete an event, for every role. Archiving drops whole partitions.';
+    'Trigger: refuses to change, delete or truncate events, for every role. Archiving drops whole partitions.';
 CREATE TRIGGER task_events_stay BEFORE UPDATE OR DELETE ON task_events
     FOR EACH ROW EXECUTE FUNCTION task_events_stay();
+-- Partitions inherit triggers for rows, and none for statements: create_event_partitions() gives them this one, too.
+CREATE TRIGGER task_events_stay_whole BEFORE TRUNCATE ON task_events
+    FOR EACH STATEMENT EXECUTE FUNCTION task_events_stay();
+CREATE TRIGGER task_events_stay_whole BEFORE TRUNCATE ON cortana.task_events_default
+    FOR EACH STATEMENT EXECUTE FUNCTION task_events_stay();
 
 CREATE FUNCTION cortana.create_event_partitions(p_months int DEFAULT 3) RETURNS int
 LANGUAGE plpgsql
@@ -305,6 +310,9 @@ BEGIN
                        'task_events_' || to_char(month, 'YYYY_MM'),
                        month AT TIME ZONE 'UTC', (month + interval '1 month') AT TIME ZONE 'UTC');
         EXECUTE format('ALTER TABLE cortana.%I ENABLE ROW LEVEL SECURITY',
+                       'task_events_' || to_char(month, 'YYYY_MM'));
+        EXECUTE format('CREATE TRIGGER task_events_stay_whole BEFORE TRUNCATE ON cortana.%I'
+                       ' FOR EACH STATEMENT EXECUTE FUNCTION cortana.task_events_stay()',
                        'task_events_' || to_char(month, 'YYYY_MM'));
         made := made + 1;
     END LOOP;
@@ -465,6 +473,9 @@ BEGIN
     IF NEW.tenant_id IS NULL AND NEW.video_id IS NOT NULL THEN
         SELECT coalesce(team_id, owner_id) INTO NEW.tenant_id FROM videos WHERE id = NEW.video_id;
     END IF;
+    IF kind.payload_schema IS NOT NULL AND NEW.status = 'queued' AND NEW.run_id IS NULL THEN
+        NEW.payload := complete_payload(kind, NEW.payload, NEW.video_id);
+    END IF;
     IF cardinality(NEW.depends_on) > 0 THEN
         -- The lock makes a parent that is completing at this moment wait, so that it finds this child.
         PERFORM FROM jobs WHERE id = ANY (NEW.depends_on) ORDER BY id FOR NO KEY UPDATE;
@@ -492,6 +503,28 @@ CREATE TRIGGER jobs_before_insert BEFORE INSERT ON jobs
     FOR EACH ROW WHEN (NEW.is_ready IS NULL OR NEW.depends_on IS NOT NULL AND NEW.status = 'queued')
     EXECUTE FUNCTION jobs_before_insert();
 
+CREATE FUNCTION cortana.check_claim_by_hand(p_job jobs) RETURNS void
+LANGUAGE plpgsql STABLE
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    hint CONSTANT text := 'To get jobs that may run, call claim_jobs(), or read claimable_jobs.';
+BEGIN
+    IF p_job.scheduled_for > clock_timestamp() THEN
+        RAISE EXCEPTION 'job %: it is scheduled for %', p_job.id, p_job.scheduled_for
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'job_scheduled', HINT = hint;
+    ELSIF EXISTS (SELECT FROM job_types WHERE name = p_job.job_type AND paused_at IS NOT NULL) THEN
+        RAISE EXCEPTION 'job %: jobs of type % are paused', p_job.id, p_job.job_type
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'job_type_paused', HINT = hint;
+    ELSIF EXISTS (SELECT FROM paused_tenants WHERE tenant_id = p_job.tenant_id) THEN
+        RAISE EXCEPTION 'job %: the jobs of its tenant are paused', p_job.id
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'job_tenant_paused', HINT = hint;
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION cortana.check_claim_by_hand IS
+    'Raises an error if a job that a plain UPDATE takes is scheduled for later, or if its type or its tenant is paused.';
+
 CREATE FUNCTION cortana.set_status() RETURNS trigger
 LANGUAGE plpgsql AS
 $$
@@ -514,7 +547,11 @@ BEGIN
         IF OLD.unmet_dependencies > 0 THEN
             RAISE EXCEPTION 'job %: the jobs that it depends on are not done', OLD.id
                 USING ERRCODE = 'check_violation', CONSTRAINT = 'job_dependencies',
-                      HINT = 'To get jobs that may run, call claim_jobs().';
+                      HINT = 'To get jobs that may run, call claim_jobs(), or read claimable_jobs.';
+        END IF;
+        -- claim_jobs() sets cortana.source, and has checked this once for all its jobs.
+        IF coalesce(current_setting('cortana.source', true), '') = '' THEN
+            PERFORM cortana.check_claim_by_hand(OLD);
         END IF;
         -- A claim by hand that sets no lease gets one, so that the job returns to the queue when the lease expires.
         NEW.lease_token := nextval('cortana.job_lease_tokens');
@@ -537,6 +574,14 @@ BEGIN
         NEW.progress := 1;
         NEW.progress_message := NULL;
     WHEN 'queued' THEN
+        IF OLD.status = 'processing' AND NEW.retry_count > OLD.retry_count THEN  -- a retry by the SQL of another program
+            IF NEW.retry_count > NEW.max_retries THEN
+                RAISE EXCEPTION 'job %: all retries are used', OLD.id
+                    USING ERRCODE = 'check_violation', CONSTRAINT = 'job_retries_left',
+                          HINT = 'To end the job, set its status to failed.';
+            END IF;
+            NEW.last_error := coalesce(nullif(NEW.last_error, OLD.last_error), 'Unknown: returned for another try');
+        END IF;
         IF OLD.status = 'failed' THEN
             IF OLD.retry_count >= NEW.max_retries THEN
                 RAISE EXCEPTION 'job %: all retries are used', OLD.id
@@ -662,17 +707,22 @@ BEGIN
                n.scheduled_for, n.is_ready, n.status,
                o.status AS old_status, o.is_ready AS was_ready, o.scheduled_for AS was_scheduled_for,
                o.started_at AS began_at, o.locked_by AS old_worker,
+               o.status = 'processing' AND n.status = 'queued' AND n.retry_count > o.retry_count AS is_retry,
                coalesce(n.locked_by, o.locked_by) AS worker,
                n.has_dependents, n.exclusive, n.watched, n.progress, o.progress AS old_progress,
                CASE WHEN n.skipped THEN n.progress_message END AS skipped_because,
-               CASE WHEN n.status = 'failed' THEN n.payload -> 'error' END AS failure
+               CASE WHEN n.status = 'failed' THEN n.payload -> 'error'
+                    WHEN n.status = 'queued' AND n.retry_count > o.retry_count AND o.status = 'processing'
+                    THEN jsonb_build_object('type', split_part(n.last_error, ': ', 1),
+                                            'message', substr(n.last_error, strpos(n.last_error, ': ') + 2))
+                    END AS failure
         FROM changed n FULL JOIN before o USING (id)
     ), closed AS (
         INSERT INTO ended_attempts (job_id, attempt, worker_id, lease_token, started_at, status,
                                     error_type, error_message)
         SELECT id, attempt, coalesce(old_worker, 'unknown'), lease_token, began_at,
-               CASE status WHEN 'done' THEN 'succeeded' WHEN 'failed' THEN 'failed'
-                           ELSE 'canceled' END,
+               CASE WHEN status = 'done' THEN 'succeeded' WHEN status = 'failed' OR is_retry THEN 'failed'
+                    ELSE 'canceled' END,
                failure ->> 'type', failure ->> 'message'
         FROM moved WHERE status <> old_status AND old_status = 'processing'
     ), told AS (
@@ -680,7 +730,7 @@ BEGIN
         SELECT id, video_id, correlation_id, speaker,
                CASE WHEN status <> 'failed' THEN 'info'
                     WHEN scheduled_for IS NULL THEN 'error' ELSE 'warn' END,
-               CASE WHEN old_status = 'failed' AND status = 'queued' THEN 'retry' ELSE 'status' END,
+               CASE WHEN is_retry OR old_status = 'failed' AND status = 'queued' THEN 'retry' ELSE 'status' END,
                CASE WHEN status = 'failed'
                     THEN concat_ws(': ', 'failed', failure ->> 'type', failure ->> 'message')
                     ELSE coalesce(skipped_because, status::text) END,
@@ -799,6 +849,6 @@ CREATE TRIGGER job_types_updated AFTER UPDATE ON job_types
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION cortana.time_prefixed_uuid, cortana.create_event_partitions,
-    cortana.job_transition_allowed, cortana.job_is_ready, cortana.default_lease, cortana.event_source, cortana.job_source TO service_role;
+    cortana.job_transition_allowed, cortana.job_is_ready, cortana.check_claim_by_hand, cortana.default_lease, cortana.event_source, cortana.job_source TO service_role;
 -- Views for users show it.
 GRANT EXECUTE ON FUNCTION cortana.file_was_refused TO authenticated, cortana_upkeep, service_role;

@@ -112,6 +112,32 @@ COMMENT ON FUNCTION cortana.check_payload IS
     'Raises an error if the payload of a job is not allowed: it must be an object of limited size, and if it '
     'contains video_id, this must be equal to jobs.video_id.';
 
+CREATE FUNCTION cortana.complete_payload(p_kind job_types, p_payload jsonb, p_video_id uuid) RETURNS jsonb
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    payload jsonb := p_payload;
+    fault text;
+BEGIN
+    PERFORM check_payload(p_payload, p_video_id);
+    IF p_kind.payload_defaults <> '{}' THEN
+        payload := resolve_template(p_kind.payload_defaults, jsonb_build_object(
+                       'video', (SELECT to_jsonb(v) FROM videos v WHERE v.id = p_video_id))) || p_payload;
+    END IF;
+    fault := json_schema_fault(p_kind.payload_schema, jsonb_strip_nulls(payload));
+    IF fault IS NOT NULL THEN
+        RAISE EXCEPTION 'a job of type % cannot have this payload: %', p_kind.name, fault
+            USING ERRCODE = 'invalid_parameter_value', CONSTRAINT = 'job_payload',
+                  COLUMN = json_schema_member(fault);
+    END IF;
+    RETURN payload;
+END
+$$;
+COMMENT ON FUNCTION cortana.complete_payload IS
+    'Returns a payload with the members of job_types.payload_defaults that it lacks. Raises an error with the name of '
+    'the member (as COLUMN) if job_types.payload_schema refuses it.';
+
 CREATE FUNCTION enqueue_job(
     p_job_type text,
     p_payload jsonb,
@@ -145,7 +171,11 @@ BEGIN
         tenant := check_own_job(kind, p_payload, p_video_id, tenant, p_depends_on);
         p_sequence := NULL;
     END IF;
-    PERFORM check_payload(p_payload, p_video_id);
+    IF kind.payload_schema IS NULL THEN
+        PERFORM check_payload(p_payload, p_video_id);
+    ELSE
+        p_payload := complete_payload(kind, p_payload, p_video_id);
+    END IF;
     rank := coalesce(p_priority, kind.base_priority);
 
     LOOP
@@ -204,7 +234,11 @@ BEGIN
         RAISE EXCEPTION 'job type % is not registered', p_job_type
             USING ERRCODE = 'foreign_key_violation', HINT = 'Insert it into job_types.';
     END IF;
-    PERFORM check_payload(payload, NULL) FROM unnest(p_payloads) AS payload;
+    IF kind.payload_schema IS NULL THEN
+        PERFORM check_payload(payload, NULL) FROM unnest(p_payloads) AS payload;
+    ELSE
+        PERFORM complete_payload(kind, payload, NULL) FROM unnest(p_payloads) AS payload;
+    END IF;
     IF NOT acts_for_everyone() THEN
         -- Checks each payload; the tenant is the same for all of them.
         p_tenant_id := (SELECT array_agg(check_own_job(kind, payload, NULL, p_tenant_id, NULL))
@@ -1073,7 +1107,7 @@ REVOKE ALL ON FUNCTION enqueue_job, enqueue_jobs, claim_jobs, renew_lease, repor
     retry_job, retry_failed_jobs, cancel_jobs, set_priority FROM PUBLIC, anon, authenticated;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION enqueue_job, enqueue_jobs, cancel_job, retry_job, watch_job TO cortana_app, service_role;
-GRANT EXECUTE ON FUNCTION cortana.fair_sequence, cortana.check_job_size, cortana.check_payload, cortana.check_own_job, cortana.end_attempt,
+GRANT EXECUTE ON FUNCTION cortana.fair_sequence, cortana.check_job_size, cortana.check_payload, cortana.complete_payload, cortana.check_own_job, cortana.end_attempt,
     cortana.settle_failure, cortana.rescue_expired_jobs, cortana.promote_due_jobs, cortana.take_upkeep,
     cortana.claim_from_head, cortana.lease_jobs, claim_jobs, renew_lease, report_progress, report_log,
     fence_job, complete_job, cortana.release_dependents, complete_jobs, fail_job, release_job, settle_canceled_job,

@@ -65,6 +65,7 @@ DECLARE
     run runs;
     definition jsonb;
     full_payload jsonb;
+    kind job_types;  -- of a step without parents; else null, and nothing is required
     members text[];
     entries int;
     size int;
@@ -77,6 +78,9 @@ BEGIN
     SELECT s INTO definition FROM workflows w, jsonb_array_elements(w.steps) AS s
     WHERE w.name = run.workflow AND w.version = run.version AND s ->> 'key' = job.step;
     full_payload := step_payload(run, definition, job.depends_on);
+    IF job.depends_on IS NULL THEN  -- its payload is what the caller of start_run() gave
+        SELECT * INTO kind FROM job_types WHERE name = job.job_type;
+    END IF;
 
     IF definition ? 'fan_out' THEN
         members := ARRAY(SELECT m FROM jsonb_array_elements_text(definition #> '{fan_out,over}') AS m
@@ -96,7 +100,8 @@ BEGIN
                                  AS e (entry, number)
                         GROUP BY 1, 2) AS cut
                   GROUP BY part) AS chunks;
-            PERFORM check_payload(part, job.video_id) FROM unnest(parts) AS part;
+            parts := ARRAY(SELECT complete_payload(kind, part, job.video_id)
+                           FROM unnest(parts) WITH ORDINALITY AS p (part, number) ORDER BY number);
             full_payload := parts[1];
             SELECT max(part) INTO last_part FROM jobs WHERE run_id = job.run_id AND step = job.step;
             WITH made AS (
@@ -115,7 +120,7 @@ BEGIN
             WHERE run_id = job.run_id AND status = 'queued' AND depends_on @> ARRAY[job.id];
         END IF;
     END IF;
-    PERFORM check_payload(full_payload, job.video_id);
+    full_payload := complete_payload(kind, full_payload, job.video_id);
     UPDATE jobs SET payload = full_payload, unmet_dependencies = 0, ready_at = clock_timestamp()
     WHERE id = p_job_id;
 END

@@ -519,6 +519,16 @@ BEGIN
             FROM hosts h WHERE h.disk_level = 'emergency'
              AND EXISTS (SELECT FROM workers w WHERE w.host = h.name AND w.state = 'running'
                            AND job.job_type = ANY (w.job_types));
+        RETURN QUERY SELECT 'limit reached', format('%s of %s run on %s', b.n, b.most, b.host),
+                jsonb_build_object('n', b.n, 'most', b.most, 'of', 'host', 'host', b.host)
+            FROM (SELECT o.host, min(o.max_concurrency) AS most,
+                         (SELECT count(*) FROM jobs j JOIN workers w ON w.id = j.locked_by
+                          WHERE j.status = 'processing' AND w.host = o.host) AS n
+                  FROM nodes o
+                  WHERE EXISTS (SELECT FROM workers w WHERE w.host = o.host AND w.state = 'running'
+                                  AND job.job_type = ANY (w.job_types))
+                  GROUP BY o.host) AS b
+            WHERE b.n >= b.most;
         RETURN QUERY SELECT 'host busy', format('%s: too little is left of the CPU budget of %s', h.name, h.cpu_budget),
                 jsonb_build_object('host', h.name, 'budget', h.cpu_budget)
             FROM hosts h WHERE h.cpu_budget IS NOT NULL
@@ -537,7 +547,9 @@ BEGIN
               AND (-j.priority, j.sequence, j.created_at, j.id)
                   < (-job.priority, job.sequence, job.created_at, job.id)
             LIMIT 100000) AS ahead;
-        RETURN QUERY SELECT 'waiting its turn', format('%s jobs are before it', n), jsonb_build_object('n', n);
+        RETURN QUERY SELECT 'waiting its turn', CASE n WHEN 0 THEN 'it is the next' WHEN 1 THEN 'one job is before it'
+                                                  ELSE format('%s jobs are before it', n) END,
+            jsonb_build_object('n', n);
     END IF;
 END
 $$;
@@ -650,12 +662,29 @@ COMMENT ON FUNCTION nodes_to_wake IS
     'node is returned if no worker runs on its host and more jobs are due within 5 minutes than running workers '
     'have free slots.';
 
+-- ---- workers with SQL of their own ---------------------------------------------------------------
+
+CREATE VIEW claimable_jobs WITH (security_invoker = true) AS
+SELECT id, job_type, video_id, tenant_id, run_id, step, part, payload, status, priority, sequence, created_at, retry_count,
+       max_retries, attempt, depends_on, correlation_id
+FROM jobs
+WHERE status = 'queued' AND is_ready
+  AND NOT EXISTS (SELECT FROM job_types t WHERE t.name = jobs.job_type AND t.paused_at IS NOT NULL)
+  AND NOT EXISTS (SELECT FROM paused_tenants p WHERE p.tenant_id = jobs.tenant_id);
+COMMENT ON VIEW claimable_jobs IS
+    'The jobs that a worker may take now, for workers with SQL of their own: SELECT … FROM claimable_jobs … FOR UPDATE '
+    'SKIP LOCKED locks rows of jobs. Jobs that wait for others or are scheduled for later, and jobs of a paused type or '
+    'tenant, are not in it. The limits of job_types and of hosts apply to claim_jobs() only.';
+REVOKE ALL ON claimable_jobs FROM PUBLIC, anon, authenticated;
+GRANT SELECT, UPDATE ON claimable_jobs TO service_role;
+
 -- ---- who may call what --------------------------------------------------------------------------
 
 REVOKE ALL ON FUNCTION report_disk, touch_session, pause_type, resume_type, pause_tenant, resume_tenant,
     report_worker, drain_worker, why_job, nodes_to_wake FROM PUBLIC, anon, authenticated;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION touch_session, why_job TO cortana_app, service_role;
+GRANT EXECUTE ON FUNCTION touch_session TO cortana_gateway;
 GRANT EXECUTE ON FUNCTION report_disk, cortana.is_interactive, pause_type, resume_type, pause_tenant,
     resume_tenant, report_worker, drain_worker, cortana.claim_room, cortana.choose_among_tenants,
     nodes_to_wake TO service_role;

@@ -80,6 +80,10 @@ BEGIN
     IF fault IS NOT NULL THEN
         RETURN format('%s %s', p_place, fault);
     END IF;
+    IF p_schema ? 'anyOf' AND NOT EXISTS (SELECT FROM jsonb_array_elements(p_schema -> 'anyOf') AS one
+                                          WHERE json_schema_fault(one, p_value, p_place) IS NULL) THEN
+        RETURN json_schema_fault(p_schema #> '{anyOf,0}', p_value, p_place);
+    END IF;
     IF kind = 'array' AND p_schema ? 'items' THEN
         FOR i IN 0 .. entries - 1 LOOP
             fault := json_schema_fault(p_schema -> 'items', p_value -> i, format('%s[%s]', p_place, i));
@@ -102,6 +106,15 @@ $$;
 COMMENT ON FUNCTION json_schema_fault IS
     'Checks a value against a JSON Schema. Returns the first fault and its place in words; null: the value is valid.';
 
+CREATE FUNCTION cortana.json_schema_member(p_fault text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT coalesce(substring(p_fault FROM '^the payload has no "?(\w+)'), substring(p_fault FROM '^\w+'), 'payload')
+$$;
+COMMENT ON FUNCTION cortana.json_schema_member IS
+    'The member of the payload that a fault of json_schema_fault() is about.';
+
 CREATE FUNCTION cortana.json_schema_defect(p_schema jsonb, p_place text DEFAULT 'the schema', p_depth int DEFAULT 0)
 RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -118,7 +131,7 @@ DECLARE
         "minItems": {"type": "integer", "minimum": 0}, "maxItems": {"type": "integer", "minimum": 0},
         "items": {"type": ["object", "boolean"]}, "properties": {"type": "object"},
         "additionalProperties": {"type": ["object", "boolean"]},
-        "required": {"type": "array", "items": {"type": "string"}},
+        "required": {"type": "array", "items": {"type": "string"}}, "anyOf": {"type": "array", "minItems": 1},
         "$schema": true, "$comment": true, "title": true, "description": true, "default": true, "examples": true}';
     known_types CONSTANT jsonb := '["array", "boolean", "integer", "null", "number", "object", "string"]';
     deepest CONSTANT int := 20;
@@ -157,7 +170,9 @@ BEGIN
     FOR part IN SELECT concat(p_place, '.properties.', key) AS place, value FROM jsonb_each(p_schema -> 'properties')
                 UNION ALL
                 SELECT concat(p_place, '.', key), value FROM jsonb_each(p_schema)
-                WHERE key IN ('items', 'additionalProperties') LOOP
+                WHERE key IN ('items', 'additionalProperties')
+                UNION ALL
+                SELECT concat(p_place, '.anyOf'), value FROM jsonb_array_elements(p_schema -> 'anyOf') LOOP
         fault := json_schema_defect(part.value, part.place, p_depth + 1);
         EXIT WHEN fault IS NOT NULL;
     END LOOP;
@@ -166,6 +181,24 @@ END
 $$;
 COMMENT ON FUNCTION cortana.json_schema_defect IS
     'Checks a JSON Schema itself. Returns the first fault or unsupported part in words; null: the schema is valid.';
+
+CREATE FUNCTION cortana.job_types_check_schema() RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    fault CONSTANT text := CASE WHEN NEW.payload_schema IS NOT NULL THEN json_schema_defect(NEW.payload_schema) END;
+BEGIN
+    IF fault IS NOT NULL THEN
+        RAISE EXCEPTION 'job type %: %', NEW.name, fault USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION cortana.job_types_check_schema IS 'Trigger: refuses a type whose payload_schema is wrong.';
+CREATE TRIGGER job_types_check_schema BEFORE INSERT OR UPDATE OF payload_schema ON job_types
+    FOR EACH ROW EXECUTE FUNCTION job_types_check_schema();
+UPDATE job_types SET payload_schema = payload_schema;  -- those before this file
 
 -- ---- definitions --------------------------------------------------------------------------------
 

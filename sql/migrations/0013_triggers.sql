@@ -692,7 +692,7 @@ BEGIN
     IF NOT acts_for_everyone() THEN
         IF p_name ~ '^(video|clip|job|run|webhook)[.]' THEN
             RAISE EXCEPTION 'only the service may emit events whose names begin with "%."', split_part(p_name, '.', 1)
-                USING ERRCODE = 'insufficient_privilege';
+                USING ERRCODE = 'invalid_parameter_value', COLUMN = 'name';
         END IF;
         tenant := coalesce(tenant, auth.uid());
         IF tenant IS NULL OR NOT may_touch(tenant)

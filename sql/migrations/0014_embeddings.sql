@@ -312,8 +312,12 @@ COMMENT ON FUNCTION search_semantic IS
 
 -- ---- the stage ----------------------------------------------------------------------------------
 
-INSERT INTO job_types (name, description, base_priority, time_limit, is_public, cpu_weight) VALUES
-    ('embed', 'texts to vectors, for search by meaning', 3, '1 hour', false, 1);
+INSERT INTO job_types (name, description, base_priority, time_limit, is_public, cpu_weight, payload_defaults,
+                       payload_schema) VALUES
+    ('embed', 'texts to vectors, for search by meaning', 3, '1 hour', false, 1, '{"video_id": "{{video.id}}"}',
+     '{"required": ["video_id"], "properties": {
+         "video_id": {"type": "string", "format": "uuid"},
+         "model": {"type": "string", "minLength": 1, "maxLength": 100}}}');
 
 CREATE FUNCTION embed_videos_with(p_model text) RETURNS int
 LANGUAGE plpgsql
@@ -332,6 +336,8 @@ BEGIN
             'depends_on', jsonb_build_array('segment_index'),
             'params', jsonb_build_object('model', p_model));
     END IF;
+    UPDATE job_types SET payload_defaults = jsonb_strip_nulls(payload_defaults || jsonb_build_object('model', p_model))
+    WHERE name = 'embed';
     RETURN change_workflow(current.name, steps);
 END
 $$;

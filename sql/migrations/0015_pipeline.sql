@@ -116,8 +116,8 @@ CREATE TRIGGER video_follows_job AFTER UPDATE OF status ON jobs
 -- A clip_id is computed from the video, the range and the options, so that the same request always leads to the same
 -- object.
 
--- Options with their default value are left out, so that equal clips have equal options. The worker checks the values,
--- because it knows the video; unknown names are refused here, because the worker would ignore them.
+-- Options with their default value are left out, so that equal clips have equal options. Unknown names are refused here,
+-- because the worker would ignore them.
 CREATE FUNCTION cortana.clip_options(p_options jsonb) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
@@ -125,18 +125,17 @@ $$
 DECLARE
     defaults CONSTANT jsonb := '{"mode": "smart", "format": "mp4", "mute": false}';
     given jsonb := jsonb_strip_nulls(coalesce(p_options, '{}'));
-    unknown text;
+    unknown text[];
 BEGIN
     IF jsonb_typeof(given) <> 'object' THEN
         RAISE EXCEPTION 'the options of a clip must be a JSON object'
-            USING ERRCODE = 'invalid_parameter_value';
+            USING ERRCODE = 'invalid_parameter_value', COLUMN = 'options';
     END IF;
-    SELECT string_agg(quote_ident(key), ', ' ORDER BY key) INTO unknown
-    FROM jsonb_object_keys(given) AS key
-    WHERE key NOT IN ('mode', 'format', 'max_height', 'mute', 'crop');
-    IF unknown IS NOT NULL THEN
-        RAISE EXCEPTION 'unknown options of a clip: %', unknown
-            USING ERRCODE = 'invalid_parameter_value',
+    unknown := ARRAY(SELECT key FROM jsonb_object_keys(given) AS key
+                     WHERE key NOT IN ('mode', 'format', 'max_height', 'mute', 'crop') ORDER BY key);
+    IF unknown <> '{}' THEN
+        RAISE EXCEPTION 'unknown options of a clip: %', array_to_string(unknown, ', ')
+            USING ERRCODE = 'invalid_parameter_value', COLUMN = unknown[1],
                   HINT = 'The options are mode, format, max_height, mute and crop.';
     END IF;
     RETURN coalesce((SELECT jsonb_object_agg(key, value) FROM jsonb_each(given)
@@ -144,6 +143,59 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.clip_options IS 'Returns the options of a clip without those that have their default value.';
+
+CREATE FUNCTION cortana.check_clip(p_payload jsonb, p_duration double precision, p_resolution text) RETURNS void
+LANGUAGE plpgsql STABLE
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    longest CONSTANT int := CASE p_payload ->> 'format' WHEN 'gif' THEN 60000 ELSE 3600000 END;  -- ms, as in the worker
+    t_start bigint;
+    t_end bigint;
+    fault text := json_schema_fault(payload_schema, jsonb_strip_nulls(p_payload)) FROM job_types WHERE name = 'clip_generate';
+    member text := json_schema_member(fault);
+BEGIN
+    IF fault IS NULL THEN
+        t_start := p_payload ->> 't_start';
+        t_end := CASE WHEN p_payload ->> 'format' = 'jpg' THEN t_start + 1 ELSE (p_payload ->> 't_end')::bigint END;
+        SELECT wrong.name, wrong.words INTO member, fault FROM (VALUES
+            (t_end IS NULL, 't_end', format('it has no t_end')),
+            (t_end <= t_start, 't_end', format('t_end (%s ms) must be after t_start (%s ms)', t_end, t_start)),
+            (t_end - t_start > longest, 't_end',
+             format('from t_start to t_end there are %s ms, more than the limit of %s ms', t_end - t_start, longest)),
+            (t_start >= ceil(p_duration * 1000), 't_start',
+             format('t_start (%s ms) is not before the video''s end (%s ms)', t_start, floor(p_duration * 1000))),
+            ((p_payload #>> '{crop,x}')::int + (p_payload #>> '{crop,width}')::int > split_part(p_resolution, 'x', 1)::int
+             OR (p_payload #>> '{crop,y}')::int + (p_payload #>> '{crop,height}')::int > split_part(p_resolution, 'x', 2)::int,
+             'crop', format('crop reaches over the edge of a picture of %s pixels', p_resolution)))
+            AS wrong (holds, name, words)
+        WHERE wrong.holds LIMIT 1;
+    END IF;
+    IF fault IS NOT NULL THEN
+        RAISE EXCEPTION 'this clip cannot be made: %', fault
+            USING ERRCODE = 'invalid_parameter_value', CONSTRAINT = 'clip_request', COLUMN = member;
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION cortana.check_clip IS
+    'Raises an error, with the name of the member as COLUMN, if the payload of a clip asks for what its video (length in '
+    'seconds, picture as in videos.resolution; null: not known yet) does not have.';
+
+CREATE FUNCTION cortana.jobs_check_clip() RETURNS trigger
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    PERFORM check_clip(NEW.payload, v.duration, v.resolution)
+    FROM (SELECT) AS one LEFT JOIN videos v ON v.id = NEW.video_id;
+    RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION cortana.jobs_check_clip IS 'Trigger: refuses jobs of clips that cannot be made, for every role.';
+-- After jobs_before_insert, which completes the payload: triggers fire in the order of their names.
+CREATE TRIGGER jobs_check_clip BEFORE INSERT ON jobs
+    FOR EACH ROW WHEN (NEW.job_type = 'clip_generate' AND NEW.run_id IS NULL AND NEW.status = 'queued')
+    EXECUTE FUNCTION jobs_check_clip();
 
 CREATE FUNCTION plan_clip(
     p_video_id uuid,
@@ -160,35 +212,29 @@ $$
 DECLARE
     options CONSTANT jsonb := clip_options(p_options);
     format CONSTANT text := coalesce(options ->> 'format', 'mp4');
-    original text;
+    video videos;
 BEGIN
-    SELECT s3_original_path INTO original FROM videos WHERE id = p_video_id;
-    IF original IS NULL THEN
+    SELECT * INTO video FROM videos WHERE id = p_video_id;
+    IF video.s3_original_path IS NULL THEN
         RAISE EXCEPTION 'video % has no original', p_video_id USING ERRCODE = 'no_data_found';
     END IF;
-    IF format !~ '^[a-z0-9]{1,8}$' THEN
-        RAISE EXCEPTION '% is not a valid format of a clip', quote_literal(format)
-            USING ERRCODE = 'invalid_parameter_value';
-    END IF;
     IF format = 'jpg' THEN
-        p_t_end := p_t_start + 1;
+        p_t_end := least(p_t_start, 2147483646) + 1;
         p_padding_ms := 0;
-    END IF;
-    IF p_t_start IS NULL OR p_t_end IS NULL OR p_t_start < 0 OR p_t_end <= p_t_start THEN
-        RAISE EXCEPTION 'a clip must start at 0 or later and end after its start'
-            USING ERRCODE = 'invalid_parameter_value';
     END IF;
     clip_id := md5(concat_ws('|', 'clip', p_video_id, p_t_start, p_t_end, p_padding_ms,
                              nullif(options::text, '{}')))::uuid;
     clip_path := concat('videos/clips/', p_video_id, '/', clip_id, '.', format);
-    payload := jsonb_build_object(
+    payload := jsonb_strip_nulls(jsonb_build_object(
         'video_id', p_video_id, 'clip_id', clip_id, 't_start', p_t_start, 't_end', p_t_end,
-        'padding_ms', p_padding_ms, 's3_original_path', original) || options;
+        'padding_ms', p_padding_ms, 's3_original_path', video.s3_original_path)) || options;
+    PERFORM check_clip(payload, video.duration, video.resolution);
 END
 $$;
 COMMENT ON FUNCTION plan_clip IS
     'Returns the id of a clip, its object key, and the payload of the job that makes it. The same request always '
-    'gives the same id. A picture of one moment (format jpg) has no end and no padding.';
+    'gives the same id. A picture of one moment (format jpg) has no end and no padding. Raises an error if the clip '
+    'cannot be made.';
 
 CREATE FUNCTION request_clip(
     p_video_id uuid,
@@ -359,6 +405,6 @@ COMMENT ON FUNCTION reindex_video IS
 REVOKE ALL ON FUNCTION plan_clip, request_clip, split_videos, reindex_video FROM PUBLIC, anon,
     authenticated;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION cortana.clip_options, plan_clip, request_clip, reindex_video TO cortana_app,
+GRANT EXECUTE ON FUNCTION cortana.clip_options, cortana.check_clip, plan_clip, request_clip, reindex_video TO cortana_app,
     service_role;
 GRANT EXECUTE ON FUNCTION cortana.adds_to_ready, cortana.settle_video, cortana.stages_ended, split_videos, cortana.last_ocr_jobs, cortana.video_languages TO service_role;

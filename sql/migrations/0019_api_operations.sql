@@ -321,7 +321,7 @@ $$
 DECLARE
     outcome text;
 BEGIN
-    outcome := api.set_job_priority((p ->> 'id')::uuid, (p ->> 'priority')::int);
+    outcome := api.set_job_priority((p ->> 'id')::uuid, priority_number(p ->> 'priority'));
     RETURN api.changed_job((p ->> 'id')::uuid, outcome, 'only jobs that wait or have failed have a priority');
 END
 $$;
@@ -347,7 +347,7 @@ $$
               WHEN 'cancel' THEN f.status IN ('queued', 'processing')
                                  OR f.status = 'failed' AND f.scheduled_for IS NOT NULL
               WHEN 'retry' THEN f.status IN ('failed', 'canceled')
-              ELSE f.status IN ('queued', 'failed') AND f.priority <> (p ->> 'priority')::int END
+              ELSE f.status IN ('queued', 'failed') AND f.priority <> priority_number(p ->> 'priority') END
 $$;
 COMMENT ON FUNCTION api.bulk_candidates IS 'The jobs that a bulk operation would change: those of its filter whose state allows it.';
 
@@ -357,7 +357,7 @@ SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
     SELECT CASE p ->> 'action' WHEN 'cancel' THEN public.cancel_job(p_id) IN ('canceled', 'requested')
                                WHEN 'retry' THEN public.retry_job(p_id) = 'queued'
-                               ELSE api.set_job_priority(p_id, (p ->> 'priority')::int) = 'changed' END
+                               ELSE api.set_job_priority(p_id, priority_number(p ->> 'priority')) = 'changed' END
 $$;
 COMMENT ON FUNCTION api.bulk_change IS
     'Applies the action of a bulk operation to one job, and returns whether the job was changed.';

@@ -487,7 +487,7 @@ $$
 BEGIN
     PERFORM api.require_service();
     UPDATE job_types t SET
-        base_priority = coalesce((p ->> 'base_priority')::int, t.base_priority),
+        base_priority = coalesce(priority_number(p ->> 'base_priority'), t.base_priority),
         time_limit = coalesce(make_interval(secs => (p ->> 'time_limit_ms')::float8 / 1000), t.time_limit),
         cpu_weight = coalesce((p ->> 'cpu_weight')::int, t.cpu_weight),
         max_running = CASE WHEN p ? 'max_running' THEN nullif((p ->> 'max_running')::int, 0) ELSE t.max_running END,
@@ -603,7 +603,7 @@ BEGIN
         RAISE EXCEPTION 'no workflow has this name: GET /workflows lists them' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     SELECT s.run_id, s.is_new INTO made, is_new
-    FROM public.start_run(p ->> 'workflow', coalesce(p -> 'input', '{}'), (p ->> 'video_id')::uuid, (p ->> 'priority')::int) AS s;
+    FROM public.start_run(p ->> 'workflow', coalesce(p -> 'input', '{}'), (p ->> 'video_id')::uuid, priority_number(p ->> 'priority')) AS s;
     SELECT r.* INTO run FROM runs r WHERE r.id = made;
     RETURN ROW(CASE WHEN is_new THEN 202 ELSE 200 END, NULL, jsonb_build_object('Location', '/api/v1/runs/' || made),
                api.run_object(run))::api.answer;
@@ -632,11 +632,11 @@ BEGIN
         RAISE EXCEPTION 'no command has this name: GET /definitions lists them' USING ERRCODE = 'invalid_parameter_value';
     ELSIF p ? 'command' THEN
         SELECT c.job_id, c.is_new INTO made, is_new
-        FROM run_command(p ->> 'command', coalesce(p -> 'payload', '{}'), (p ->> 'priority')::int,
+        FROM run_command(p ->> 'command', coalesce(p -> 'payload', '{}'), priority_number(p ->> 'priority'),
                          (p ->> 'scheduled_for')::timestamptz, p ->> 'dedupe_key') AS c;
     ELSE
         SELECT e.job_id, e.is_new INTO made, is_new
-        FROM enqueue_job(p ->> 'type', coalesce(p -> 'payload', '{}'), (p ->> 'video_id')::uuid, (p ->> 'priority')::int,
+        FROM enqueue_job(p ->> 'type', coalesce(p -> 'payload', '{}'), (p ->> 'video_id')::uuid, priority_number(p ->> 'priority'),
                          (p ->> 'scheduled_for')::timestamptz, NULL, p ->> 'dedupe_key') AS e;
     END IF;
     SELECT j.* INTO job FROM jobs j WHERE j.id = made;

@@ -308,7 +308,8 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
-    t := jsonb_populate_record(t, p - '{id,tenant_id,dedupe_window_seconds}'::text[]);
+    t := jsonb_populate_record(t, p - '{id,tenant_id,dedupe_window_seconds,priority}'::text[]);
+    t.priority := coalesce(priority_number(p ->> 'priority'), t.priority);
     IF p ? 'dedupe_window_seconds' THEN
         t.dedupe_window := make_interval(secs => (p ->> 'dedupe_window_seconds')::int);
     END IF;
@@ -480,7 +481,7 @@ COMMENT ON FUNCTION api.send_event IS 'POST /events: emits an event of the appli
 -- ---- who may call what -------------------------------------------------------------------------------------
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA api FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION api.manages_tenant, api.chosen_tenant, api.triggers, api.trigger, api.versioned_trigger, api.firings, api.webhooks, api.webhook,
+GRANT EXECUTE ON FUNCTION api.shown_name, api.manages_tenant, api.chosen_tenant, api.triggers, api.trigger, api.versioned_trigger, api.firings, api.webhooks, api.webhook,
     api.deliveries TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION api.create_webhook, api.change_webhook, api.delete_webhook, api.rotate_webhook, api.test_webhook,
     api.create_trigger, api.change_trigger, api.delete_trigger, api.pause_trigger, api.resume_trigger, api.fire_trigger,

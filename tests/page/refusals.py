@@ -16,7 +16,7 @@ HANDED_ON = {"job_triggers_before_write": "foreign_key_violation"}
 OPENING = ("recognise.c", "recognise.h", "streams.c", "demux.c", "decode.c")
 OF_FILES = "NOT_A_VIDEO|UNSUPPORTED_MEDIA|DECODE"
 RAISE_OTHERS = {"search_refuse", "check_tenants_trigger", "create_trigger", "change_trigger", "define_command"}
-MAKE_FAULTS = {"json_schema_fault", "json_schema_defect", "check_tenants_trigger", "plan_command"}
+MAKE_FAULTS = {"check_clip", "json_schema_fault", "json_schema_defect", "check_tenants_trigger", "plan_command"}
 
 SQL_TEXT = r"'((?:[^']|'')*)'(?:\s*\n\s*'((?:[^']|'')*)')?"  # in two lines at most
 C_TEXT = r'"(?:[^"\\\n]|\\.)*"'

@@ -8,6 +8,23 @@ def past_all_rules(statement):
     return f"SET session_replication_role = replica; {statement}; RESET session_replication_role"
 
 
+VIDEO = "0a0b0c0d-0000-4000-8000-000000000001"
+ORIGINAL = f"videos/original/{VIDEO}/master.mp4"
+# What the types of the pipeline need and do not take from a video: their jobs that a test enqueues without a payload.
+NEEDED = {"ocr": {"frame_paths": []}, "clip_generate": {"clip_id": VIDEO, "t_start": 0, "t_end": 1000}}
+WITHOUT_VIDEO = {"transcode": {"video_id": VIDEO, "s3_original_path": ORIGINAL}, "sample": {"video_id": VIDEO, "s3_original_path": ORIGINAL},
+                 "ocr": {"video_id": VIDEO}, "segment_index": {"video_id": VIDEO}, "embed": {"video_id": VIDEO},
+                 "clip_generate": {"video_id": VIDEO, "s3_original_path": ORIGINAL}}
+
+
+TRANSCODE = json.dumps(WITHOUT_VIDEO["transcode"])
+
+
+def needed_by(job_type, has_video):
+    """The least payload that a type takes."""
+    return NEEDED.get(job_type, {}) | ({} if has_video else WITHOUT_VIDEO.get(job_type, {}))
+
+
 class Queue:
     def __init__(self, connection):
         self.connection = connection
@@ -27,12 +44,12 @@ class Queue:
         return value
 
     def video(self, owner=None, team=None):
-        return self.value("INSERT INTO videos (owner_id, team_id) VALUES (%s, %s) RETURNING id",
-                          owner, team)
+        return self.value("INSERT INTO videos (owner_id, team_id, s3_original_path)"
+                          " VALUES (%s, %s, 'videos/original/x/master.mp4') RETURNING id", owner, team)
 
     def enqueue(self, job_type="transcode", payload=None, **named):
         """(job_id, is_new)"""
-        named = {"p_job_type": job_type, "p_payload": json.dumps(payload or {}),
+        named = {"p_job_type": job_type, "p_payload": json.dumps(needed_by(job_type, "video_id" in named) | (payload or {})),
                  **{f"p_{key}": value for key, value in named.items()}}
         casts = {"p_video_id": "uuid", "p_payload": "jsonb", "p_depends_on": "uuid[]",
                  "p_correlation_id": "uuid", "p_scheduled_for": "timestamptz"}

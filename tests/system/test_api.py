@@ -1,5 +1,6 @@
 """The HTTP API against a real gateway and a real PostgreSQL."""
 
+import concurrent.futures
 import datetime
 import json
 import os
@@ -49,16 +50,16 @@ def gateway(program, place, library, keys, store, tmp_path_factory):
     assert started.process.stop() == 0
 
 
-def schema_of(operation, status):
+def schema_of(operation, status, media_type):
     content = operation["responses"][str(status)].get("content", {})
-    return next(iter(content.items()), (None, None))
+    return (media_type, content[media_type]) if media_type in content else next(iter(content.items()), (None, None))
 
 
 def check(answer, method, path):
     """That an answer is one of those that the document has for this operation."""
     operation = OPERATIONS[method, path]
     assert str(answer.status) in operation["responses"], (method, path, answer.status, answer.data)
-    media_type, content = schema_of(operation, answer.status)
+    media_type, content = schema_of(operation, answer.status, answer.headers["Content-Type"])
     assert answer.headers["Content-Type"] == media_type and (media_type or not answer.data)
     if content:
         schema = {**content["schema"], "components": DOCUMENT["components"]}
@@ -647,6 +648,8 @@ def test_the_database_comes_and_goes(program, cluster, tmp_path):
     connection.close()
     own = Gateway(program, cluster.url(name), tmp_path)
     try:
+        with concurrent.futures.ThreadPoolExecutor(16) as readers:  # each of its connections has been used
+            assert set(readers.map(lambda _: own.ask("/me", OWNER).status, range(64))) == {200}
         cluster.stop(immediate=True)
         answer = check(own.ask("/me", OWNER), "GET", "/me")
         assert answer.status == 503 and answer.headers["Retry-After"] == "1"
@@ -654,6 +657,13 @@ def test_the_database_comes_and_goes(program, cluster, tmp_path):
         end = time.monotonic() + 30
         while own.ask("/me", OWNER).status != 200:
             assert time.monotonic() < end
+        for _ in range(2):
+            assert [own.ask("/me", OWNER).status for _ in range(50)] == [200] * 50
+            with concurrent.futures.ThreadPoolExecutor(16) as readers:
+                assert set(readers.map(lambda _: own.ask("/me", OWNER).status, range(64))) == {200}
+            killer = cluster.connect(name)
+            Queue(killer).run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'api-gateway'")
+            killer.close()
         assert own.process.stop() == 0
     finally:
         own.end()

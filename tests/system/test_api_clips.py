@@ -51,6 +51,26 @@ def finish(queue, store, clip):
     return store / key
 
 
+@pytest.mark.parametrize("body, pointer", [
+    ({"t_start": 90000, "t_end": 91000}, "t_start"), ({"t_start": 100}, "t_end"), ({"t_end": 86400000}, "t_end"),
+    ({"options": {"format": "avi"}}, "options.format"), ({"options": {"max_height": 1}}, "options.max_height"),
+    ({"options": {"height": 100}}, "options.height"), ({"options": {"crop": "all"}}, "options.crop"),
+    ({"options": {"crop": {"x": 0, "y": 0, "width": 5000, "height": 5000}}}, "options.crop"), ({"padding_ms": 70000}, "padding_ms")])
+def test_an_impossible_clip_is_refused(gateway, place, library, body, pointer):
+    place[1].run("UPDATE videos SET duration = 60, resolution = '320x240' WHERE id = %s", library.videos["own"])
+    before = place[1].value("SELECT count(*) FROM jobs")
+    whole = {"video_id": library.videos["own"], "t_start": 100} | ({"t_end": 200} if body != {"t_start": 100} else {}) | body
+    answer = gateway.ask("/clips", OWNER, "POST", whole)
+    assert (answer.status, [fault["pointer"] for fault in answer.json["errors"]]) == (400, [pointer]), answer.data
+    assert place[1].value("SELECT count(*) FROM jobs") == before
+
+
+def test_the_document_says_what_options_there_are():
+    """A generated client can pass each; the document and SQL have the same."""
+    options = DOCUMENT["components"]["schemas"]["ClipOptions"]
+    assert set(options["properties"]) == {"format", "mode", "max_height", "mute", "crop"} and options["additionalProperties"] is False
+
+
 def test_a_clip_from_request_to_removal(gateway, place, library, store):
     clip = request(gateway, library, 100)
     assert clip["url"] is None and clip["format"] == "mp4"

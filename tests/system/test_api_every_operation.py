@@ -69,7 +69,7 @@ def sample(name, schema):
         return schema["enum"][0]
     if "default" in schema:
         return schema["default"]
-    kind = schema.get("format") or schema["type"]
+    kind = schema.get("format") or (schema["type"] if isinstance(schema["type"], str) else schema["type"][0])
     return {"uuid": str(uuid.uuid4()), "date-time": "2026-01-31T12:00:00Z", "boolean": False, "object": {},
             "integer": schema.get("minimum", 0), "number": schema.get("minimum", 0)}.get(kind, "x" * schema.get("minLength", 1))
 
@@ -84,7 +84,7 @@ class Things:
             self.ids[kind] = {}
         for thing, video in library.videos.items():
             self.ids["segments"][thing] = str(queue.value("SELECT id FROM segments WHERE video_id = %s LIMIT 1", video))
-            idle = queue.value("INSERT INTO videos (owner_id, team_id) SELECT owner_id, team_id FROM videos WHERE id = %s"
+            idle = queue.value("INSERT INTO videos (owner_id, team_id, s3_original_path) SELECT owner_id, team_id, s3_original_path FROM videos WHERE id = %s"
                                " RETURNING id", video)
             self.ids["runs"][thing] = str(queue.value("SELECT run_id FROM start_run('video_pipeline', '{}', %s)", idle))
             bearer, team = self.makers[thing], {"team_id": TEAM} if thing == "team" else {}

@@ -16,6 +16,7 @@ import pytest
 from api import ALICE, BOB, SECRET, TEAM, Gateway, token
 from s3_server import S3Server
 from store_client import StoreClient
+from workers import wait_until
 
 BUCKET = "media"
 SECRETS = "the first secret of the tests, which signs\nthe second one, which is still accepted\n"
@@ -90,6 +91,35 @@ def grant(gateway, shop):
 
 def read(gateway, path, method="GET", **headers):
     return gateway.ask(path, method=method, base="", **headers)
+
+
+def session_kinds(queue):
+    return [row["kind"] for row in queue.run(
+        "SELECT kind FROM interactive_sessions WHERE expires_at BETWEEN clock_timestamp() AND clock_timestamp() + interval '1 minute'")]
+
+
+@pytest.mark.parametrize("kind", ["search", "play"])
+def test_background_work_waits_while_somebody_searches_or_plays(program, place, shop, store, tmp_path, kind):
+    queue = place[1]
+    queue.run("INSERT INTO job_types (name, description, put_off_while_interactive) VALUES ('slow', 'a', true) ON CONFLICT DO NOTHING")
+    queue.run("UPDATE job_types SET put_off_until = NULL; DELETE FROM interactive_sessions")
+    queue.add("slow")
+    own = Gateway(program, place[0], tmp_path, STORE_URL=f"dir:{store}")
+    try:
+        assert own.ask("/search?q=bridge").status == 401 and read(own, "/media/x/y").status == 404
+        assert own.ask("/videos", OWNER).status == 200
+        if kind == "search":
+            assert own.ask("/search?q=bridge", VIEWER).status == 200
+        else:
+            grant = own.ask(f"/videos/{shop.videos['own']}/grant", OWNER, "POST").json
+            assert read(own, grant["base_url"] + grant["playlist"]).status == 200
+        wait_until(lambda: session_kinds(queue) == [kind], "a session")
+        assert queue.claim("slow") == []
+        queue.run("UPDATE interactive_sessions SET expires_at = now(); UPDATE job_types SET put_off_until = NULL")
+        assert len(queue.claim("slow")) == 1
+    finally:
+        assert own.process.stop() == 0
+        queue.run("DELETE FROM jobs")
 
 
 # ---- reading ---------------------------------------------------------------------------------------

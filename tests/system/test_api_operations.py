@@ -345,8 +345,22 @@ def test_commands_workflows_and_jobs(gateway, queue, library):
                          ({"type": "webhook"}, 403), ({"type": "ocr", "video_id": library.videos["foreign"]}, 404),
                          ({"type": "ocr", "video_id": str(uuid.uuid4())}, 404)):
         assert ask(gateway, EDITOR, "POST", "/jobs", body).status == status, body
-    mine = ask(gateway, EDITOR, "POST", "/jobs", {"type": "sample", "video_id": library.videos["own"], "priority": 8})
+    mine = ask(gateway, EDITOR, "POST", "/jobs", {"type": "sample", "video_id": library.videos["own"], "priority": "high"})
     assert (mine.status, mine.json["source"], mine.json["created_by"]) == (202, "api", ALICE)
+    assert mine.json["priority"] == 8
+    sent = {"video_id": library.videos["own"], "s3_original_path": queue.value(
+        "SELECT s3_original_path FROM videos WHERE id = %s", library.videos["own"])}
+    assert ask(gateway, EDITOR, "GET", "/jobs/{id}", id=mine.json["id"]).json["payload"] == sent
+    exact = ask(gateway, EDITOR, "POST", "/jobs", {"type": "segment_index", "video_id": library.videos["own"], "payload": {"x": 0.95}})
+    assert queue.value("SELECT payload ->> 'x' FROM jobs WHERE id = %s", exact.json["id"]) == "0.95"
+    queue.run("DELETE FROM jobs WHERE id = %s", exact.json["id"])
+    for body, pointer in (({"type": "ocr", "video_id": library.videos["own"]}, "frame_paths"), ({"type": "transcode"}, "video_id"),
+                          ({"type": "sample", "video_id": library.videos["own"], "payload": {"target_fps": "all"}}, "payload.target_fps")):
+        refused = ask(gateway, EDITOR if "video_id" in body else SERVICE, "POST", "/jobs", body)
+        assert (refused.status, [fault["pointer"] for fault in refused.json["errors"]]) == (400, [pointer]), refused.data
+    for name, number in (("urgent", 10), ("low", 1), ("3", 3), (8, 8)):
+        assert ask(gateway, EDITOR, "POST", "/jobs/{id}/priority", {"priority": name}, id=mine.json["id"]).json["priority"] == number
+    assert ask(gateway, EDITOR, "POST", "/jobs/{id}/priority", {"priority": "soon"}, id=mine.json["id"]).status == 400
     for query in ("priority=high", "source=api", f"tenant={ALICE}&priority=8"):
         assert [item["id"] for item in ask(gateway, EDITOR, "GET", f"/jobs?{query}").json["items"]] == [mine.json["id"]]
     assert ask(gateway, EDITOR, "GET", "/jobs?priority=urgent").json["items"] == []
@@ -410,6 +424,7 @@ def test_webhooks_belong_to_their_tenant(gateway, queue):
     assert (sent.status, sent.json["type"], sent.json["state"]) == (202, "webhook.test", "queued")
     (delivery,) = ask(gateway, ADMIN, "GET", "/webhooks/{name}/deliveries", name="ours").json["items"]
     assert delivery["job_id"] == sent.json["job_id"]
+    assert ask(gateway, ADMIN, "GET", "/jobs/{id}", id=delivery["job_id"]).json["payload"]["webhook"] == "ours"
     (claimed,) = queue.claim("webhook")
     assert claimed["payload"]["webhook"].endswith(":ours") and str(queue.job(claimed["id"])["tenant_id"]) == ALICE
     assert ask(gateway, OTHER_ADMIN, "GET", "/webhooks/{name}/deliveries", name="ours").json["items"] == []
@@ -421,7 +436,7 @@ def test_webhooks_belong_to_their_tenant(gateway, queue):
 
 def test_a_tenants_triggers_and_schedules(gateway, queue, library):
     schedule = make_trigger(gateway, ADMIN, "nightly", cron="30 2 * * *", time_zone="Europe/Berlin", action="run",
-                            target="reindex", payload={"video_id": library.videos["own"]})
+                            target="video_text", payload={"video_id": library.videos["own"]})
     assert (schedule.status, schedule.json["tenant_id"], schedule.json["created_by"]) == (201, ALICE, ALICE)
     known = ask(gateway, ADMIN, "GET", "/triggers/{id}", id=schedule.json["id"]).json
     assert len(known["instants"]) == 10 and known["next_at"] == known["instants"][0] and known["last"] is None
@@ -451,7 +466,9 @@ def test_a_tenants_triggers_and_schedules(gateway, queue, library):
     (delivery,) = [item for item in ask(gateway, ADMIN, "GET", "/webhooks/{name}/deliveries", name="ours").json["items"]
                    if item["type"] == "order.paid"]
     assert delivery["state"] == "queued"
-    assert ask(gateway, EDITOR, "POST", "/events", {"name": "video.ready"}).status == 403
+    refused = ask(gateway, EDITOR, "POST", "/events", {"name": "video.ready"})
+    assert (refused.status, [fault["pointer"] for fault in refused.json["errors"]]) == (400, ["name"])
+    assert refused.json["detail"] == 'only the service may emit events whose names begin with "video."'
     assert ask(gateway, EDITOR, "POST", "/events", {"name": "order.paid", "video_id": library.videos["foreign"]}).status == 404
     assert ask(gateway, ADMIN, "DELETE", "/triggers/{id}", id=known["id"]).status == 204
     queue.run("DELETE FROM runs")
@@ -472,7 +489,7 @@ def test_triggers_that_are_refused(gateway, members):
 
 def test_a_trigger_acts_on_its_tenants_videos_alone(gateway, queue, library):
     """The video comes with the event, and the trigger acts with the rights of the service."""
-    trigger = make_trigger(gateway, ADMIN, "again", event="please.read", action="run", target="reindex",
+    trigger = make_trigger(gateway, ADMIN, "again", event="please.read", action="run", target="video_text",
                            payload={"video_id": "{{event.data.video}}"}).json
     for thing, outcome in (("foreign", "failed"), ("own", "fired")):
         ask(gateway, ADMIN, "POST", "/events", {"name": "please.read", "data": {"video": library.videos[thing]}})

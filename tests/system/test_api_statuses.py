@@ -178,11 +178,11 @@ def test_what_succeeds(gateway, seen, place, library, things, store):
     put_pictures(queue, store, own, segment)
     seen.ask(gateway, "create_webhook", ADMIN, body={"name": "ours", "url": "https://example.com/hook"})
     seen.ask(gateway, "define", SERVICE, "/definitions/hello", {"description": "says it", "argv": ["/bin/echo"]})
-    idle = [str(queue.value("INSERT INTO videos (owner_id, s3_original_path) VALUES (%s, 'x') RETURNING id", ALICE)) for _ in range(2)]
+    idle = [str(queue.value("INSERT INTO videos (owner_id, s3_original_path) VALUES (%s, 'x') RETURNING id", ALICE)) for _ in range(3)]
     queue.run("INSERT INTO line_packs (video_id, key, size_bytes) VALUES (%s, %s, 9)", idle[0], f"lines/{idle[0]}/0.pack")
     assert seen.ask(gateway, "reindex_video", SERVICE, f"/videos/{idle[0]}/reindex").status == 202
     assert seen.ask(gateway, "reprocess_video", SERVICE, f"/videos/{idle[1]}/reprocess").status == 202
-    for name, body in (("create_job", WANTED["create_job"]), ("start_run", {"workflow": "reindex", "video_id": idle[0]})):
+    for name, body in (("create_job", WANTED["create_job"]), ("start_run", {"workflow": "video_text", "video_id": idle[2]})):
         for _ in range(2):
             seen.ask(gateway, name, SERVICE, body=body)
     # Documents, pictures and the rest that may be known already.

@@ -185,7 +185,7 @@ def test_the_newest_stage_of_a_video_without_a_run_stays(queue):
 
 def test_a_clip_is_found_until_it_is_removed(queue):
     video = queue.video()
-    queue.add("clip_generate", {"clip_id": "c"}, video_id=video)
+    queue.add("clip_generate", {}, video_id=video)
     queue.run("SELECT complete_job(id, lease_token, '{\"clip_path\": \"p\"}')"
               " FROM claim_jobs('w', 'clip_generate')")
     age(queue)

@@ -4,6 +4,7 @@ import json
 
 import psycopg2
 import pytest
+from jobs import TRANSCODE, needed_by
 
 STAGES = ("transcode", "sample", "ocr", "segment_index")
 
@@ -25,7 +26,7 @@ def test_one_in_flight_per_video_and_stage(queue, stage):
     job = queue.claim_one(stage)
     assert queue.enqueue(stage, video_id=video) == (first, False)
     with pytest.raises(psycopg2.errors.UniqueViolation):
-        queue.run("INSERT INTO jobs (video_id, job_type) VALUES (%s, %s)", video, stage)
+        queue.run("INSERT INTO jobs (video_id, job_type, payload) VALUES (%s, %s, %s)", video, stage, json.dumps(needed_by(stage, True)))
     queue.call("complete_job", job)
     second, is_new = queue.enqueue(stage, video_id=video)
     assert is_new and second != first
@@ -208,7 +209,7 @@ def test_a_fenced_job_is_not_taken_while_its_commit_runs(queue, other):
 
 def test_enqueue_is_part_of_the_callers_transaction(queue, other):
     cursor = other.cursor()
-    cursor.execute("INSERT INTO videos DEFAULT VALUES RETURNING id")
+    cursor.execute("INSERT INTO videos (s3_original_path) VALUES ('a') RETURNING id")
     video = cursor.fetchone()[0]
     cursor.execute("SELECT enqueue_job('transcode', '{}', %s)", (video,))
     assert queue.claim() == []
@@ -286,9 +287,9 @@ def test_a_turn_looks_from_the_head_on(queue, ahead):
 
 
 @pytest.mark.parametrize("arrival", [
-    "SELECT job_id FROM enqueue_job('transcode', '{}', p_sequence => 0)",
-    "SELECT job_id FROM enqueue_job('transcode', '{}', p_priority => 9)",
-    "INSERT INTO jobs (job_type, priority) VALUES ('transcode', 10) RETURNING id"])
+    f"SELECT job_id FROM enqueue_job('transcode', '{TRANSCODE}', p_sequence => 0)",
+    f"SELECT job_id FROM enqueue_job('transcode', '{TRANSCODE}', p_priority => 9)",
+    f"INSERT INTO jobs (job_type, priority, payload) VALUES ('transcode', 10, '{TRANSCODE}') RETURNING id"])
 def test_what_comes_in_before_that_place_is_claimed_first(queue, ahead, arrival):
     first = queue.value(arrival)
     assert queue.claim_one()["id"] == first
@@ -316,7 +317,7 @@ def test_what_comes_in_behind_it_changes_nothing(queue, ahead):
 
 
 def test_dead_entries_that_a_snapshot_keeps_are_read_once_a_second(queue, other):
-    queue.run("SELECT count(*) FROM enqueue_jobs('transcode', array_fill('{}'::jsonb, ARRAY[2500]))")
+    queue.run(f"SELECT count(*) FROM enqueue_jobs('transcode', array_fill('{TRANSCODE}'::jsonb, ARRAY[2500]))")
     other.set_session(isolation_level="REPEATABLE READ")
     other.cursor().execute("SELECT count(*) FROM job_types")  # what it sees stays
     queue.run("SELECT complete_jobs(array_agg(id), array_agg(lease_token))"

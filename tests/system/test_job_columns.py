@@ -14,10 +14,10 @@ def job(queue, job_id):
 
 def enqueue(queue, **named):
     arguments = "".join(f", {name} => %s" for name in named)
-    return queue.value(f"SELECT job_id FROM enqueue_job('embed', '{{}}'{arguments})", *named.values())
+    return queue.value(f"SELECT job_id FROM enqueue_job('webhook', '{{}}'{arguments})", *named.values())
 
 
-def claim(queue, job_type="embed"):
+def claim(queue, job_type="webhook"):
     return queue.run("SELECT id, lease_token FROM claim_jobs('h:1:b', %s)", job_type)[0]
 
 
@@ -35,12 +35,12 @@ def test_a_job_says_what_enqueued_it(queue, cluster):
         by_api = job(caller, enqueue(caller))
     assert (by_api["source"], str(by_api["created_by"])) == ("api", user)
 
-    queue.run("INSERT INTO job_triggers (name, event, action, target) VALUES ('after', 'order.paid', 'job', 'embed')")
+    queue.run("INSERT INTO job_triggers (name, event, action, target) VALUES ('after', 'order.paid', 'job', 'webhook')")
     event = queue.value("SELECT emit_event('order.paid', '{}')")
     queue.run("SELECT dispatch_events()")
     fired = queue.run("SELECT source, source_ref FROM jobs WHERE source <> 'manual' AND source <> 'api'")
     assert [(row["source"], row["source_ref"]) for row in fired] == [("event", str(event))]
-    queue.run("INSERT INTO job_triggers (name, cron, action, target) VALUES ('nightly', '0 3 * * *', 'job', 'embed')")
+    queue.run("INSERT INTO job_triggers (name, cron, action, target) VALUES ('nightly', '0 3 * * *', 'job', 'webhook')")
     queue.run("SELECT fire_now('nightly')")
     assert queue.value("SELECT source_ref FROM jobs WHERE source = 'schedule'") == "nightly"
 
@@ -93,7 +93,7 @@ def test_who_watches_a_job_is_notified_and_nobody_else(queue):
         cursor.execute("LISTEN cv_watch")
     assert queue.value("SELECT watch_job(%s)", watched) == "queued"
     assert queue.value("SELECT watch_job(%s)", "00000000-0000-4000-8000-000000000000") is None
-    held = {row["id"]: row["lease_token"] for row in queue.run("SELECT * FROM claim_jobs('h:1:b', 'embed', 2)")}
+    held = {row["id"]: row["lease_token"] for row in queue.run("SELECT * FROM claim_jobs('h:1:b', 'webhook', 2)")}
     assert messages(queue.connection) == [{"job_id": str(watched), "status": "processing", "progress": 0}]
     for number, token in held.items():
         queue.run("SELECT report_progress(%s, %s, 0.6, 'reading')", number, token)
@@ -136,8 +136,8 @@ def test_a_node_has_labels_a_state_and_a_limit(queue):
     assert queue.value("SELECT labels FROM worker_overview") == {"gpu": True}
     for _ in range(4):
         enqueue(queue)
-    assert len(queue.run("SELECT * FROM claim_jobs('h:1:b', 'embed', 8)")) == 2
-    assert queue.run("SELECT * FROM claim_jobs('h:1:b', 'embed', 8)") == []
+    assert len(queue.run("SELECT * FROM claim_jobs('h:1:b', 'webhook', 8)")) == 2
+    assert queue.run("SELECT * FROM claim_jobs('h:1:b', 'webhook', 8)") == []
 
 
 def test_the_depth_by_tenant_and_priority(queue):

@@ -4,6 +4,7 @@ import datetime
 import json
 
 import pytest
+from jobs import TRANSCODE
 
 
 def events(queue, job_id):
@@ -179,7 +180,7 @@ def test_thousands_are_settled_under_the_plans_of_one(queue):
         queue.add()
         job = queue.claim_one()
         assert queue.value("SELECT complete_jobs(%s, %s)", [job["id"]], [job["lease_token"]]) == 1
-    queue.run("SELECT count(*) FROM enqueue_jobs('transcode', array_fill('{}'::jsonb, ARRAY[6000]))")
+    queue.run(f"SELECT count(*) FROM enqueue_jobs('transcode', array_fill('{TRANSCODE}'::jsonb, ARRAY[6000]))")
     queue.run("SET statement_timeout = '30 s'")
     jobs = queue.claim(limit=6000)
     stale = jobs[0]["lease_token"] - 1
@@ -191,7 +192,7 @@ def test_thousands_are_settled_under_the_plans_of_one(queue):
 
 def test_the_first_eight_digits_tell_jobs_apart(queue):
     ids = [str(row["id"]) for row in queue.run(
-        "SELECT enqueue_jobs('transcode', array_fill('{}'::jsonb, ARRAY[20])) AS id")]
+        f"SELECT enqueue_jobs('transcode', array_fill('{TRANSCODE}'::jsonb, ARRAY[20])) AS id")]
     assert len({job_id[:8] for job_id in ids}) >= 19
     assert len({job_id[:4] for job_id in ids}) <= 2, "jobs of one moment lie together"
 

@@ -191,7 +191,7 @@ def test_the_owner_need_not_be_a_superuser(program, plain_owner):
     code, _, err = migrate(program, plain_owner)
     assert code == 0, err
     # The owner acts for the service without being granted service_role.
-    assert execute(plain_owner, "SELECT is_new FROM enqueue_job('clip_generate', '{}')") == [(True,)]
-    assert execute(plain_owner, "SELECT job_type FROM claim_jobs('w', 'clip_generate')") \
-        == [("clip_generate",)]
+    assert execute(plain_owner, "SELECT is_new FROM enqueue_job('webhook', '{}')") == [(True,)]
+    assert execute(plain_owner, "SELECT job_type FROM claim_jobs('w', 'webhook')") \
+        == [("webhook",)]
     assert execute(plain_owner, "SELECT count(*) FROM search_segments('anything')") == [(0,)]

@@ -4,6 +4,7 @@ import os
 import subprocess
 
 import pytest
+from jobs import TRANSCODE
 
 PROCESSES = 4
 
@@ -18,7 +19,7 @@ def drain(program, database, limit, mode):
 @pytest.mark.parametrize("count, limit, mode", [(10000, 20, "batch"), (1000, 1, "single"),
                                                 (2000, 7, "single")])
 def test_four_processes_drain_a_queue(program, database, queue, count, limit, mode):
-    queue.run("SELECT enqueue_job('transcode', '{}') FROM generate_series(1, %s)", count)
+    queue.run(f"SELECT enqueue_job('transcode', '{TRANSCODE}') FROM generate_series(1, %s)", count)
     accepted = []
     shares = []
     for process in drain(program, database, limit, mode):

@@ -6,6 +6,7 @@ import uuid
 
 import psycopg2
 import pytest
+from jobs import TRANSCODE
 
 ALICE, BOB, TEAM_A, TEAM_B = (uuid.uuid4() for _ in range(4))
 TABLES = ("videos", "jobs", "segments", "entities", "search_materialized")
@@ -166,7 +167,7 @@ def test_the_service_role_sees_and_writes_everything(library):
 
 
 CALLS = [
-    "enqueue_job('transcode', '{}')", "claim_jobs('me', 'transcode')",
+    f"enqueue_job('transcode', '{TRANSCODE}')", "claim_jobs('me', 'transcode')",
     "rescue_expired_jobs('transcode')", "promote_due_jobs('transcode')",
     "renew_lease(gen_random_uuid(), 1)", "report_progress(gen_random_uuid(), 1, 0.5::real, '')",
     "fence_job(gen_random_uuid(), 1)", "complete_job(gen_random_uuid(), 1)",

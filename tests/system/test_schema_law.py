@@ -19,7 +19,7 @@ PUBLIC_RELATIONS = """videos segments kept_frames unread_lines entities entity_t
     task_events task_artifacts workers runs workflows job_definitions job_triggers trigger_firings
     webhooks hosts nodes embedding_models pipeline_stages job_overview worker_overview run_overview
     job_counts worker_activity job_failures trigger_overview webhook_overview queue_depth job_flow
-    host_overview node_overview queue_depth_by_tenant
+    host_overview node_overview queue_depth_by_tenant claimable_jobs
     search_materialized_number_seq trigger_firings_id_seq""".split()
 PUBLIC_FUNCTIONS = """enqueue_job enqueue_jobs claim_jobs renew_lease report_progress report_log watch_job priority_number fence_job
     complete_job complete_jobs fail_job release_job settle_canceled_job record_artifacts cancel_job

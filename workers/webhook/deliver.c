@@ -8,7 +8,6 @@
 enum {
     NAME_MAX_BYTES = 100,
     ID_MAX_BYTES = 100,
-    REAL_DIGITS = 16,
     TIMEOUT_MS =
         20 *
         1000, /* for the whole exchange; receivers should store the message and process it later */
@@ -80,7 +79,7 @@ static int make_body(const struct message *message, char **ret_body, struct cv_e
     cv_auto(json_decref) json_t *body =
         json_pack("{s:s, s:s, s:O}", "type", message->type, "timestamp", message->timestamp, "data",
                   message->data);
-    char *text = body ? json_dumps(body, JSON_COMPACT | JSON_REAL_PRECISION(REAL_DIGITS)) : NULL;
+    char *text = body ? json_dumps(body, CV_JSON_KEPT) : NULL;
     CV_TRY_MEMORY(text, error, "the message");
     *ret_body = text;
     return 0;
