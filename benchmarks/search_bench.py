@@ -28,6 +28,7 @@ VIDEOS_PER_COMMIT = 40
 LOADERS = 3
 GOAL_MS = 50
 VIDEOS = 30         # made searchable, of which the last ten count
+CONTINUED = 0.3     # of the lines continue the one above them, as in the feed among the fixtures
 NOW = datetime.datetime.now(datetime.timezone.utc)
 SEARCH = "SELECT * FROM search_segments(%s, max_results => 20)"
 PLATFORMS = ("youtube", "tiktok", "instagram", "upload")
@@ -84,7 +85,7 @@ COLUMNS = {
     "segments": "id, video_id, owner_id, text, normalized_text, text_hash, language, confidence, t_start, t_end",
     "entities": "segment_id, entity_type, value, normalized_value",
     "search_materialized": "segment_id, video_id, owner_id, platform, text, normalized_text, language, confidence,"
-                           " t_start, t_end, taken_at, tags, source"}
+                           " t_start, t_end, taken_at, tags, source, continued, continued_by"}
 
 
 class Rows:
@@ -111,16 +112,27 @@ def make_video(lines, rows):
     file, title = f"{'_'.join(lines.some_words(2))}.mp4", " ".join(lines.some_words(3))
     platform = rng.choice(PLATFORMS)
     taken_at = NOW - datetime.timedelta(hours=rng.randrange(3 * 365 * 24))
+    ids = [new_id() for _ in texts]
+    first = 0
+    continued = {}      # the first line of a paragraph to those that continue it
+    for number in range(1, len(texts)):
+        if rng.random() < CONTINUED:
+            continued.setdefault(first, []).append(number)
+        else:
+            first = number
     rows.put("videos", video, owner, file, title, platform, taken_at)
     for number, text in enumerate(texts):
-        segment, start = new_id(), 100 * number
+        segment, start = ids[number], 100 * number
+        others = continued.get(number)
         tags = sorted(set(re.findall("[#@][a-z_0-9]+", text)))
         read = (rng.choice(("eng", "eng", "deu")), f"{rng.uniform(.6, 1):.3f}", start, start + 1000)
         rows.put("segments", segment, video, owner, text, text, uuid.UUID(segment).hex, *read)
         for tag in tags:
             rows.put("entities", segment, "mention" if tag[0] == "@" else "hashtag", tag, tag)
         rows.put("search_materialized", segment, video, owner, platform, text, text, *read, taken_at,
-                 f"{{{','.join(tags)}}}" if tags else "\\N", f"{file}\\n{title}\\n{platform}")
+                 f"{{{','.join(tags)}}}" if tags else "\\N", f"{file}\\n{title}\\n{platform}",
+                 "\\n".join(texts[n] for n in others) if others else "\\N",
+                 f"{{{','.join(ids[n] for n in others)}}}" if others else "\\N")
     return video, texts
 
 
@@ -276,6 +288,7 @@ def query_makers(lines, sample, videos):
         "a prefix of two letters": lambda: lines.rare_word()[:2] + "*",
         "a prefix of four letters": lambda: lines.rare_word()[:4] + "*",
         "a word's middle": lambda: lines.rare_word()[1:6],
+        "words of two lines": lambda: f"{words(1)[0]} {words(1)[0]}",
         "exclusion": lambda: f"{lines.words[rng.randrange(50)]} -{lines.words[rng.randrange(50)]} -the",
         "either of two": lambda: f"{words(1)[0]} OR the",
         "from: a file": lambda: of_video(0),

@@ -21,6 +21,8 @@ CREATE TABLE segments (
     crop_offset bigint,
     crop_bytes int,
     detected_by text,
+    paragraph uuid,
+    paragraph_line smallint,
     created_at timestamptz NOT NULL DEFAULT now(),
     CHECK (t_end >= t_start)
 );
@@ -45,6 +47,10 @@ COMMENT ON COLUMN segments.crop_offset IS 'First byte of the picture in crop_pac
 COMMENT ON COLUMN segments.crop_bytes IS 'Length of the picture in bytes.';
 COMMENT ON COLUMN segments.detected_by IS
     'Step and part of the run that read the text ("ocr/0"). Several steps can read one video in parallel.';
+COMMENT ON COLUMN segments.paragraph IS
+    'The first line of the message or paragraph that this line continues on screen. Null: it begins one, or is alone, or '
+    'segment_index has not processed all lines yet.';
+COMMENT ON COLUMN segments.paragraph_line IS 'Place in the paragraph: 1 is the line after the first one.';
 COMMENT ON COLUMN segments.id IS
     'Computed from video, text, start and place, so that the same reading always has the same id.';
 COMMENT ON COLUMN segments.video_id IS 'The video.';
@@ -234,7 +240,7 @@ GRANT ALL ON cortana.pending_readings TO service_role;
 CREATE TYPE cortana.incoming_segment AS (
     id uuid, hash text, text text, normalized_text text, language text, confidence real, t_start int,
     t_end int, bounding_box jsonb, end_box jsonb, track int[], words smallint[], crop_pack text,
-    crop_offset bigint, crop_bytes int, entities jsonb
+    crop_offset bigint, crop_bytes int, entities jsonb, paragraph uuid, paragraph_line smallint
 );
 COMMENT ON TYPE cortana.incoming_segment IS 'A segment as replace_video_text() receives it.';
 
@@ -272,25 +278,32 @@ BEGIN
         RAISE EXCEPTION 'video % does not exist', p_video_id USING ERRCODE = 'foreign_key_violation';
     END IF;
     incoming := ARRAY(
-        SELECT DISTINCT ON (s.id) ROW(s.*)::incoming_segment
-        FROM (SELECT segment_id(p_video_id, hash, t.t_start, t.bounding_box) AS id, hash, t.text, normal,
-                     t.language, t.confidence, t.t_start, t.t_end, t.bounding_box, t.end_box, t.track, t.words,
-                     t.crop_pack, t.crop_offset, t.crop_bytes, t.entities
-              FROM jsonb_to_recordset(p_segments) AS t (
-                       text text, language text, confidence real, t_start int,
-                       t_end int, bounding_box jsonb, end_box jsonb, track int[], words smallint[],
-                       crop_pack text, crop_offset bigint, crop_bytes int, entities jsonb),
-                   LATERAL (SELECT normal_form(t.text) AS normal OFFSET 0) AS n, LATERAL text_hash(normal) AS hash) AS s
+        WITH listed AS MATERIALIZED (
+            SELECT segment_id(p_video_id, hash, t.t_start, t.bounding_box) AS id, hash, t.*, normal
+            FROM ROWS FROM (jsonb_to_recordset(p_segments) AS (
+                     text text, language text, confidence real, t_start int,
+                     t_end int, bounding_box jsonb, end_box jsonb, track int[], words smallint[],
+                     crop_pack text, crop_offset bigint, crop_bytes int, entities jsonb, paragraph bigint,
+                     paragraph_line smallint)) WITH ORDINALITY AS t (
+                     text, language, confidence, t_start, t_end, bounding_box, end_box, track, words, crop_pack, crop_offset,
+                     crop_bytes, entities, paragraph, paragraph_line, number),
+                 LATERAL (SELECT normal_form(t.text) AS normal OFFSET 0) AS n, LATERAL text_hash(normal) AS hash
+        )
+        SELECT DISTINCT ON (s.id)
+               ROW(s.id, s.hash, s.text, s.normal, s.language, s.confidence, s.t_start, s.t_end, s.bounding_box, s.end_box,
+                   s.track, s.words, s.crop_pack, s.crop_offset, s.crop_bytes, s.entities, first.id,
+                   CASE WHEN first.id IS NOT NULL THEN s.paragraph_line END)::incoming_segment
+        FROM listed s LEFT JOIN listed first ON first.number = s.paragraph + 1 AND first.id <> s.id
         ORDER BY s.id, s.t_end DESC, s.text);
 
     DELETE FROM segments s
     WHERE s.video_id = p_video_id AND s.id NOT IN (SELECT i.id FROM unnest(incoming) AS i);
     INSERT INTO segments AS s (id, video_id, owner_id, team_id, text, normalized_text, text_hash,
                                language, confidence, t_start, t_end, bounding_box, place, end_box,
-                               track, words, crop_pack, crop_offset, crop_bytes)
+                               track, words, crop_pack, crop_offset, crop_bytes, paragraph, paragraph_line)
     SELECT i.id, v.id, v.owner_id, v.team_id, i.text, i.normalized_text, i.hash, i.language,
            i.confidence, i.t_start, i.t_end, i.bounding_box, o.place, i.end_box,
-           i.track, i.words, i.crop_pack, i.crop_offset, i.crop_bytes
+           i.track, i.words, i.crop_pack, i.crop_offset, i.crop_bytes, i.paragraph, i.paragraph_line
     FROM unnest(incoming) AS i JOIN reading_order(incoming) AS o ON o.id = i.id, videos v
     WHERE v.id = p_video_id
     ON CONFLICT (id) DO UPDATE SET
@@ -299,15 +312,16 @@ BEGIN
         language = excluded.language, confidence = excluded.confidence, t_end = excluded.t_end,
         bounding_box = excluded.bounding_box, place = excluded.place, end_box = excluded.end_box, track = excluded.track,
         words = excluded.words, crop_pack = excluded.crop_pack, crop_offset = excluded.crop_offset,
-        crop_bytes = excluded.crop_bytes
+        crop_bytes = excluded.crop_bytes, paragraph = excluded.paragraph, paragraph_line = excluded.paragraph_line
     WHERE (s.owner_id, s.team_id, s.text, s.normalized_text, s.text_hash, s.language, s.confidence,
            s.t_end, s.bounding_box, s.place, s.end_box, s.track, s.words, s.crop_pack, s.crop_offset,
-           s.crop_bytes)
+           s.crop_bytes, s.paragraph, s.paragraph_line)
           IS DISTINCT FROM
           (excluded.owner_id, excluded.team_id, excluded.text, excluded.normalized_text,
            excluded.text_hash, excluded.language, excluded.confidence, excluded.t_end,
            excluded.bounding_box, excluded.place, excluded.end_box, excluded.track, excluded.words,
-           excluded.crop_pack, excluded.crop_offset, excluded.crop_bytes);
+           excluded.crop_pack, excluded.crop_offset, excluded.crop_bytes,
+           excluded.paragraph, excluded.paragraph_line);
 
     WITH found AS MATERIALIZED (
         SELECT md5(concat_ws('|', i.id, e.type, e.number, e.value))::uuid AS id, i.id AS segment_id,
@@ -335,9 +349,51 @@ $$;
 COMMENT ON FUNCTION replace_video_text IS
     'Replaces the segments and entities of a video with those of p_segments, a list of {text, language, '
     'confidence, t_start, t_end, bounding_box, end_box, track, words, crop_pack, crop_offset, '
-    'crop_bytes, entities: [{type, value, normalized_value}]}, and makes '
-    'them searchable. normalized_value is read for URLs and numbers; the others get their normal form. Rows that are already the same are not written. The id of a '
+    'crop_bytes, entities: [{type, value, normalized_value}], paragraph, paragraph_line}, and makes '
+    'them searchable. paragraph is the place of the first line of its paragraph in the list, from 0. '
+    ' normalized_value is read for URLs and numbers; the others get their normal form. Rows that are already the same are not written. The id of a '
     'row is computed from its content, so that calling this again with the same list changes nothing.';
+
+CREATE FUNCTION cortana.box_at(s segments, p_t_ms int) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    t int := s.track[1];
+    x float8 := s.track[2];
+    y float8 := s.track[3];
+    share float8;
+BEGIN
+    IF s.track IS NULL THEN
+        share := greatest(least((p_t_ms - s.t_start)::float8 / nullif(s.t_end - s.t_start, 0), 1), 0);
+        RETURN CASE WHEN s.end_box IS NULL THEN s.bounding_box
+                    ELSE (SELECT jsonb_object_agg(b.key, round((b.value::int + coalesce(share, 0)
+                                     * ((s.end_box ->> b.key)::int - b.value::int))::numeric))
+                          FROM jsonb_each_text(s.bounding_box) AS b) END;
+    END IF;
+    FOR i IN 4 .. cardinality(s.track) BY 3 LOOP
+        share := least(greatest(p_t_ms - t, 0) / greatest(s.track[i], 1)::float8, 1);
+        t := t + s.track[i];
+        x := x + s.track[i + 1] * share;
+        y := y + s.track[i + 2] * share;
+        EXIT WHEN share < 1;
+    END LOOP;
+    RETURN s.bounding_box || jsonb_build_object('x', round(x), 'y', round(y));
+END
+$$;
+COMMENT ON FUNCTION cortana.box_at IS 'The position of a line''s box at a time, from segments.track and end_box.';
+
+CREATE FUNCTION cortana.box_around(p_segments uuid[], p_t_ms int) RETURNS jsonb
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT jsonb_build_object('x', min(x), 'y', min(y), 'width', max(x + width) - min(x), 'height', max(y + height) - min(y))
+    FROM segments s, box_at(s, p_t_ms) AS box,
+         jsonb_to_record(box) AS b (x numeric, y numeric, width numeric, height numeric)
+    WHERE s.id = ANY (p_segments)
+    HAVING count(x) > 0
+$$;
+COMMENT ON FUNCTION cortana.box_around IS 'The box around several lines at a time; null: none of them has a box.';
 
 -- Other systems read this export: members may be added, but none may be changed or removed. Times are in
 -- milliseconds.
@@ -387,5 +443,5 @@ COMMENT ON FUNCTION video_export IS
 
 REVOKE ALL ON FUNCTION replace_video_text, video_export FROM PUBLIC, anon, authenticated;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION video_export, cortana.unread_scripts, cortana.export_segments, cortana.export_entities TO authenticated, service_role;
+GRANT EXECUTE ON FUNCTION cortana.box_at, cortana.box_around, video_export, cortana.unread_scripts, cortana.export_segments, cortana.export_entities TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION cortana.segment_id, cortana.reading_order, replace_video_text TO service_role;

@@ -90,6 +90,13 @@ COMMENT ON FUNCTION cortana.search_slice IS
     'Returns the key of the slice of 2^p_level lines that contains a line number; p_level is 9, 12, 15, 18, 21 or '
     '24.';
 
+CREATE FUNCTION cortana.search_continued_key(p_key int) RETURNS int
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN p_key # 1431655765;
+COMMENT ON FUNCTION cortana.search_continued_key IS
+    'Returns the key, among those of the first line of a paragraph, of a word in its other lines. Pairs of words have none: '
+    'they would take as much of the index as all words.';
+
 CREATE FUNCTION cortana.search_pair_keys(p_words text[]) RETURNS int[]
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
@@ -105,7 +112,7 @@ COMMENT ON FUNCTION cortana.search_pair_keys IS
     '"opensource", and a phrase finds lines in which its words are neighbours.';
 
 CREATE FUNCTION cortana.search_keys(p_number bigint, p_owner uuid, p_team uuid, p_video uuid, p_language text,
-                            p_taken_at timestamptz, p_tags text[], p_source text, p_text text)
+                            p_taken_at timestamptz, p_tags text[], p_source text, p_text text, p_continued text)
 RETURNS int[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
@@ -166,7 +173,14 @@ BEGIN
         END IF;
         last_word := word;
     END LOOP;
-    RETURN keys || cortana.search_key('=' || array_to_string(words, ''));
+    keys := keys || cortana.search_key('=' || array_to_string(words, ''));
+    IF p_continued IS NULL THEN
+        RETURN keys;
+    END IF;
+    FOREACH word IN ARRAY coalesce(cortana.search_word_list(p_continued), '{}') LOOP
+        keys := keys || cortana.search_continued_key(cortana.search_key('w' || word));
+    END LOOP;
+    RETURN keys;
 END
 $$;
 COMMENT ON FUNCTION cortana.search_keys IS
@@ -191,10 +205,12 @@ CREATE TABLE search_materialized (
     taken_at timestamptz,
     tags text[],
     source text,
+    continued text,
+    continued_by uuid[],
     folded text NOT NULL GENERATED ALWAYS AS (search_fold(normalized_text)) STORED,
     keys int[] NOT NULL GENERATED ALWAYS AS (
         search_keys(number, owner_id, team_id, video_id, language, taken_at, tags, source,
-                    normalized_text)) STORED
+                    normalized_text, continued)) STORED
 );
 -- Without statistics the planner chooses the same plan for every statement.
 ALTER TABLE search_materialized ALTER COLUMN keys SET STATISTICS 0;
@@ -220,6 +236,9 @@ COMMENT ON COLUMN search_materialized.taken_at IS 'videos.created_at.';
 COMMENT ON COLUMN search_materialized.tags IS
     'Hashtags and mentions of the line, as entities.normalized_value holds them; null: none.';
 COMMENT ON COLUMN search_materialized.source IS 'The names of the video, see cortana.search_source().';
+COMMENT ON COLUMN search_materialized.continued IS
+    'Of the first line of a message or paragraph: the normal forms of its other lines, one a line. Null: there are none.';
+COMMENT ON COLUMN search_materialized.continued_by IS 'The segments of these lines.';
 COMMENT ON COLUMN search_materialized.folded IS
     'The line with letters that OCR confuses made equal, see cortana.search_fold().';
 COMMENT ON COLUMN search_materialized.keys IS
@@ -524,14 +543,22 @@ BEGIN
     WITH due AS (
         DELETE FROM search_pending p WHERE p_video_id IS NULL OR p.video_id = p_video_id
         RETURNING p.video_id
+    ), marked AS (
+        SELECT due.video_id FROM due UNION SELECT p_video_id WHERE p_video_id IS NOT NULL
+    ), paragraphs AS (
+        SELECT c.paragraph AS first, string_agg(c.normalized_text, E'\n' ORDER BY c.paragraph_line, c.id) AS continued,
+               array_agg(c.id ORDER BY c.paragraph_line, c.id) AS continued_by
+        FROM marked JOIN segments c USING (video_id)
+        WHERE c.paragraph IS NOT NULL
+        GROUP BY c.paragraph
     ), changed AS (
         INSERT INTO search_materialized AS m
             (segment_id, video_id, owner_id, team_id, platform, text, normalized_text, language,
-             confidence, t_start, t_end, bounding_box, taken_at, tags, source)
+             confidence, t_start, t_end, bounding_box, taken_at, tags, source, continued, continued_by)
         SELECT s.id, s.video_id, s.owner_id, s.team_id, v.platform, s.text, s.normalized_text,
                s.language, s.confidence, s.t_start, s.t_end, s.bounding_box, v.created_at, t.tags,
-               v.source
-        FROM (SELECT due.video_id FROM due UNION SELECT p_video_id WHERE p_video_id IS NOT NULL) AS d
+               v.source, p.continued, p.continued_by
+        FROM marked AS d
         CROSS JOIN LATERAL (
             SELECT *, search_source(original_name, title, platform) AS source
             FROM videos WHERE id = d.video_id OFFSET 0) AS v
@@ -540,21 +567,23 @@ BEGIN
             SELECT array_agg(DISTINCT e.normalized_value) AS tags
             FROM entities e
             WHERE e.segment_id = s.id AND e.entity_type IN ('hashtag', 'mention')) AS t
+        LEFT JOIN paragraphs p ON p.first = s.id
         LEFT JOIN search_materialized o ON o.segment_id = s.id
         -- unchanged rows keep their number
         WHERE o.segment_id IS NULL
            OR (o.owner_id, o.team_id, o.platform, o.text, o.normalized_text, o.language, o.confidence,
-               o.t_start, o.t_end, o.bounding_box, o.taken_at, o.tags, o.source)
+               o.t_start, o.t_end, o.bounding_box, o.taken_at, o.tags, o.source, o.continued, o.continued_by)
               IS DISTINCT FROM
               (s.owner_id, s.team_id, v.platform, s.text, s.normalized_text, s.language, s.confidence,
-               s.t_start, s.t_end, s.bounding_box, v.created_at, t.tags, v.source)
+               s.t_start, s.t_end, s.bounding_box, v.created_at, t.tags, v.source, p.continued, p.continued_by)
         ORDER BY s.video_id, s.t_start, s.id
         ON CONFLICT (segment_id) DO UPDATE SET
             owner_id = excluded.owner_id, team_id = excluded.team_id, platform = excluded.platform,
             text = excluded.text, normalized_text = excluded.normalized_text,
             language = excluded.language, confidence = excluded.confidence,
             t_start = excluded.t_start, t_end = excluded.t_end, bounding_box = excluded.bounding_box,
-            taken_at = excluded.taken_at, tags = excluded.tags, source = excluded.source
+            taken_at = excluded.taken_at, tags = excluded.tags, source = excluded.source,
+            continued = excluded.continued, continued_by = excluded.continued_by
         RETURNING document
     )
     SELECT count(*), (SELECT array_agg(DISTINCT word) FROM changed, unnest(tsvector_to_array(document)) AS word)
@@ -1280,18 +1309,20 @@ COMMENT ON FUNCTION cortana.search_rarest_first IS
     'first, then the others by the share of the lines that contain them (p_shares). Instead of a word there may be several '
     'in the form of a tsquery, (a | b). The order changes what a search costs, not what it finds.';
 
-CREATE FUNCTION cortana.search_every_key(p_keys int[]) RETURNS text
+CREATE FUNCTION cortana.search_every_key(p_keys int[], p_is_paragraph boolean DEFAULT false) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 BEGIN
     RETURN (
-        SELECT string_agg(format('keys @> %L', ARRAY[key]), ' AND ' ORDER BY n)
+        SELECT string_agg(CASE WHEN p_is_paragraph THEN format('keys && %L', ARRAY[key, search_continued_key(key)])
+                               ELSE format('keys @> %L', ARRAY[key]) END, ' AND ' ORDER BY n)
         FROM unnest(p_keys) WITH ORDINALITY AS t (key, n));
 END
 $$;
 COMMENT ON FUNCTION cortana.search_every_key IS
-    'Returns the conditions of the index that a line has all of these keys. Of the keys of one condition, GIN reads the '
+    'Returns the conditions of the index that a line has all of these keys; p_is_paragraph: each of them may also be in another '
+    'line of the paragraph that the line begins. Of the keys of one condition, GIN reads the '
     'shortest list, and looks up each line of it in all other lists. Of several conditions it asks the second one only '
     'where the first one matches, and so on, and skips to the line where a condition matches next.';
 
@@ -1542,6 +1573,7 @@ DECLARE
     shares real[];
     rare_words text[];
     has_every_word text;
+    has_every_pair text;
     lookup text;
     is_complete boolean := false;
     parts text[];
@@ -1565,14 +1597,15 @@ BEGIN
         WHERE schemaname = 'public' AND tablename = 'search_materialized' AND attname = 'document';
     END IF;
     rare_words := search_rarest_first(search_typed_words(p_side.literal), common, shares);
-    has_every_word := search_every_key(
-        coalesce(p_side.pairs, ARRAY(SELECT search_key('w' || search_fold(w)) FROM unnest(rare_words) AS w)));
+    has_every_word := search_every_key(ARRAY(SELECT search_key('w' || search_fold(w)) FROM unnest(rare_words) AS w),
+                                       cardinality(words) > 1);
+    has_every_pair := search_every_key(p_side.pairs);
     -- Every line that matches the words has the keys of all of them. If few lines have these keys, the lookups in the
     -- next block would only find the same lines again. This is not so if the words of the document differ from those
     -- of the keys, or if a filter without a key rejects lines, because then not all lines may have been read.
     IF cardinality(words) > 1 AND numnode(p_side.lookup) = 2 * cardinality(words) - 1
         AND NOT EXISTS (SELECT FROM unnest(p_base) AS c WHERE c.lookup IS NULL) THEN
-        found := search_newest(p_base, has_every_word, NULL, enough, wide_span);
+        found := search_newest(p_base, coalesce(has_every_pair, has_every_word), NULL, enough, wide_span);
         is_complete := cardinality(found) < enough;
     END IF;
     IF NOT is_complete THEN
@@ -1607,7 +1640,10 @@ BEGIN
     END IF;
     -- The rest (misread words and parts of words) ranks below what has been found.
     IF cardinality(found) < p_limit AND words IS NOT NULL AND NOT is_complete THEN
-        found := found || search_newest(p_base, has_every_word, NULL, guesses, wide_span);
+        found := found || search_newest(p_base, coalesce(has_every_pair, has_every_word), NULL, guesses, wide_span);
+    END IF;
+    IF cardinality(found) < p_limit AND has_every_pair IS NOT NULL THEN
+        found := found || search_newest(p_base, has_every_word, 'continued IS NOT NULL', guesses, wide_span);
     END IF;
     IF cardinality(found) < (CASE WHEN p_side.folded LIKE '% % %' THEN 1 ELSE p_limit END) THEN
         lookup := search_parts_lookup(p_side.parts);
@@ -1707,7 +1743,7 @@ DECLARE
     line text COLLATE "und-x-icu" := left(regexp_replace(p_text, '[\x01-\x1f]', ' ', 'g'), 1000);
     literal text := CASE WHEN cardinality(p_terms.sides) = 1 THEN p_terms.sides[1].literal END;
     at int := position(literal IN lower(line));
-    marked text;
+    marked text;    -- between characters that no caller's marks have
 BEGIN
     IF p_terms.sides IS NULL THEN
         RETURN line;    -- the query has no words, but a tag or a video
@@ -1715,26 +1751,67 @@ BEGIN
     IF at > 0 AND length(lower(line)) = length(line) THEN
         RETURN overlay(line PLACING p_start || substr(line, at, length(literal)) || p_stop FROM at FOR length(literal));
     END IF;
-    marked := regexp_replace(line, '(' || p_terms.marks || ')', E'\x01\\1\x02', 'gi');
-    IF marked IS NULL OR position(E'\x01' IN marked) = 0 THEN
+    marked := regexp_replace(line, '(' || p_terms.marks || ')', E'\x1c\\1\x1d', 'gi');
+    IF marked IS NULL OR position(E'\x1c' IN marked) = 0 THEN
         SELECT string_agg(CASE WHEN piece ~ '\S' AND EXISTS (
                    SELECT FROM unnest(p_terms.sides) AS side, string_to_table(side.folded, ' ') AS word
                    WHERE word_similarity(word, pieces.folded) >= 0.42 OR position(word IN pieces.folded) > 0)
-               THEN E'\x01' || piece || E'\x02' ELSE piece END, '' ORDER BY number)
+               THEN E'\x1c' || piece || E'\x1d' ELSE piece END, '' ORDER BY number)
         INTO marked
         FROM (SELECT m[1] AS piece, search_fold(normal_form(m[1])) AS folded, number
               FROM regexp_matches(line, '(\s+|\S+)', 'g') WITH ORDINALITY AS r (m, number) OFFSET 0) AS pieces;
     END IF;
-    RETURN replace(replace(coalesce(marked, line), E'\x01', p_start), E'\x02', p_stop);
+    RETURN replace(replace(coalesce(marked, line), E'\x1c', p_start), E'\x1d', p_stop);
 END
 $$;
 COMMENT ON FUNCTION cortana.search_snippet IS 'Returns a text with the marks around what matched.';
+
+CREATE FUNCTION cortana.search_side_matches(p_side search_side, p_text text) RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    document tsvector := to_tsvector('simple', search_spaced(p_text));
+BEGIN
+    RETURN CASE WHEN position(p_side.literal IN p_text) > 0 THEN 'exact'
+                WHEN document @@ p_side.words
+                    OR p_text LIKE ALL (p_side.parts) AND (p_side.short_parts IS NULL OR document @@ p_side.short_parts)
+                THEN 'text' END;
+END
+$$;
+COMMENT ON FUNCTION cortana.search_side_matches IS
+    'Returns how a text in its normal form has what a side asks for: exact, text, or null, not.';
+
+CREATE FUNCTION cortana.search_paragraph_matches(p_side search_side, p_excluded tsquery, p_first text, p_continued text)
+RETURNS text
+LANGUAGE plpgsql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    whole text := p_first || ' ' || replace(p_continued, E'\n', ' ');
+    found text := search_side_matches(p_side, whole);
+    line text;
+BEGIN
+    IF found IS NULL THEN
+        RETURN 'fuzzy';
+    END IF;
+    FOREACH line IN ARRAY string_to_array(p_continued, E'\n') LOOP
+        IF search_side_matches(p_side, line) IS NOT NULL THEN
+            RETURN NULL;
+        END IF;
+    END LOOP;
+    RETURN CASE WHEN to_tsvector('simple', search_spaced(whole)) @@ p_excluded THEN NULL ELSE found || ', of lines' END;
+END
+$$;
+COMMENT ON FUNCTION cortana.search_paragraph_matches IS
+    'Returns how the lines of a paragraph together have what a side asks for and its first line alone has not: "exact, of '
+    'lines" or "text, of lines"; fuzzy: they have not. Null: one of its other lines has it alone and is the result, or the paragraph has what is excluded.';
 
 CREATE FUNCTION search_segments(
     query text, video uuid DEFAULT NULL, max_results int DEFAULT 50,
     start_mark text DEFAULT '<mark>', stop_mark text DEFAULT '</mark>')
 RETURNS TABLE (segment_id uuid, video_id uuid, text text, snippet text, t_start int, t_end int,
-               bounding_box jsonb, confidence real, language text, rank real, match_kind text)
+               bounding_box jsonb, confidence real, language text, rank real, match_kind text, continued_by uuid[])
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp
 SET plan_cache_mode = force_generic_plan
@@ -1760,13 +1837,16 @@ BEGIN
     candidates := ARRAY(SELECT search_candidates(query, video, wanted));
     RETURN QUERY
     WITH rated AS (
-        SELECT m.*, s.literal, s.words, s.folded AS wanted_folded,
+        SELECT m.segment_id, m.video_id, m.text, m.normalized_text, m.folded, m.document, m.t_start, m.t_end, m.bounding_box,
+               m.confidence, m.language, m.continued, m.continued_by, s.literal, s.words, s.folded AS wanted_folded,
                CASE WHEN position(s.literal IN m.normalized_text) > 0 THEN 'exact'
                     WHEN m.document @@ s.words
                         OR s.words IS NULL AND s.folded IS NULL
                            AND (s.sign IS NULL OR s.sign = ANY (SELECT left(tag, 1) FROM unnest(m.tags) AS tag))
                         OR m.normalized_text LIKE ALL (s.parts)
                            AND (s.short_parts IS NULL OR m.document @@ s.short_parts) THEN 'text'
+                    WHEN m.continued IS NOT NULL AND (s.parts IS NOT NULL OR s.neighbours IS NOT NULL)
+                    THEN search_paragraph_matches(s, terms.excluded, m.normalized_text, m.continued)
                     ELSE 'fuzzy' END AS kind
         FROM search_materialized m, unnest(coalesce(terms.sides, ARRAY[NULL::search_side])) AS s
         WHERE m.ctid = ANY (candidates)     -- Tid Scan
@@ -1777,25 +1857,42 @@ BEGIN
                             '%' || ' ' || regexp_replace(r.literal, '([\\%_])', '\\\1', 'g') || ' %')::int
                         + length(r.literal)::real / greatest(length(r.normalized_text), 1)
                     WHEN 'text' THEN 1 + coalesce(least(ts_rank(r.document, r.words, 1), 0.99), 0)
-                    ELSE CASE WHEN position(r.wanted_folded IN r.folded) > 0 THEN 0.9
+                    WHEN 'exact, of lines'
+                    THEN 2 + length(r.literal)::real / (length(r.normalized_text) + length(r.continued))
+                    WHEN 'text, of lines' THEN 1
+                    WHEN 'fuzzy'
+                    THEN CASE WHEN position(r.wanted_folded IN r.folded) > 0 THEN 0.9
                               WHEN position(replace(r.wanted_folded, ' ', '')
                                             IN replace(r.folded, ' ', '')) > 0 THEN 0.8
                               ELSE 0 END
                         -- of several sides, most do not match a line, and comparing takes longer than all else
                         + CASE WHEN cardinality(terms.sides) > 1 THEN 0
                                ELSE 0.09 * word_similarity(r.wanted_folded, r.folded) END
+                    ELSE -1     -- no result
                 END)::real AS score
         FROM rated r
         ORDER BY score DESC, r.confidence DESC, r.video_id, r.t_start, r.segment_id
         LIMIT wanted * coalesce(cardinality(terms.sides), 1)
     ), ranked AS (
-        SELECT DISTINCT ON (r.segment_id) r.* FROM scored r ORDER BY r.segment_id, r.score DESC
+        SELECT DISTINCT ON (r.segment_id) r.* FROM scored r WHERE r.score >= 0 ORDER BY r.segment_id, r.score DESC
+    ), shown AS (
+        SELECT r.*, p.*
+        FROM (SELECT * FROM ranked AS f ORDER BY f.score DESC, f.confidence DESC, f.video_id, f.t_start, f.segment_id
+              LIMIT wanted) AS r
+        CROSS JOIN LATERAL (
+            SELECT r.text || string_agg(' ' || c.text, '' ORDER BY array_position(r.continued_by, c.segment_id)) AS whole,
+                   max(c.t_start) AS last_start, max(c.t_end) AS last_end
+            FROM search_materialized c
+            WHERE r.kind LIKE '%, of lines' AND c.segment_id = ANY (r.continued_by)) AS p
     )
-    SELECT r.segment_id, r.video_id, r.text,
-           CASE WHEN start_mark IS NOT NULL THEN search_snippet(r.text, terms, start_mark, stop_mark) END,
-           r.t_start, r.t_end, r.bounding_box, r.confidence, r.language, r.score, r.kind
-    FROM (SELECT * FROM ranked AS f ORDER BY f.score DESC, f.confidence DESC, f.video_id, f.t_start, f.segment_id
-          LIMIT wanted) AS r
+    SELECT r.segment_id, r.video_id, coalesce(r.whole, r.text),
+           CASE WHEN start_mark IS NOT NULL THEN search_snippet(coalesce(r.whole, r.text), terms, start_mark, stop_mark) END,
+           r.t_start, greatest(r.t_end, r.last_end),
+           CASE WHEN r.whole IS NULL THEN r.bounding_box
+                ELSE box_around(r.segment_id || r.continued_by, greatest(r.t_start, r.last_start)) END,
+           r.confidence, r.language, r.score,
+           split_part(r.kind, ',', 1), CASE WHEN r.whole IS NOT NULL THEN r.continued_by END
+    FROM shown r
     ORDER BY r.score DESC, r.confidence DESC, r.video_id, r.t_start, r.segment_id;
 END
 $$;
@@ -1803,7 +1900,8 @@ COMMENT ON FUNCTION search_segments IS
     'Searches the text on screen. A query consists of words, "phrases", -exclusions, OR, prefix* and the fields '
     'from:, lang:, tag:, after:, before:, kind:, conf:, owner:, team: and video:. Exact hits come first, then lines with the words, then lines that OCR or '
     'a typing error may have changed. At most 200 characters of a query are read, and at most 1000 results are '
-    'returned. start_mark null: no snippets are made; for many lines, making snippets costs more than finding the '
+    'returned. A message that wraps on screen is one result if several of its lines have the words together: its first line, '
+    'with the text of all lines, continued_by the others. start_mark null: no snippets are made; for many lines, making snippets costs more than finding the '
     'lines.';
 
 -- ---- who may call what --------------------------------------------------------------------------
@@ -1815,9 +1913,10 @@ GRANT EXECUTE ON FUNCTION cortana.search_fold, cortana.search_grams, cortana.sea
     cortana.search_date, cortana.search_add_field, cortana.search_uuid, cortana.search_is_language,
     cortana.search_spaced, cortana.search_typed_words, cortana.search_pattern, cortana.search_add_beginning,
     cortana.search_add_parts, cortana.search_is_beginning, cortana.search_read_side, cortana.search_read_sides,
-    cortana.search_parse, cortana.search_candidates, cortana.search_marks, cortana.search_snippet, search_segments
+    cortana.search_parse, cortana.search_candidates, cortana.search_marks, cortana.search_side_matches,
+    cortana.search_paragraph_matches, cortana.search_snippet, search_segments
     TO authenticated, service_role;
-GRANT EXECUTE ON FUNCTION cortana.search_slice, cortana.search_keys, cortana.search_word_query,
+GRANT EXECUTE ON FUNCTION cortana.search_slice, cortana.search_keys, cortana.search_continued_key, cortana.search_word_query,
     cortana.search_words_prune, refresh_search_materialized, cortana.search_sees_all,
     cortana.search_time_keys, cortana.search_id_range, cortana.search_field_filters,
     cortana.search_field_conditions, cortana.search_document_condition,

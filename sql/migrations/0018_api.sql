@@ -482,7 +482,7 @@ COMMENT ON FUNCTION api.marked IS
 
 CREATE TYPE api.hit AS (n int, passes boolean, segment_id uuid, video_id uuid, owner_id uuid, video_title text, text text,
                         t_start int, t_end int, box jsonb, confidence real, language text, rank real,
-                        match_kind text, kinds text[]);
+                        match_kind text, kinds text[], continued_by uuid[]);
 COMMENT ON TYPE api.hit IS
     'A line found by a query: its place in the list, and whether it passes the filters. kinds is null if it was not '
     'looked up.';
@@ -503,7 +503,7 @@ $$
                AND (p ->> 'match' IS NULL OR s.match_kind = p ->> 'match') IS TRUE
                AND (p ->> 'kind' IS NULL OR p ->> 'kind' = ANY (k.kinds)) IS TRUE,
            s.segment_id, s.video_id, v.owner_id, coalesce(v.title, v.original_name), s.text, s.t_start, s.t_end,
-           s.bounding_box, s.confidence, s.language, s.rank, s.match_kind, k.kinds
+           s.bounding_box, s.confidence, s.language, s.rank, s.match_kind, k.kinds, s.continued_by
     FROM search_segments(p ->> 'q', (p ->> 'video')::uuid, p_most, NULL) AS s
     JOIN videos v ON v.id = s.video_id
     LEFT JOIN LATERAL (
@@ -513,35 +513,6 @@ $$
 $$;
 COMMENT ON FUNCTION api.hits IS
     'The best p_most lines for a query, ordered by "sort": rank, time (by video, then by time) or newest.';
-
-CREATE FUNCTION api.box_at(s segments, p_t_ms int) RETURNS jsonb
-LANGUAGE plpgsql IMMUTABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
-DECLARE
-    t int := s.track[1];
-    x float8 := s.track[2];
-    y float8 := s.track[3];
-    share float8;
-BEGIN
-    IF s.track IS NULL THEN
-        share := greatest(least((p_t_ms - s.t_start)::float8 / nullif(s.t_end - s.t_start, 0), 1), 0);
-        RETURN CASE WHEN s.end_box IS NULL THEN s.bounding_box
-                    ELSE (SELECT jsonb_object_agg(b.key, round((b.value::int + coalesce(share, 0)
-                                     * ((s.end_box ->> b.key)::int - b.value::int))::numeric))
-                          FROM jsonb_each_text(s.bounding_box) AS b) END;
-    END IF;
-    FOR i IN 4 .. cardinality(s.track) BY 3 LOOP
-        share := least(greatest(p_t_ms - t, 0) / greatest(s.track[i], 1)::float8, 1);
-        t := t + s.track[i];
-        x := x + s.track[i + 1] * share;
-        y := y + s.track[i + 2] * share;
-        EXIT WHEN share < 1;
-    END LOOP;
-    RETURN s.bounding_box || jsonb_build_object('x', round(x), 'y', round(y));
-END
-$$;
-COMMENT ON FUNCTION api.box_at IS 'The position of a line''s box at a time, from segments.track and end_box.';
 
 CREATE FUNCTION api.hit_object(h api.hit, p_terms search_terms) RETURNS jsonb
 LANGUAGE sql STABLE
@@ -554,7 +525,10 @@ RETURN jsonb_build_object(
     || (SELECT jsonb_build_object(
                    'crop_url', CASE WHEN s.crop_pack IS NOT NULL THEN '/api/v1/segments/' || h.segment_id || '/crop' END,
                    'frame_url', CASE WHEN f.key IS NOT NULL THEN '/api/v1/segments/' || h.segment_id || '/frame' END,
-                   'frame_box', CASE WHEN f.key IS NOT NULL THEN api.box_at(s, f.t_ms) END)
+                   'frame_box', CASE WHEN f.key IS NULL THEN NULL
+                                     WHEN h.continued_by IS NULL THEN box_at(s, f.t_ms)
+                                     ELSE box_around(h.segment_id || h.continued_by, f.t_ms) END,
+                   'continued_by', h.continued_by)
         FROM (SELECT) AS one LEFT JOIN segments s ON s.id = h.segment_id
              LEFT JOIN LATERAL api.line_frame(s.video_id, s.t_start, s.t_end) AS f ON true);
 COMMENT ON FUNCTION api.hit_object IS

@@ -394,7 +394,7 @@ def test_where_a_line_that_moved_is_in_a_picture(shop, place, t_ms, x, y):
     row = {"t_start": 500, "t_end": 9000, "bounding_box": {"x": 10, "y": 50, "width": 7, "height": 5},
            "track": [1000, 10, 50, 1000, 0, -20, 1000, 10, 0]}
     for line in (row, {**row, "track": None}, {**row, "track": None, "end_box": {"x": 10, "y": 220, "width": 24, "height": 5}}):
-        box = place[1].value("SELECT api.box_at(jsonb_populate_record(NULL::segments, %s), %s)", json.dumps(line), t_ms)
+        box = place[1].value("SELECT cortana.box_at(jsonb_populate_record(NULL::segments, %s), %s)", json.dumps(line), t_ms)
         late = max(t_ms - 500, 0) // 500
         assert box == (
             {"x": x, "y": y, "width": 7, "height": 5} if line["track"] else

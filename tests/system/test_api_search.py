@@ -124,9 +124,28 @@ def test_groups_are_videos(gateway, library):
 
 
 def test_hits_are_marked_without_html(gateway):
+    item = search(gateway, "bridge the", limit=1)["items"][0]
+    assert [part["text"] for part in item["snippet"] if part["hit"]] == ["the", "bridge"]
     item = search(gateway, "old", limit=1)["items"][0]
     assert [part["text"] for part in item["snippet"] if part["hit"]] == ["old"]
     assert "".join(part["text"] for part in item["snippet"]) == item["text"]
+
+
+def test_a_message_is_one_hit(gateway, place, library):
+    video = place[1].value("INSERT INTO videos (owner_id, original_name, s3_original_path, status) VALUES"
+                           " (%s, 'm.mp4', 'videos/original/z/master.mp4', 'ready') RETURNING id", ALICE)
+    place[1].run("SELECT replace_video_text(%s, %s)", video, json.dumps([
+        {"text": text, "language": "eng", "confidence": 0.9, "t_start": 0, "t_end": 900 + n,
+         "bounding_box": {"x": 10, "y": 20 * n, "width": 300, "height": 15}, "entities": [],
+         **({"paragraph": 0, "paragraph_line": n} if n else {})}
+        for n, text in enumerate(("zeppelins over the", "harbour at dawn"))]))
+    (hit,) = search(gateway, "zeppelins dawn", match="text")["items"]
+    assert (hit["text"], hit["t_end"]) == ("zeppelins over the harbour at dawn", 901)
+    assert hit["box"] == {"x": 10, "y": 0, "width": 300, "height": 35} and len(hit["continued_by"]) == 1
+    assert [part["text"] for part in hit["snippet"] if part["hit"]] == ["zeppelins", "dawn"]
+    (line,) = search(gateway, "zeppelins")["items"]
+    assert line["continued_by"] is None and line["text"] == "zeppelins over the" and line["segment_id"] == hit["segment_id"]
+    place[1].run("DELETE FROM videos WHERE id = %s", video)
 
 
 def suggest(gateway, q, bearer=OWNER):

@@ -125,6 +125,14 @@ def test_a_film_without_text_gives_none(program, database, sql, queue, store_dir
     assert export(queue, video)["segments"] == []
 
 
+# Words of several lines of a message, and a part of it that goes over the end of a line.
+MESSAGES = {
+    "chat": {"patch startup": "fix the crash on startup?", "crash on startup": "fix the crash on startup?",
+             "drop rate wiki": "according to the wiki", "pixelpanda instead": "tickets.com instead"},
+    "feed": {"evening harbour dev_marcus": "leaves platform nine at noon remember", '"near old bridge we walked"': "old bridge we walked"},
+}
+
+
 @pytest.mark.parametrize("clip", ["feed", "chat", "subtitles"])
 def test_fixture_is_read_well(program, database, sql, queue, store_dir, tmp_path, fixtures_dir,
                               clip):
@@ -135,6 +143,11 @@ def test_fixture_is_read_well(program, database, sql, queue, store_dir, tmp_path
     figures = score(fixtures_dir / f"{clip}.truth.json", exported)
     missed = below(figures, FLOORS[clip])
     assert not missed, f"measured and floor: {missed}; all: {figures}"
+    for query, message in MESSAGES.get(clip, {}).items():
+        (found, *_) = queue.run("SELECT text, match_kind, continued_by FROM search_segments(%s)", query)
+        assert message in found["text"] and found["match_kind"] != "fuzzy" and found["continued_by"], query
+    joined = {row["paragraph"] for row in queue.run("SELECT paragraph FROM segments WHERE paragraph IS NOT NULL")}
+    assert len(joined) >= len(MESSAGES.get(clip, {}))
 
 
 def test_recordings_are_read_well(program, database, sql, queue, store_dir, tmp_path):

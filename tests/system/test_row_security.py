@@ -197,7 +197,7 @@ def test_every_function_that_writes_is_listed_above(queue):
     harmless = {"current_team_ids",
                 # read only, under the caller's rights or with their owner and teams as a condition
                 "search_candidates", "search_snippet", "search_segments", "video_export", "unread_scripts",
-                "export_segments", "export_entities",
+                "export_segments", "export_entities", "box_at", "box_around",
                 "semantic_candidates", "search_semantic", "embedding_model_in_use",
                 "schema_state",  # which migrations are in
                 "fold_case", "normal_form", "text_hash", "priority_number",
@@ -205,7 +205,7 @@ def test_every_function_that_writes_is_listed_above(queue):
                 "search_fold", "search_grams", "search_parse", "search_add_beginning", "search_add_parts", "search_read_side",
                 "search_read_sides", "search_is_beginning", "search_add_field", "search_uuid", "search_date", "search_key",
                 "search_pair_keys", "search_pattern", "search_phrase", "search_position", "search_refuse", "search_spaced",
-                "search_typed_words", "search_word_list", "search_marks",
+                "search_typed_words", "search_word_list", "search_marks", "search_side_matches", "search_paragraph_matches",
                 "search_is_language"}  # whether any line of the installation was read with a model of that name
     open_to_users = {row["name"] for row in queue.run("""
         SELECT p.proname AS name FROM pg_proc p

@@ -169,7 +169,7 @@ def test_a_search_reads_once_how_common_words_are(large):
     words = ["tick7", "aged", "tick1"]  # the rarest first
     keys = [str(large.queue.value("SELECT search_key('w' || search_fold(%s))", word)) for word in words]
     statements = statements_of(large, "tick1 aged tick7")
-    assert keys in [re.findall(r"keys @> '{(-?\d+)}'", text) for text in statements]
+    assert keys in [re.findall(r"keys && '{(-?\d+),\d+}'", text) for text in statements]
     assert words in [re.findall(r"document @@ '''(\w+)'''", text) for text in statements]
     assert sum("most_common_elems" in text for text in statements) == 1
 
@@ -177,6 +177,8 @@ def test_a_search_reads_once_how_common_words_are(large):
 def test_every_word_and_part_is_a_condition_of_its_own(large):
     assert large.queue.value("SELECT search_every_key('{5,3,5}')") == \
         "keys @> '{5}' AND keys @> '{3}' AND keys @> '{5}'"
+    assert large.queue.value("SELECT search_every_key('{5,3}', true)") == \
+        "keys && '{5,1431655760}' AND keys && '{3,1431655766}'"
     parts = {row["part"]: re.findall("%([a-z]+)%", row["lookup"]) for row in large.queue.run(
         "SELECT part, search_part_lookup(part, NULL) AS lookup FROM unnest(%s) AS part",
         ["abc", "abcd", "abcde", "abcdef", "abcdefg", "ab cdef"])}

@@ -52,6 +52,36 @@ def rows(queue, video):
     }
 
 
+def test_a_message_that_wraps_is_found_by_words_of_all_its_lines(program, database, queue):
+    """And a list beside it, whose entries would have fitted behind each other, is not."""
+    video = queue.video()
+    lines = ("the night train to the harbour leaves from", "platform nine at noon, and the next one an", "hour later")
+    for n, text in enumerate(lines):
+        add_detection(queue, video, text, 100 * n, 5000, y=100 + 60 * n, x=50 + n % 2)
+    for n, text in enumerate(("green tea", "a pot of the best coffee in town", "old bridge")):
+        add_detection(queue, video, text, 0, 5000, y=100 + 60 * n, x=2000)
+    index(program, database, queue, video)
+
+    def found(query):
+        return [(row["text"], row["match_kind"]) for row in queue.run("SELECT * FROM search_segments(%s)", query)
+                if row["match_kind"] != "fuzzy"]
+
+    message = " ".join(lines)
+    assert found("harbour noon") == found("later night") == found("platform leaves hour") == [(message, "text")]
+    assert found("leaves from platform") == found('"an hour"') == [(message, "exact")]
+    assert found("platform noon") == [(lines[1], "text")] and found('"from nine"') == found("green bridge") == []
+    assert found("night noon -later") == [] and found("night -noon") == [(lines[0], "exact")]
+    assert found("night noon OR tea") == [("green tea", "exact"), (message, "text")]
+    (hit,) = queue.run("SELECT * FROM search_segments('harbour hour', NULL, 5, '[', ']')")
+    assert (hit["t_start"], hit["t_end"], hit["bounding_box"]) == (0, 5000, {"x": 50, "y": 100, "width": 841, "height": 160})
+    assert hit["snippet"] == message.replace("harbour", "[harbour]").replace("hour later", "[hour] later")
+    assert [row["text"] for row in queue.run("SELECT text FROM segments WHERE id = ANY (%s) ORDER BY t_start",
+                                             hit["continued_by"])] == list(lines[1:])
+    before = rows(queue, video)
+    index(program, database, queue, video)
+    assert rows(queue, video) == before
+
+
 @pytest.fixture
 def video(queue):
     video = queue.video()

@@ -1,6 +1,7 @@
 #include "workers/segment_index/merge/merge.h"
 #include "workers/segment_index/merge/similar.h"
 
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -436,6 +437,122 @@ static void test_parts_are_told(void **state)
     free(segments);
 }
 
+/* ---- paragraphs ------------------------------------------------------------------------------ */
+
+struct page {
+    struct cv_text_line lines[MOST];
+    struct cv_text_position positions[MOST];
+    size_t count;
+};
+
+/* A line of letters that are ten pixels wide, 20 high; the first word has `first_word` letters. */
+static struct cv_text_line *put(struct page *page, int x, int y, int letters, int first_word)
+{
+    struct cv_text_line *line = &page->lines[page->count++];
+    assert_true(page->count <= MOST);
+    *line = (struct cv_text_line){
+        .t_end_ms = 5000,
+        .box = {x, y, 10 * letters, 20},
+        .first_word_width = 10 * first_word,
+    };
+    return line;
+}
+
+static void find_paragraphs(struct page *page)
+{
+    struct cv_error error;
+    assert_int_equal(cv_text_paragraphs(page->lines, page->count, page->positions, &error), 0);
+}
+
+/* Checks which line each line's paragraph begins with. */
+#define ASSERT_FIRSTS(page, ...)                                     \
+    do {                                                             \
+        const size_t firsts[] = {__VA_ARGS__};                       \
+        find_paragraphs(page);                                       \
+        assert_int_equal((page)->count, CV_COUNT(firsts));           \
+        for (size_t n = 0; n < CV_COUNT(firsts); n++) {              \
+            assert_int_equal((page)->positions[n].first, firsts[n]); \
+        }                                                            \
+    } while (0)
+
+static void test_wrapped_lines_are_one_paragraph(void **state)
+{
+    (void)state;
+    struct page message = {0}, pages = {0}, list = {0}, gap = {0}, sizes = {0};
+    put(&message, 100, 0, 38, 5);
+    put(&message, 102, 30, 40, 5);
+    put(&message, 99, 60, 12, 7);
+    ASSERT_FIRSTS(&message, 0, 0, 0);
+    assert_int_equal(message.positions[2].number, 2);
+    put(&pages, 100, 0, 38, 5); /* two columns side by side */
+    put(&pages, 600, 0, 38, 5);
+    put(&pages, 100, 30, 20, 5);
+    put(&pages, 600, 30, 20, 5);
+    ASSERT_FIRSTS(&pages, 0, 1, 0, 1);
+    put(&list, 100, 0, 10, 4); /* "milk" would have fitted behind "some bread" */
+    put(&list, 100, 30, 40, 4);
+    put(&list, 100, 60, 14, 4);
+    put(&list, 100, 90, 20, 4);
+    ASSERT_FIRSTS(&list, 0, 1, 1, 3);
+    put(&gap, 100, 0, 40, 5);
+    put(&gap, 100, 30, 40, 5);
+    put(&gap, 100, 70, 40, 5);
+    ASSERT_FIRSTS(&gap, 0, 0, 2);
+    put(&sizes, 100, 0, 40, 5)->box.height = 40; /* a heading */
+    put(&sizes, 100, 50, 40, 5);
+    put(&sizes, 500, 50, 40, 5)->box.width = 0; /* nobody knows where it is */
+    ASSERT_FIRSTS(&sizes, 0, 1, 2);
+}
+
+static void test_paragraphs_have_one_time(void **state)
+{
+    (void)state;
+    struct page scrolled = {0}, chat = {0}, subtitle = {0}, away = {0};
+    struct cv_text_place first[] = {{0, 100, 500}, {100, 100, 470}, {4000, 100, 0}};
+    struct cv_text_place second[] = {{100, 100, 500}, {4000, 100, 30}};
+    put(&scrolled, 100, 500, 40, 5)->places = first;
+    scrolled.lines[0].place_count = 3;
+    put(&scrolled, 100, 500, 10, 5)->places = second;
+    scrolled.lines[1].place_count = 2;
+    scrolled.lines[1].t_start_ms = 100;
+    ASSERT_FIRSTS(&scrolled, 0, 0);
+    put(&chat, 100, 0, 40, 5);
+    put(&chat, 100, 30, 10, 5)->t_start_ms = 2000;
+    ASSERT_FIRSTS(&chat, 0, 1);
+    put(&subtitle, 100, 0, 10, 5);
+    put(&subtitle, 50, 30, 20, 5);
+    put(&subtitle, 100, 60, 10, 5)->t_end_ms = 4000;
+    ASSERT_FIRSTS(&subtitle, 0, 0, 2);
+    put(&away, 100, 0, 40, 5)->t_end_ms = 500;
+    put(&away, 100, 30, 10, 5)->t_start_ms = 500;
+    ASSERT_FIRSTS(&away, 0, 1);
+}
+
+static void test_long_and_hostile_paragraphs(void **state)
+{
+    (void)state;
+    const int far = INT_MAX / 64;
+    struct page longer = {0}, hostile = {0};
+    for (int i = 0; i < 20; i++) {
+        put(&longer, 100, 30 * i, 40, 5);
+    }
+    find_paragraphs(&longer);
+    for (size_t i = 0; i < longer.count; i++) {
+        size_t head = i / CV_PARAGRAPH_MAX * CV_PARAGRAPH_MAX;
+        assert_int_equal(longer.positions[i].first, head);
+        assert_int_equal(longer.positions[i].number, i - head);
+    }
+    for (int i = 0; i < MOST; i++) {
+        struct cv_text_line *line = put(&hostile, i % 2 ? far : -far, i % 3 ? -far : far, 1, 1);
+        line->box.width = line->box.height = i % 5 ? far : 1;
+        line->t_end_ms = i % 7 ? INT64_C(1) << 40 : 0;
+    }
+    find_paragraphs(&hostile);
+    for (size_t i = 0; i < hostile.count; i++) {
+        assert_true(hostile.positions[i].first < hostile.count);
+    }
+}
+
 static void test_a_part_is_whole_letters(void **state)
 {
     (void)state;
@@ -466,6 +583,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_part_is_whole_letters),
+        cmocka_unit_test(test_wrapped_lines_are_one_paragraph),
+        cmocka_unit_test(test_paragraphs_have_one_time),
+        cmocka_unit_test(test_long_and_hostile_paragraphs),
         cmocka_unit_test(test_parts_are_told),
         cmocka_unit_test(test_nothing),
         cmocka_unit_test(test_one_text_becomes_one_range),

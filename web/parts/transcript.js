@@ -22,7 +22,7 @@ function marked(text, wanted) {
 /** Fires cv-seek (detail: ms) when a line is chosen, cv-lines when they have come. */
 export class Transcript extends Element {
     lines = null;
-    hits = new Map(); // segment → snippet, of the search that led here
+    hits = new Map(); // segment → snippet, of the search that led here; empty: of a line of a message
     wanted = '';
     isFollowing = true;
     now = -1; // ms
@@ -109,7 +109,7 @@ export class Transcript extends Element {
 
     line(line) {
         const snippet = this.hits.get(line.id);
-        const text = snippet && !this.wanted
+        const text = snippet?.length && !this.wanted
             ? snippet.map((part) => part.hit ? html`<mark>${part.text}</mark>` : part.text)
             : marked(line.text, this.wanted);
         return html`<li data-start=${line.t_start} data-end=${line.t_end} data-id=${line.id} class=${snippet ? 'found' : ''}>

@@ -157,7 +157,9 @@ class VideoScreen extends Element {
     async findHits() {
         const query = queried('q');
         const found = query && await ask('/search', {query: {q: query, video: this.id_, limit: HITS}}).catch(() => null);
-        this.hits = new Map((found?.items ?? []).map((hit) => [hit.segment_id, hit.snippet]));
+        this.hits = new Map((found?.items ?? []).flatMap((hit) => (hit.continued_by
+            ? [hit.segment_id, ...hit.continued_by].map((id) => [id, []]) // a message, which the snippet has as one
+            : [[hit.segment_id, hit.snippet]])));
     }
 
     drawn() {

@@ -28,12 +28,16 @@ static void rows_deinit(struct rows *rows)
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct rows, rows_deinit)
 
-/* A coordinate or size of a box, limited so that sums of two never overflow. */
-static int pixels(const struct cv_db_result *result, int row, const char *column)
+/* A coordinate or size, limited so that sums of two never overflow. */
+static int pixels_within(int64_t value)
 {
-    int64_t value = cv_db_int(result, row, column, 0);
     const int64_t most = INT_MAX / 64;
     return (int)(value > most ? most : value < -most ? -most : value);
+}
+
+static int pixels(const struct cv_db_result *result, int row, const char *column)
+{
+    return pixels_within(cv_db_int(result, row, column, 0));
 }
 
 static struct cv_detection read_row(const struct cv_db_result *result, int row)
@@ -280,6 +284,95 @@ static int describe(struct cv_stage_context *context, const struct rows *rows,
     return 0;
 }
 
+/* ---- paragraphs ------------------------------------------------------------------------------ */
+
+struct text_lines {
+    struct cv_text_line *items;
+    size_t count;
+};
+
+static void text_lines_deinit(struct text_lines *lines)
+{
+    for (size_t i = 0; i < lines->count; i++) {
+        free(lines->items[i].places);
+    }
+    free(lines->items);
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct text_lines, text_lines_deinit)
+
+static int64_t number_at(const json_t *list, size_t at)
+{
+    return json_integer_value(json_array_get(list, at));
+}
+
+/* Where a segment of the result was: its track, or a straight line from its box to its end box. */
+static int read_places(const json_t *segment, struct cv_text_line *line, struct cv_error *error)
+{
+    const json_t *track = json_object_get(segment, "track");
+    const json_t *end = json_object_get(segment, "end_box");
+    size_t most = track ? json_array_size(track) / 3 : 2;
+    int64_t t_ms = 0, x = 0, y = 0;
+
+    if (!track && !json_is_object(end)) {
+        return 0;
+    }
+    line->places = calloc(most + 1, sizeof(*line->places));
+    CV_TRY_MEMORY(line->places, error, "paths");
+    for (size_t i = 0; track && i < most; i++) {
+        t_ms += number_at(track, 3 * i);
+        x += number_at(track, 3 * i + 1);
+        y += number_at(track, 3 * i + 2);
+        line->places[line->place_count++] =
+            (struct cv_text_place){t_ms, pixels_within(x), pixels_within(y)};
+    }
+    if (!track) {
+        line->places[0] = (struct cv_text_place){line->t_start_ms, line->box.x, line->box.y};
+        line->places[1] = (struct cv_text_place){
+            line->t_end_ms, pixels_within(json_integer_value(json_object_get(end, "x"))),
+            pixels_within(json_integer_value(json_object_get(end, "y")))};
+        line->place_count = 2;
+    }
+    return 0;
+}
+
+/* Says in each segment that continues another one which segment begins the paragraph, by its place
+ * in the list, and the how many-th of its lines this one is. */
+static int add_paragraphs(const struct cv_detection *segments, json_t *list, struct cv_error *error)
+{
+    size_t count = json_array_size(list);
+    cv_auto(text_lines_deinit) struct text_lines lines = {0};
+    cv_auto_free struct cv_text_position *positions = calloc(count + 1, sizeof(*positions));
+    lines.items = calloc(count + 1, sizeof(*lines.items));
+    CV_TRY_MEMORY(positions && lines.items, error, "paragraphs");
+    for (lines.count = 0; lines.count < count; lines.count++) {
+        const struct cv_detection *seen = &segments[lines.count];
+        const json_t *segment = json_array_get(list, lines.count);
+        const json_t *words = json_object_get(segment, "words");
+        struct cv_text_line *line = &lines.items[lines.count];
+        int64_t share = words ? number_at(words, 1)
+                              : (int64_t)(1000 * strcspn(seen->text, " ") / strlen(seen->text));
+        bool has_box = json_is_object(json_object_get(segment, "bounding_box"));
+        *line = (struct cv_text_line){
+            .t_start_ms = seen->t_start_ms,
+            .t_end_ms = seen->t_end_ms,
+            .box = has_box ? seen->box : (struct cv_box){0},
+            .first_word_width = (int)(share * seen->box.width / 1000),
+        };
+        CV_TRY(read_places(segment, line, error));
+    }
+    CV_TRY(cv_text_paragraphs(lines.items, count, positions, error));
+    for (size_t i = 0; i < count; i++) {
+        json_t *segment = json_array_get(list, i);
+        CV_TRY_MEMORY(positions[i].number == 0 ||
+                          (json_object_set_new(segment, "paragraph",
+                                               json_integer((json_int_t)positions[i].first)) == 0 &&
+                           json_object_set_new(segment, "paragraph_line",
+                                               json_integer((json_int_t)positions[i].number)) == 0),
+                      error, "paragraphs");
+    }
+    return 0;
+}
+
 int index_run(struct cv_stage_context *context, const json_t *payload, json_t **ret_result,
               struct cv_error *error)
 {
@@ -298,6 +391,7 @@ int index_run(struct cv_stage_context *context, const json_t *payload, json_t **
     CV_TRY(cv_text_merge(rows.detections, rows.count, &segments, &count, parts, error));
     cv_auto(json_decref) json_t *list = NULL;
     CV_TRY(describe(context, &rows, segments, count, parts, &list, &entities, error));
+    CV_TRY(add_paragraphs(segments, list, error));
     *ret_result = json_pack("{s:O, s:{s:I, s:I, s:I}}", "segments", list, "summary", "detections",
                             (json_int_t)rows.count, "segments", (json_int_t)count, "entities",
                             (json_int_t)entities);
@@ -352,6 +446,16 @@ static bool are_words(const json_t *words)
         }
     }
     return !words || (json_is_array(words) && json_array_size(words) % 2 == 0);
+}
+
+/* Whether the segment begins a paragraph, or names another one that does. */
+static bool is_in_paragraph(const json_t *segment, size_t count)
+{
+    const json_t *first = json_object_get(segment, "paragraph");
+    const json_t *line = json_object_get(segment, "paragraph_line");
+    return (!first && !line) ||
+           (is_time(first) && (size_t)json_integer_value(first) < count && is_time(line) &&
+            json_integer_value(line) > 0 && json_integer_value(line) < CV_PARAGRAPH_MAX);
 }
 
 /* Whether a value is a list of triples of time, x and y, each relative to the one before; or null,
@@ -449,7 +553,11 @@ static int check_result(const json_t *result, const char *video_id, struct cv_er
         return cv_fail(error, CV_ERROR_STAGE_PROTOCOL, "the result has no list of segments");
     }
     for (size_t i = 0; i < json_array_size(segments); i++) {
-        CV_TRY(check_segment(json_array_get(segments, i), i, video_id, error));
+        const json_t *segment = json_array_get(segments, i);
+        CV_TRY(check_segment(segment, i, video_id, error));
+        if (!is_in_paragraph(segment, json_array_size(segments))) {
+            return refuse(error, i, "no place in a paragraph");
+        }
     }
     return 0;
 }

@@ -6,7 +6,8 @@
 
 /* Reads the payload's video from the database; *ret_result is {"segments": […], "summary": {…}}.
  * A segment is {text, normalized_text, language, confidence, t_start, t_end, bounding_box, end_box,
- * track, words, crop_pack, crop_offset, crop_bytes, entities: [{type, value, normalized_value}]}. */
+ * track, words, crop_pack, crop_offset, crop_bytes, entities: [{type, value, normalized_value}], paragraph,
+ * paragraph_line}; the last two as replace_video_text() has them. */
 CV_MUST_CHECK int index_run(struct cv_stage_context *context, const json_t *payload,
                             json_t **ret_result, struct cv_error *error);
 

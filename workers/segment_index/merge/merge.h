@@ -41,3 +41,36 @@ enum { CV_MERGE_MAX = 2000000 };
 CV_MUST_CHECK int cv_text_merge(const struct cv_detection *detections, size_t count,
                                 struct cv_detection **ret_segments, size_t *ret_count,
                                 size_t *parts, struct cv_error *error);
+
+/* Lines of a paragraph; what is longer is divided. */
+enum { CV_PARAGRAPH_MAX = 16 };
+
+/* Where a line was at a time. */
+struct cv_text_place {
+    int64_t t_ms;
+    int x, y;
+};
+
+/* One line of a video for cv_text_paragraphs(). */
+struct cv_text_line {
+    int64_t t_start_ms;
+    int64_t t_end_ms;
+    struct cv_box box; /* at t_start_ms; width 0: unknown, it belongs to no paragraph */
+    struct cv_text_place
+        *places; /* ordered by time, straight between them; none: it did not move */
+    size_t place_count;
+    int first_word_width; /* pixels */
+};
+
+/* The line's place in its paragraph: the index of the first line, and 0 for that one, 1 for the next one, …. */
+struct cv_text_position {
+    size_t first;
+    size_t number;
+};
+
+/* Finds the paragraphs of a video: lines below each other with one left edge (or, if they come and go together, one
+ * centre) and one leading, of which each is as long as it can be: the first word of the next one would not have fitted. So
+ * entries of a list are joined only if they fill their column. `lines` are ordered by t_start_ms; `positions` has room for
+ * `count`. The time is about count times the number of lines on screen. */
+CV_MUST_CHECK int cv_text_paragraphs(const struct cv_text_line *lines, size_t count,
+                                     struct cv_text_position *positions, struct cv_error *error);
