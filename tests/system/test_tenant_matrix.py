@@ -153,6 +153,63 @@ def test_every_function(tenants, role):
         assert [row for row in new if str(ALICE) not in row and not any(one in row for one in hers)] == [], name
 
 
+# Members of the parameter of an operation, by which something of Bob's could be meant.
+MEANT = ["id", "video", "video_id", "job", "job_id", "run", "run_id", "upload", "segment", "clip", "trigger", "key", "tenant",
+         "tenant_id", "owner_id", "team_id", "similar", "cursor", "after"]
+
+
+@pytest.mark.parametrize("role", USERS)
+def test_every_operation_of_the_api(tenants, role):
+    """The functions behind the HTTP API, called by SQL, past all checks of the gateway, for what is Bob's."""
+    ids = ids_of_bob(tenants)
+    before = everything_of_bob(tenants, ids)
+    names = [row["name"] for row in tenants.run("""
+        SELECT p.proname AS name FROM pg_proc p WHERE p.pronamespace = 'api'::regnamespace
+            AND p.proargtypes = ('jsonb'::regtype::oid::text)::oidvector AND p.prorettype = 'api.answer'::regtype
+            AND has_function_privilege(%s, p.oid, 'EXECUTE') ORDER BY 1""", role)]
+    assert len(names) > 50 if role != "anon" else names == []
+    whose(tenants, ALICE)
+    tenants.run(f"SET ROLE {role}")
+    tenants.run("SET statement_timeout = '10s'")
+    told = set()
+    for name in names:
+        for one in [*ids, str(BOB), SECRET, f"hook-{SECRET}", f"trigger-{SECRET}"]:
+            values = {**dict.fromkeys(MEANT, one), "name": one, "limit": 50, "ids": [one], "videos": [one], "topics": f"video:{one}",
+                      "q": SECRET, "t": 1, "t_start": 0, "t_end": 9, "title": "taken", "reason": "taken", "state": "queued"}
+            for given in (values, {"id": one}, {"name": one}):
+                try:
+                    answer = tenants.run(f"SELECT status, headers::text, body::text FROM api.{name}(%s)", json.dumps(given))[0]
+                except psycopg2.Error as error:
+                    answer = {"status": 500, "body": str(error).split("LINE ", maxsplit=1)[0].split("CONTEXT", maxsplit=1)[0]}
+                text = str(answer).replace(one, "")
+                told |= {(name, answer["status"])} if any(other in text for other in [*ids, str(BOB), f"{SECRET} berlin"]) else set()
+    tenants.run("RESET ROLE")
+    assert told == set()
+    after = everything_of_bob(tenants, ids)
+    hers = [str(ALICE), *(row["id"] for row in tenants.run("SELECT id::text FROM jobs WHERE tenant_id = %s", ALICE))]
+    for name, rows in after.items():
+        assert [row for row in before[name] if row not in rows] == [], name
+        assert [row for row in rows if row not in before[name] and not any(one in row for one in hers)] == [], name
+
+
+@pytest.mark.parametrize("role", ["cortana_gateway", "cortana_upkeep"])
+def test_logins_of_programs_see_no_text(tenants, role):
+    """Before it has become its caller the gateway reads nothing of anybody; the worker of commands reads states, no text and no secret."""
+    tenants.run(f"SET ROLE {role}")
+    tenants.run("SET statement_timeout = '10s'")
+    shown = {}
+    for row in tenants.run(RELATIONS):
+        try:
+            shown[row["name"]] = str(tenants.run(f"SELECT t::text FROM {row['name']} AS t"))
+        except psycopg2.errors.InsufficientPrivilege:
+            continue
+    tenants.run("RESET ROLE")
+    secrets = [row["secret"] for row in tenants.run("SELECT secret FROM cortana.webhook_secrets")]
+    assert secrets and [name for name, text in shown.items() if f"{SECRET} berlin" in text or any(one in text for one in secrets)] == []
+    if role == "cortana_gateway":
+        assert [name for name, text in shown.items() if str(BOB) in text or SECRET in text] == []
+
+
 @pytest.mark.parametrize("role", ["authenticated", "cortana_app"])
 def test_does_not_exist_and_may_not_see_are_told_alike(tenants, role):
     ids = ids_of_bob(tenants)

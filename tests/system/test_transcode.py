@@ -1,4 +1,7 @@
 """The transcode stage through --once: what comes out, measured with ffprobe."""
+import struct
+import subprocess
+
 import pytest
 from media_tools import (TS_OFFSET, Stage, difference, digest, frame_times, grey_frames, make_clip,
                          multivariant, packets, playlist, probe, sound, streams, turn)
@@ -320,6 +323,49 @@ def test_pictures_and_lists_are_no_video(stage, tmp_path):
     check_refusal(stage, f"#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\n{target}\n"
                          "#EXT-X-ENDLIST\n".encode(), "NotAVideo")
     check_refusal(stage, f"ffconcat version 1.0\nfile {target}\n".encode(), "NotAVideo")
+    check_refusal(stage, f"<?xml version='1.0'?><MPD xmlns='urn:mpeg:dash:schema:mpd:2011' type='static' mediaPresentationDuration='PT1S'>"
+                         f"<Period><AdaptationSet mimeType='video/mp2t'><Representation id='0' bandwidth='1'><BaseURL>{target}</BaseURL>"
+                         "</Representation></AdaptationSet></Period></MPD>".encode(), "NotAVideo")
+    check_refusal(stage, f"<svg xmlns='http://www.w3.org/2000/svg'><image href='file://{target}'/></svg>".encode(), "NotAVideo")
+
+
+def elsewhere(movie, path):
+    """A QuickTime film whose samples are said to be in another file: an alias with its name and place."""
+    name = path.name.encode()
+    alias = bytearray(150)
+    alias[8:10] = b"\x00\x02"
+    alias[10:10 + 28] = (b"\x05/root").ljust(28, b"\x00")
+    alias[50:114] = bytes([min(len(name), 63)]) + name[:63].ljust(63, b"\x00")
+    for kind, text in ((2, str(path).encode()), (18, str(path).encode())):
+        alias += struct.pack(">HH", kind, len(text)) + text + b"\x00" * (len(text) % 2)
+    alias += struct.pack(">HH", 0xffff, 0)
+    entry = struct.pack(">I4sI", len(alias) + 12, b"alis", 0) + alias
+    old = struct.pack(">I4sII", 28, b"dref", 0, 1) + struct.pack(">I4sI", 12, b"url ", 1)
+    new = struct.pack(">I4sII", 16 + len(entry), b"dref", 0, 1) + entry
+    assert movie.count(old) >= 1
+    more, result, at = len(new) - len(old), bytearray(movie), 0
+    while (at := result.find(old, at)) >= 0:  # every box around it grows
+        for name in (b"moov", b"trak", b"mdia", b"minf", b"dinf"):
+            box = result.rfind(name, 0, at) - 4
+            result[box:box + 4] = struct.pack(">I", struct.unpack(">I", result[box:box + 4])[0] + more)
+        result[at:at + len(old)] = new
+        at += len(new)
+    return bytes(result)
+
+
+def test_no_other_file_is_read_for_a_film(stage, tmp_path):
+    """Aliases of QuickTime lead to another file with the same samples: it is not opened, and there is no picture."""
+    film = make_clip(tmp_path / "film.mov", "-f lavfi -i testsrc=s=64x64:r=5:d=2 -c:v mjpeg -pix_fmt yuvj420p")
+    code, _ = stage.run(s3_original_path=stage.put_original(film))
+    assert code == 0
+    told = elsewhere(film.read_bytes(), film)
+    (tmp_path / "told.mov").write_bytes(told)
+    read = subprocess.run(["ffmpeg", "-v", "error", "-enable_drefs", "1", "-use_absolute_path", "1", "-i", str(tmp_path / "told.mov"),
+                           "-f", "null", "-"], capture_output=True, text=True, check=False)
+    assert (read.returncode, read.stderr) == (0, ""), "the file is well made: who follows it finds the samples"
+    other = Stage(stage.program, stage.store)
+    code, result = other.run(s3_original_path=other.put_original(told))
+    assert code == 65 and result["error"]["type"] in ("NotAVideo", "DecodeError"), result
 
 
 def test_pictures_beyond_the_limit(stage, tmp_path):
