@@ -5,7 +5,7 @@
 enum { RESERVE_SHARE = 20 }; /* the reserve is one part of so many: 5 % */
 
 /* Sixteen gibibytes are what eight jobs write that use their constant allowance of 2 GiB each
- * (cv_scratch_bytes_for). The share alone would leave 200 GB of a disk of 4 TB unused. */
+ * (cv_scratch_most_for). The share alone would leave 200 GB of a disk of 4 TB unused. */
 static const int64_t RESERVE_BYTES = INT64_C(16) << 30;
 
 int64_t cv_disk_reserve(int64_t total_bytes)

@@ -6,6 +6,7 @@
 #include "common/worker/stage.h"
 #include "common/worker/supervisor.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -44,24 +45,97 @@ static int wait_for_stage(pid_t pid)
     return 128 + WTERMSIG(status); /* as a shell reports it */
 }
 
-/* Runs the stage's broker in this process, which is trusted and has no threads. */
-static int serve_stage(const struct cv_stage_start *start, pid_t pid, const json_t *grants,
-                       struct cv_broker_line *line)
+static const char scratch_name[] = "once";
+
+/* Ends a stage that leaves more in its scratch directory than it may, as the supervisor does. */
+struct guard {
+    const struct cv_scratch *scratch;
+    pid_t pid;
+    struct cv_scratch_usage most, seen;
+    pthread_t thread;
+    pthread_mutex_t mutex; /* protects the rest */
+    pthread_cond_t changed;
+    bool is_ended, is_over;
+};
+
+static void *watch_scratch(void *opaque)
+{
+    enum { MEASURE_MS = 500 };
+    struct guard *guard = opaque;
+    CV_LOCK(&guard->mutex);
+    while (!guard->is_ended && !guard->is_over) {
+        cv_thread_wait(&guard->changed, &guard->mutex, cv_monotonic_ms() + MEASURE_MS);
+        guard->is_over =
+            !guard->is_ended && cv_scratch_exceeds(guard->scratch, scratch_name, guard->pid,
+                                                   &guard->most, &guard->seen);
+    }
+    if (guard->is_over) {
+        (void)kill(guard->pid, SIGKILL); /* it is not reaped before the guard has ended */
+    }
+    return NULL;
+}
+
+static void end_guard(struct guard *guard)
+{
+    siginfo_t info;
+    while (waitid(P_PID, (id_t)guard->pid, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
+    }
+    (void)pthread_mutex_lock(&guard->mutex);
+    guard->is_ended = true;
+    (void)pthread_cond_signal(&guard->changed);
+    (void)pthread_mutex_unlock(&guard->mutex);
+    (void)pthread_join(guard->thread, NULL);
+    cv_thread_locks_deinit(&guard->mutex, &guard->changed);
+}
+
+/* What the stage may write: by the size of its original, as with a supervisor. A store or a payload
+ * that cannot be read is the stage's to report. */
+static int read_most(const struct cv_stage_start *start, struct cv_scratch_usage *ret_most,
+                     struct cv_error *error)
+{
+    cv_auto(cv_store_close) struct cv_store *store = NULL;
+    struct cv_error ignored;
+    struct cv_object_info info;
+    const char *key = json_string_value(json_object_get(start->payload, "s3_original_path"));
+    CV_TRY(cv_scratch_most(ret_most, error));
+    if (key && (start->stage->needs & CV_STAGE_NEEDS_STORE) &&
+        cv_store_open(NULL, &store, &ignored) == 0 &&
+        cv_store_head(store, key, &info, &ignored) == 0) {
+        *ret_most = cv_scratch_most_for(ret_most, info.size);
+    }
+    return 0;
+}
+
+/* Runs the stage's broker in this process, which is trusted and had no threads when it forked. */
+static int serve_stage(const struct cv_stage_start *start, const struct cv_scratch *scratch,
+                       pid_t pid, const json_t *grants, struct cv_broker_line *line, int *ret_code,
+                       struct cv_error *error)
 {
     pass_signals_on(pid);
     close(cv_take_fd(&line->stage_fd));
     close(cv_take_fd(&line->stage_cancel_fd));
+    struct guard guard = {.scratch = scratch, .pid = pid};
+    CV_TRY(read_most(start, &guard.most, error));
+    CV_TRY(cv_thread_locks(&guard.mutex, &guard.changed, error));
+    CV_TRY(cv_thread_start(&guard.thread, watch_scratch, &guard, error));
     struct cv_broker broker = {
         .fd = cv_take_fd(&line->broker_fd),
         .cancel_fd = cv_take_fd(&line->broker_cancel_fd),
         .grants = grants,
         .scratch = start->scratch,
         .file_bytes = cv_stage_file_bytes(start->stage),
-        .stored_bytes = CV_SCRATCH_BYTES,
-        .objects = CV_SCRATCH_FILES,
+        .stored_bytes = guard.most.bytes,
+        .objects = guard.most.files,
     };
     cv_broker_serve(&broker);
-    return wait_for_stage(pid);
+    end_guard(&guard);
+    *ret_code = wait_for_stage(pid);
+    return !guard.is_over ? 0
+                          : cv_fail(error, CV_ERROR_LIMIT_EXCEEDED,
+                                    "the stage's scratch directory holds %lld MiB in %lld files, "
+                                    "and may hold %lld MiB in %lld files",
+                                    (long long)guard.seen.bytes >> 20, (long long)guard.seen.files,
+                                    (long long)guard.most.bytes >> 20, (long long)guard.most.files);
 }
 
 /* Runs the stage in a child process: inside the sandbox it could not remove its scratch directory,
@@ -88,8 +162,7 @@ static int run_child(struct cv_stage_start *start, struct cv_scratch *scratch, i
         *ret_code = cv_stage_process(start);
         return 0;
     }
-    *ret_code = serve_stage(start, pid, grants, &line);
-    return 0;
+    return serve_stage(start, scratch, pid, grants, &line, ret_code, error);
 }
 
 static bool writes_objects(const struct cv_stage *stage)
@@ -160,7 +233,7 @@ static int run_by_hand(struct cv_stage_start *start, int *ret_code, struct cv_er
     if (!start->scratch) {
         CV_TRY(cv_scratch_open(&scratch, error));
         cv_scratch_sweep(&scratch, NULL);
-        CV_TRY(cv_scratch_make(&scratch, "once", &path, error));
+        CV_TRY(cv_scratch_make(&scratch, scratch_name, &path, error));
         start->scratch = path;
     }
     start->payload = payload;

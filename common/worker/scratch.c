@@ -287,13 +287,30 @@ void cv_scratch_remove_discarded(const struct cv_scratch *scratch,
     each_entry(scratch->fd, remove_if_discarded, (void *)pace);
 }
 
-/* The multiple allows for renditions, which can take several times the bytes of a well-compressed
- * recording. The constant part allows for small inputs. */
-int64_t cv_scratch_bytes_for(int64_t most, int64_t input)
+int cv_scratch_most(struct cv_scratch_usage *ret_most, struct cv_error *error)
 {
-    const int64_t any_job = 2LL << 30, times = 16;
-    int64_t wanted = input < most / times ? any_job + input * times : most;
+    CV_TRY(cv_env_int("CORTANA_SCRATCH_BYTES", CV_SCRATCH_BYTES, 1 << 20, INT64_MAX - 1,
+                      &ret_most->bytes, error));
+    return cv_env_int("CORTANA_SCRATCH_FILES", CV_SCRATCH_FILES, 10, INT64_MAX - 1,
+                      &ret_most->files, error);
+}
+
+static int64_t bounded(int64_t most, int64_t constant, int64_t times, int64_t input)
+{
+    int64_t wanted = input < most / times ? constant + input * times : most;
     return wanted < most ? wanted : most;
+}
+
+/* The multiples allow for renditions, which can take several times the bytes of a well-compressed
+ * recording, and for the segments of a still picture: at 10 kbit/s an hour has 900 segments of each
+ * rendition and 4.5 MB. The constants allow for small inputs: 50,000 are more than the segments of
+ * two days (43,200). */
+struct cv_scratch_usage cv_scratch_most_for(const struct cv_scratch_usage *most, int64_t input)
+{
+    return (struct cv_scratch_usage){
+        .bytes = bounded(most->bytes, 2LL << 30, 16, input),
+        .files = bounded(most->files, 50 * 1000, 1, input >> 10),
+    };
 }
 
 struct count {

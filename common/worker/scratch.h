@@ -64,9 +64,12 @@ struct cv_scratch_usage {
 #define CV_SCRATCH_BYTES (INT64_C(64) << 30)
 enum { CV_SCRATCH_FILES = 1000 * 1000 };
 
-/* The bytes that a job may write for an input of `input` bytes: a constant and a multiple of the
- * input, at most `most`. */
-int64_t cv_scratch_bytes_for(int64_t most, int64_t input);
+/* Reads the settings CORTANA_SCRATCH_BYTES and CORTANA_SCRATCH_FILES. */
+CV_MUST_CHECK int cv_scratch_most(struct cv_scratch_usage *ret_most, struct cv_error *error);
+
+/* What a job may write for an input of `input` bytes: a constant and a multiple of the input, at most
+ * `most`. */
+struct cv_scratch_usage cv_scratch_most_for(const struct cv_scratch_usage *most, int64_t input);
 
 /* Whether the directory `name` has more than `most`. Files that process `pid` (0: none) has removed
  * from it but still holds open are counted, too. Counting stops when the limit is exceeded;

@@ -71,8 +71,7 @@ static void bound_scratch(struct cv_supervisor *supervisor, struct cv_slot *slot
                   "SELECT original_size FROM videos WHERE id = $1::uuid AND original_size > 0",
                   slot->job->video_id) == 0 &&
         cv_db_rows(rows) > 0) {
-        slot->most.bytes =
-            cv_scratch_bytes_for(slot->most.bytes, cv_db_int(rows, 0, "original_size", 0));
+        slot->most = cv_scratch_most_for(&slot->most, cv_db_int(rows, 0, "original_size", 0));
     }
 }
 

@@ -246,10 +246,7 @@ static int read_settings(struct cv_supervisor *supervisor, struct cv_error *erro
     CV_TRY(cv_env_int("CORTANA_GRACE_MS", GRACE_MS, 0, MOST_MS, &supervisor->grace_ms, error));
     CV_TRY(cv_env_int("CORTANA_DISK_WATCH_MS", DISK_WATCH_MS, 50, MOST_MS,
                       &supervisor->disk_watch_ms, error));
-    CV_TRY(cv_env_int("CORTANA_SCRATCH_BYTES", CV_SCRATCH_BYTES, 1 << 20, INT64_MAX,
-                      &supervisor->scratch_most.bytes, error));
-    CV_TRY(cv_env_int("CORTANA_SCRATCH_FILES", CV_SCRATCH_FILES, 10, INT64_MAX - 1,
-                      &supervisor->scratch_most.files, error));
+    CV_TRY(cv_scratch_most(&supervisor->scratch_most, error));
     CV_TRY(cv_env_int("CORTANA_SHARED_DECODE_WAIT_MS", COMPANION_MS, 0, MOST_MS,
                       &supervisor->companion_ms, error));
     if (!supervisor->stage->companion || !cv_env("CORTANA_SHARED_DECODE", "")[0]) {

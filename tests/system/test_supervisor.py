@@ -474,6 +474,15 @@ def test_scratch_of_a_living_worker_is_left_alone(jobs, workers):
 # ---- --once ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("kind", LITTER)
+def test_a_stage_that_is_run_by_hand_has_the_same_bounds(workers, kind):
+    payload, words = LITTER[kind]
+    done = workers.once({"do": "litter", **payload, "ms": 600000}, CORTANA_SCRATCH_BYTES=4 << 20, CORTANA_SCRATCH_FILES=200)
+    error = json.loads(done.stdout)["error"]
+    assert (done.returncode, error["type"]) == (65, "LimitExceeded") and re.search(words, error["message"]), done
+    assert workers.scratch_entries() == []
+
+
 def test_once_needs_no_queue(workers):
     done = workers.once({"do": "put", "key": "k.txt", "text": "hi"}, DATABASE_URL=None)
     assert done.returncode == 0, done.stderr

@@ -430,10 +430,20 @@ static void test_scratch_is_measured(void **state)
     assert_int_equal(rmdir(parent), 0);
 
     const int64_t gib = 1LL << 30;
-    assert_int_equal(cv_scratch_bytes_for(64 * gib, 0), 2 * gib);
-    assert_int_equal(cv_scratch_bytes_for(64 * gib, gib), 18 * gib);
-    assert_int_equal(cv_scratch_bytes_for(64 * gib, INT64_MAX), 64 * gib);
-    assert_int_equal(cv_scratch_bytes_for(gib, 1), gib);
+    const struct cv_scratch_usage any = {64 * gib, 1000 * 1000}, few = {gib, 200};
+    static const struct {
+        int64_t input, gibs, files;
+    } inputs[] = {{0, 2, 50000},
+                  {1 << 20, 2, 51024},
+                  {INT64_C(1) << 30, 18, 1000 * 1000},
+                  {INT64_MAX, 64, 1000 * 1000}};
+    for (size_t i = 0; i < CV_COUNT(inputs); i++) {
+        struct cv_scratch_usage allowed = cv_scratch_most_for(&any, inputs[i].input);
+        assert_int_equal(allowed.bytes / gib, inputs[i].gibs);
+        assert_int_equal(allowed.files, inputs[i].files);
+    }
+    assert_int_equal(cv_scratch_most_for(&few, 1).bytes, gib);
+    assert_int_equal(cv_scratch_most_for(&few, 1).files, 200);
 }
 
 /* A stage knows how deep is moved up, and where to. */
