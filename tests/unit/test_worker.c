@@ -428,7 +428,11 @@ static void test_scratch_is_measured(void **state)
     close(folder);
     cv_scratch_close(&scratch);
     assert_int_equal(rmdir(parent), 0);
+}
 
+static void test_what_a_job_may_write_grows_with_its_original(void **state)
+{
+    (void)state;
     const int64_t gib = 1LL << 30;
     const struct cv_scratch_usage any = {64 * gib, 1000 * 1000}, few = {gib, 200};
     static const struct {
@@ -490,6 +494,7 @@ int main(void)
         cmocka_unit_test(test_pump_reads_progress_and_keeps_a_tail),
         cmocka_unit_test(test_scratch_is_emptied_and_links_are_not_followed),
         cmocka_unit_test(test_scratch_is_measured),
+        cmocka_unit_test(test_what_a_job_may_write_grows_with_its_original),
         cmocka_unit_test(test_scratch_goes_whatever_names_a_stage_has_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
