@@ -171,9 +171,7 @@ static bool is_moment(const struct cli_clip *clip)
     return clip->format && strcmp(clip->format, "jpg") == 0;
 }
 
-/* Names the file, in the working directory: "feed.mp4", 3.4 s to 5.9 s gives
- * "feed_0m03.400s-0m05.900s.mp4", or an earlier end if the video ends before. */
-static int name_file(const struct cli_clip *clip, char **ret_path, struct cv_error *error)
+int cli_clip_file(const struct cli_clip *clip, char **ret_path, struct cv_error *error)
 {
     char start[CLI_TIME_SIZE];
     char end[CLI_TIME_SIZE];
@@ -293,7 +291,7 @@ int cli_clip(struct cli_call *call, struct cv_error *error)
     cli_workers_init(&workers, &call->session);
     cv_auto_free char *key = NULL;
     cv_auto_free char *path = NULL;
-    CV_TRY(output ? cv_format(&path, error, "%s", output) : name_file(&clip, &path, error));
+    CV_TRY(output ? cv_format(&path, error, "%s", output) : cli_clip_file(&clip, &path, error));
     CV_TRY(cli_clip_make(call, &workers, &clip, &key, error));
     CV_TRY(copy_object(call->session.store, key, path, error));
     return cli_tell(call,

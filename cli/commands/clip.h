@@ -21,6 +21,11 @@ struct cli_clip {
     } crop;
 };
 
+/* Names a clip's file: "feed.mp4", 3.4 s to 5.9 s gives "feed_0m03.400s-0m05.900s.mp4", or an
+ * earlier end if the video ends before. free() it. */
+CV_MUST_CHECK int cli_clip_file(const struct cli_clip *clip, char **ret_path,
+                                struct cv_error *error);
+
 enum { CLI_CLIP_PADDING_MS = 2000 }; /* default of padding_ms */
 
 /* Has a clip cut and waits for it; *ret_key is its object's key (free() it). The same request again

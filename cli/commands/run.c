@@ -256,6 +256,24 @@ static int choose_query(struct cli_call *call, const char *video_id, char *query
     return 0;
 }
 
+/* Makes a link to a clip that is a file of the store, whose own name is two UUIDs:
+ * DIR/clips/feed_0m03.400s-0m05.900s.mp4. Gone with the clip, it points at nothing. */
+static int link_clip(const struct run *run, const struct cli_clip *clip, const char *path,
+                     char **ret_link, struct cv_error *error)
+{
+    cv_auto_free char *folder = NULL;
+    cv_auto_free char *name = NULL;
+    cv_auto_free char *link = NULL;
+    CV_TRY(cv_format(&folder, error, "%s/clips", run->call->session.installation.directory));
+    CV_TRY(cli_clip_file(clip, &name, error));
+    CV_TRY(cv_format(&link, error, "%s/%s", folder, name));
+    CV_TRY_ERRNO(mkdir(folder, 0700) == 0 || errno == EEXIST, error, "make %s", folder);
+    CV_TRY_ERRNO(unlink(link) == 0 || errno == ENOENT, error, "replace %s", link);
+    CV_TRY_ERRNO(symlink(path, link) == 0, error, "make the link %s", link);
+    *ret_link = cv_take(link);
+    return 0;
+}
+
 /* Searches the video for a word of its own, prints the hit, and cuts a clip around it. */
 static int print_example(struct run *run, const struct cli_video *video, struct cv_error *error)
 {
@@ -294,7 +312,9 @@ static int print_example(struct run *run, const struct cli_video *video, struct 
     cv_auto_free char *path = NULL;
     CV_TRY(cli_clip_make(call, &run->workers, &clip, &key, error));
     CV_TRY(cli_object_path(call->session.store, key, &path, error));
-    (void)printf("clip %s\n", path);
+    cv_auto_free char *link = NULL;
+    CV_TRY(path[0] == '/' ? link_clip(run, &clip, path, &link, error) : 0);
+    (void)printf("clip %s\n", link ? link : path);
     const struct cli_moment moment = {.video_id = video->id, .query = query, .at_ms = clip.t_start};
     int result = cli_page_link(call, &moment, &run->link, error);
     return result < 0 ? result : 0;

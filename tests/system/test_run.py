@@ -60,7 +60,8 @@ def test_a_file_becomes_text_and_a_clip_and_is_known_afterwards(program, data, f
     assert code == 0 and "page: " not in errors, output + errors
     assert "segment_index done in" in errors and "done in" not in output
     clip = pathlib.Path(re.search(r"^clip (.+)$", output, re.M)[1])
-    assert clip.stat().st_size > 1000 and data in clip.parents
+    assert clip.stat().st_size > 1000 and re.fullmatch(r"feed_\d+m[\d.]+s-\d+m[\d.]+s\.mp4", clip.name)
+    assert clip.parent == data / "clips" and data / "store" in clip.resolve().parents
     found = json.loads(export.read_text())
     assert len(found["segments"]) > 10 and found["video"]["status"] == "ready"
     shown, left = found["segments"][:20], found["segments"][20:]
