@@ -61,7 +61,7 @@ async function watch(name, moments, bits) {
             seen.numbers.push(await shown(video, wanted, bits));
         }
         video.currentTime = 0;
-        video.playbackRate = 4;
+        video.playbackRate = 2; // at 4, it ends before a long last picture does
         const over = once(video, 'ended');
         const look = () => {
             if (video.ended) return;
