@@ -63,6 +63,8 @@ bool cv_cadence_show(struct cv_cadence *cadence, int64_t pts_us)
         cadence->next_key_us = (pts_us / cadence->key_us + 1) * cadence->key_us;
     }
     cadence->last_us = pts_us;
+    cadence->group_us = key ? pts_us : cadence->group_us;
+    cadence->in_group = key ? 1 : cadence->in_group + 1;
     return key;
 }
 

@@ -31,7 +31,9 @@ struct cv_cadence {
     int64_t due_us;   /* when the next frame would come at the highest rate */
     int64_t next_grid_us;
     int64_t next_key_us;
-    int64_t last_us; /* the newest frame shown; INT64_MIN before the first */
+    int64_t last_us;  /* the newest frame shown; INT64_MIN before the first */
+    int64_t group_us; /* the newest key frame … */
+    int64_t in_group; /* … and how many frames were shown since, itself included */
 };
 
 void cv_cadence_init(struct cv_cadence *cadence, int64_t frame_us, int64_t key_us,

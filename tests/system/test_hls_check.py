@@ -109,3 +109,20 @@ def test_rubbish_is_found(flawless):
         assert flawless.findings()[0] == ["segment_old_00000.ts: is named by nothing"]
     finally:
         rubbish.unlink()
+
+
+def test_too_few_pictures_beside_sound_are_found(program, tmp_path):
+    """Chromium does not begin where they are the last; such a rendition is taken from a source without sound."""
+    folders = []
+    for sound in ("", "-f lavfi -i sine=d=3.1 -c:a aac"):
+        source = make_clip(tmp_path / "a.mp4", f"-f lavfi -i testsrc=s=160x120:r=10:d=3.1 {sound} -c:v libx264 -bf 0 "
+                           "-vf select=not(n)+eq(n\\,30) -fps_mode passthrough")
+        stage = Stage(program("transcode-worker"), tmp_path / f"store{len(folders)}", check=program("check-hls"))
+        code, result = stage.run(s3_original_path=stage.put_original(source), segments="ts", copy=False)
+        assert code == 0, result
+        stage.check_output()
+        folders.append((stage.store / result["s3_proxy_path"]).parent)
+    for path in folders[0].glob("*160x120*"):
+        (folders[1] / path.name).write_bytes(path.read_bytes())
+    findings, _ = stage.findings()
+    assert "160x120.m3u8: 2 pictures from the last key frame on, too few for players with sound" in findings

@@ -74,9 +74,9 @@ def play(store_dir, tmp_path):
     threading.Thread(target=server.serve_forever, daemon=True).start()
     browsers = []
 
-    def run(key, times):
-        wishes = {"url": f"/store/{key}", "times": times, "width": WIDTH, "height": HEIGHT,
-                  "deadline_ms": DEADLINE * 900}
+    def run(key=None, times=None, **wishes):
+        wishes |= {"url": f"/store/{key}", "times": times, "width": WIDTH, "height": HEIGHT,
+                   "deadline_ms": DEADLINE * 900}
         url = (f"http://127.0.0.1:{server.server_port}/playback#"
                f"{urllib.parse.quote(json.dumps(wishes))}")
         log = tmp_path / "chromium.log"
@@ -164,3 +164,30 @@ def test_renditions_that_a_player_may_choose_from(program, store_dir, tmp_path, 
     assert {level["sound"] for level in seen["levels"]} == {"mp4a.40.2"}
     widths = [moments[0]["width"] for moments in (seen["first"], seen["second"])]
     assert sorted(widths) == [240, 360]
+
+
+PICTURE = "-f lavfi -i testsrc=s=160x120:r=25:d=0.04"
+STILL = {
+    "one.mp4": f"{PICTURE} -f lavfi -i sine=d=1.2 -c:v libx264 -c:a aac",
+    "one.mkv": f"{PICTURE} -f lavfi -i sine=d=1.2 -c:v libx264 -c:a aac",
+    "short.mkv": f"{PICTURE} -f lavfi -i sine=d=0.042 -c:v ffv1 -c:a pcm_s16le",
+    "two.mp4": "-f lavfi -i testsrc=s=160x120:r=2:d=1 -f lavfi -i sine=d=1.2 -c:v libx264 -bf 0 -c:a aac",
+    "stands.mp4": "-f lavfi -i testsrc=s=160x120:r=25:d=1 -f lavfi -i sine=d=3.5 -c:v libx264 -c:a aac",
+}
+
+
+@pytest.mark.parametrize("segments", ["fmp4", "ts"])
+def test_pictures_that_stand_while_sound_goes_on(program, store_dir, tmp_path, play, segments):
+    """Chromium begins only where more pictures follow, until hls.js says that none do."""
+    plays = []
+    for name, options in STILL.items():
+        stage = Stage(program("transcode-worker"), store_dir, check=program("check-hls"))
+        source = make_clip(tmp_path / name, options)
+        code, result = stage.run(s3_original_path=stage.put_original(source, name), renditions=[240], segments=segments)
+        assert code == 0 and stage.check_output() and not result["renditions"][0]["copied"], result
+        assert name != "short.mkv" or result["duration"] == 0.25  # Chromium does not begin with less sound
+        plays += [{"url": f"/store/{result['s3_proxy_path']}", "start": start}
+                  for start in ((-1, 2.5) if name == "stands.mp4" else (-1,))]
+    seen = play(plays=plays)
+    assert [one["ended"] for one in seen["plays"]] == [True] * len(plays), seen
+    assert all(one["shown"] for one in seen["plays"]), seen

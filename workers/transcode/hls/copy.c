@@ -27,6 +27,7 @@ struct copy_params {
     const char *name;               /* of the rendition; borrowed while opening */
     int max_rate;                   /* highest mean bits per second; the peak may be twice that */
     int64_t reorder;                /* ticks from decoding a picture to showing it, at most */
+    bool has_sound;
     int64_t from,
         until; /* ticks: a part begins at the first key picture shown at or after this time */
     struct cv_files *files; /* borrowed */
@@ -59,7 +60,7 @@ struct cv_copy {
     int64_t group_bytes, frames;
     int64_t end;                /* one tick after the newest picture of the groups before */
     int64_t from, until, begin; /* limits of the part; time of its first key picture */
-    bool has_begun, is_full;
+    bool has_begun, is_full, has_sound;
     struct times keys;     /* times of groups whose key picture was not decoded yet */
     struct times expected; /* times of pictures of complete groups, in order, not decoded yet */
     struct times decoded;  /* times of decoded pictures whose group is not complete yet */
@@ -98,8 +99,7 @@ static const char *refuse_picture(const struct cv_media_info *source,
 /* The longest time between decoding and showing a picture, according to the header; ticks. */
 static double reordering(const struct cv_media_info *source, const AVCodecParameters *codec)
 {
-    double rate = source->frame_rate > 0 ? source->frame_rate : 1;
-    return codec->video_delay * CV_PLAYLIST_CLOCK / rate;
+    return source->frame_rate > 0 ? codec->video_delay * CV_PLAYLIST_CLOCK / source->frame_rate : 0;
 }
 
 /* Whether a source with `bytes` bytes can be copied, as far as its header says; otherwise `reason`
@@ -178,6 +178,7 @@ static int copy_new(const struct copy_params *params, struct cv_copy **ret_copy,
     CV_TRY_MEMORY(copy && cv_coded_open(&copy->coded, params->codec), error, "a rendition");
     copy->max_rate = params->max_rate;
     copy->reorder = params->reorder;
+    copy->has_sound = params->has_sound;
     copy->from = params->from;
     copy->until = params->until;
     copy->end = INT64_MIN;
@@ -431,9 +432,23 @@ static int copy_packet(struct cv_copy *copy, const AVPacket *packet, int64_t pts
     return take_packet(copy, packet, is_key, copy->has_begun || copy->from > 0 ? ticks : 0, error);
 }
 
+/* Checks that the presentation, which ends at `end` ticks, has enough pictures at its end. */
+static void check_last_group(struct cv_copy *copy, int64_t end)
+{
+    int64_t begin = copy->count > 0 ? copy->group[0].ticks : end;
+    int64_t pause = av_rescale(CV_LADDER_PAUSE_US, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
+    bool stands = begin == 0 || end - begin > pause;
+    if (copy->has_sound && stands && copy->count < CV_LADDER_LAST_PICTURES) {
+        copy_refuse(copy, "too few pictures follow its last key picture");
+    }
+}
+
 /* Ends the copy: the presentation, or the part, ends at `end` ticks. */
 static int copy_finish(struct cv_copy *copy, int64_t end, struct cv_error *error)
 {
+    if (!copy->is_full) {
+        check_last_group(copy, end);
+    }
     int result = end_group(copy, end, error);
     if (!copy->has_begun || (copy->is_full && end != copy->until)) {
         copy_refuse(copy, "there is no key picture in one of its pieces");
@@ -522,6 +537,7 @@ int cv_ladder_open_copy(struct cv_ladder *ladder, const AVCodecParameters *codec
         .name = cv_ladder_names(ladder, 0, name).name,
         .max_rate = ladder->sizes[0].max_rate,
         .reorder = (int64_t)reorder,
+        .has_sound = ladder->source->track_count > 0,
         .from = av_rescale(ladder->chunk.from_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE),
         .until = ladder->chunk.until_us == INT64_MAX
                      ? INT64_MAX

@@ -350,8 +350,7 @@ static void summarize(const struct cv_ladder *ladder, int64_t end_us,
 }
 
 enum {
-    PAUSE_US = 500 * 1000, /* a picture shown for longer is repeated at the times of key frames */
-    HD_SIDE = 720,         /* from this size on, unspecified colours are BT.709 */
+    HD_SIDE = 720, /* from this size on, unspecified colours are BT.709 */
 };
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -381,7 +380,8 @@ int cv_ladder_new(const struct cv_ladder_params *params, struct cv_ladder **ret_
     if (ladder->count == 0) {
         return cv_fail(error, CV_ERROR_CONFIGURATION, "no rendition is asked for");
     }
-    cv_cadence_init(&ladder->cadence, AV_TIME_BASE / FRAME_RATE_MAX, CV_HLS_KEY_US, PAUSE_US);
+    cv_cadence_init(&ladder->cadence, AV_TIME_BASE / FRAME_RATE_MAX, CV_HLS_KEY_US,
+                    CV_LADDER_PAUSE_US);
     ladder->cadence.grid_us = CV_HLS_SEGMENT_US;
     cv_poster_init(&ladder->poster, params->source->duration_us);
     CV_TRY(cv_files_new(params->directory, params->object_us, &ladder->files, error));
@@ -565,6 +565,21 @@ int cv_ladder_frame(struct cv_ladder *ladder, const struct cv_video_frame *frame
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
+/* Repeats the newest picture until the last group has as many pictures as players need. */
+static int fill_last_group(struct cv_ladder *ladder, int64_t end_us, struct cv_error *error)
+{
+    const struct cv_cadence *cadence = &ladder->cadence;
+    int64_t from_us = cadence->last_us, missing = CV_LADDER_LAST_PICTURES - cadence->in_group;
+    bool stands = cadence->group_us == 0 || end_us - cadence->group_us > CV_LADDER_PAUSE_US;
+    if (ladder->is_full || !stands || ladder->source->track_count == 0) {
+        return 0;
+    }
+    for (int64_t i = 1; i <= missing; i++) {
+        CV_TRY(show(ladder, from_us + (end_us - from_us) * i / (missing + 1), error));
+    }
+    return 0;
+}
+
 static int end_pictures(struct cv_ladder *ladder, int64_t *ret_end_us, struct cv_error *error)
 {
     if (!ladder->last) {
@@ -572,7 +587,11 @@ static int end_pictures(struct cv_ladder *ladder, int64_t *ret_end_us, struct cv
     }
     int64_t sound_us = ladder->is_chunk ? ladder->heard_us : sounds_end_us(ladder);
     int64_t end_us = sound_us > ladder->video_end_us ? sound_us : ladder->video_end_us;
+    if (ladder->source->track_count > 0 && end_us < CV_LADDER_SOUND_LEAST_US) {
+        end_us = CV_LADDER_SOUND_LEAST_US;
+    }
     int result = ladder->copy ? 0 : fill_pause(ladder, end_us, error);
+    result = result || ladder->copy ? result : fill_last_group(ladder, end_us, error);
     *ret_end_us = end_us;
     int64_t end =
         ladder->is_full ? ladder->full_ticks : av_rescale(end_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE);

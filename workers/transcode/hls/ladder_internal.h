@@ -7,6 +7,18 @@
 #include "workers/transcode/hls/copy.h"
 #include "workers/transcode/hls/rendition.h"
 
+enum {
+    CV_LADDER_PAUSE_US =
+        500 * 1000, /* a picture shown for longer is repeated at times of key frames */
+    /* With sound, pictures from the last key frame on, if that is also the first, or such a pause
+     * before the end. Chromium shows a picture when its decoder has some more, or knows that none
+     * follow; with separate sound, hls.js 1.7 tells it that only when a picture was shown. Of small
+     * pictures 4 are enough in MP4 and 6 in MPEG-TS; of 1440p it decodes five at once. */
+    CV_LADDER_LAST_PICTURES = 8,
+    CV_LADDER_SOUND_LEAST_US =
+        250 * 1000, /* likewise, Chromium does not begin with 0.14 s of sound */
+};
+
 struct cv_ladder_track {
     char name[CV_LADDER_NAME_SIZE]; /* NAME.m3u8: "sound", "sound_2" … */
     struct cv_ladder *ladder;

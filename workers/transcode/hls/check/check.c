@@ -256,6 +256,8 @@ enum {
     OBJECT_MAX = 512 << 20, /* four seconds at a gigabit per second */
     VARIANTS_MAX = 16,
     SOUNDS_MAX = 16,
+    PAUSE = CV_HLS_CLOCK / 2 + CV_HLS_CLOCK / 1000, /* ticks; durations in playlists are rounded */
+    LAST_PICTURES = 8,
 };
 
 static const double bandwidth_slack = 1.1; /* Apple's authoring rules: the peak within 10 % */
@@ -402,6 +404,29 @@ static void check_variant(struct cv_hls_checker *checker, const struct variant *
     check_rates(checker, variant, sound);
 }
 
+/* Chromium does not begin where too few pictures follow, because with separate sound hls.js tells it
+ * only later that no more come. */
+static void check_last_group(struct cv_hls_checker *checker,
+                             const struct cv_hls_rendition *rendition)
+{
+    if (rendition->key_count == 0) {
+        return;
+    }
+    int64_t key = rendition->keys[rendition->key_count - 1];
+    size_t pictures = 0;
+    while (pictures < rendition->count &&
+           rendition->times[rendition->count - pictures - 1] >= key) {
+        pictures++;
+    }
+    bool stands =
+        rendition->key_count == 1 || rendition->seconds * CV_HLS_CLOCK - (double)key > PAUSE;
+    if (stands && pictures < LAST_PICTURES) {
+        cv_hls_tell(checker, rendition->name,
+                    "%zu pictures from the last key frame on, too few for players with sound",
+                    pictures);
+    }
+}
+
 static void check_same(struct cv_hls_checker *checker, const struct cv_hls_rendition *one,
                        const struct cv_hls_rendition *other)
 {
@@ -545,6 +570,9 @@ static int check_index(struct cv_hls_checker *checker, struct index *index, stru
     CV_TRY(check_key_playlists(checker, index, error));
     for (size_t i = 0; i < index->count; i++) {
         check_variant(checker, &index->variants[i], &sound);
+        if (sound.count > 0) {
+            check_last_group(checker, &index->variants[i].rendition);
+        }
         if (i > 0) {
             check_same(checker, &index->variants[0].rendition, &index->variants[i].rendition);
         }
