@@ -22,9 +22,15 @@ void cv_frame_clock_reset(struct cv_frame_clock *clock)
 
 /* ---- which frames are shown ------------------------------------------------------------------ */
 
-/* How much too early a frame may be, as a part of the least distance. It must be less than half,
- * otherwise every second frame of a source with twice the rate would be let through as jitter. */
-enum { EARLY_NUMERATOR = 2, EARLY_DENOMINATOR = 5 };
+/* How much too early a frame may be. Of a source with twice the rate less than half the least
+ * distance, otherwise every second frame would be let through as jitter; of one that is not much
+ * faster than the highest rate, two frames. */
+enum {
+    EARLY_NUMERATOR = 2,
+    EARLY_DENOMINATOR = 5,
+    UNSTEADY_FRAMES = 2,
+};
+static const double not_much_faster = 1.25;
 
 void cv_cadence_init(struct cv_cadence *cadence, int64_t frame_us, int64_t key_us, int64_t pause_us)
 {
@@ -32,9 +38,18 @@ void cv_cadence_init(struct cv_cadence *cadence, int64_t frame_us, int64_t key_u
         .frame_us = frame_us,
         .key_us = key_us,
         .pause_us = pause_us,
+        .early_us = frame_us * EARLY_NUMERATOR / EARLY_DENOMINATOR,
         .due_us = INT64_MIN,
         .last_us = INT64_MIN,
     };
+}
+
+void cv_cadence_expect(struct cv_cadence *cadence, double frame_rate)
+{
+    double frames = frame_rate * (double)cadence->frame_us / 1e6; /* of the source for one shown */
+    if (frame_rate > 0 && frames < not_much_faster) {
+        cadence->early_us = UNSTEADY_FRAMES * cadence->frame_us;
+    }
 }
 
 bool cv_cadence_admit(struct cv_cadence *cadence, int64_t pts_us)
@@ -46,8 +61,7 @@ bool cv_cadence_admit(struct cv_cadence *cadence, int64_t pts_us)
         cadence->next_grid_us = (pts_us / cadence->grid_us + 1) * cadence->grid_us;
         cadence->due_us = INT64_MIN;
     }
-    int64_t early_us = cadence->frame_us * EARLY_NUMERATOR / EARLY_DENOMINATOR;
-    if (cadence->due_us != INT64_MIN && pts_us < cadence->due_us - early_us) {
+    if (cadence->due_us != INT64_MIN && pts_us < cadence->due_us - cadence->early_us) {
         return false;
     }
     int64_t from_us = pts_us > cadence->due_us ? pts_us : cadence->due_us;

@@ -28,6 +28,7 @@ struct cv_cadence {
     int64_t key_us;   /* distance between key frames; 0: the encoder chooses */
     int64_t pause_us; /* a picture that is shown for longer is repeated at each due key frame */
     int64_t grid_us;  /* the rate limit starts anew at each multiple of this; 0: never */
+    int64_t early_us; /* how much earlier than at the highest rate a frame may come */
     int64_t due_us;   /* when the next frame would come at the highest rate */
     int64_t next_grid_us;
     int64_t next_key_us;
@@ -39,9 +40,14 @@ struct cv_cadence {
 void cv_cadence_init(struct cv_cadence *cadence, int64_t frame_us, int64_t key_us,
                      int64_t pause_us);
 
-/* Whether a frame is shown. In the long run frames are shown at the highest rate at most. A little
- * jitter is tolerated, so that an unsteady source of 60 frames per second loses none (the "virtual
- * scheduling" form of the generic cell rate algorithm, ITU-T I.371). */
+/* Tells the mean rate of the source, frames per second; 0: unknown. If it is about the highest rate
+ * or less, two frames more than that are shown in a second, so that an unsteady source of 60 frames
+ * per second loses none, however late some of them come. Of a faster source, frames are left out at
+ * regular distances. */
+void cv_cadence_expect(struct cv_cadence *cadence, double frame_rate);
+
+/* Whether a frame is shown. In the long run frames are shown at the highest rate at most (the
+ * "virtual scheduling" form of the generic cell rate algorithm, ITU-T I.371). */
 bool cv_cadence_admit(struct cv_cadence *cadence, int64_t pts_us);
 
 /* Records that a frame is shown; true if it must be encoded as a key frame. */

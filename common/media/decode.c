@@ -132,6 +132,9 @@ int cv_decoder_open(const struct cv_byte_source *source, const struct cv_decoder
     double rate = decoder->input->info.frame_rate;
     decoder->clock.interval_us = rate > 0 ? (int64_t)(AV_TIME_BASE / rate) : NOMINAL_INTERVAL_US;
     decoder->last_interval_us = decoder->clock.interval_us;
+    if (params->whole && decoder->input->info.interlaced) {
+        decoder->input->info.frame_rate *= 2; /* a picture for each field */
+    }
     *ret_decoder = cv_take(decoder);
     return 0;
 }

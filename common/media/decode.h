@@ -23,7 +23,7 @@ struct cv_decoder_params {
     bool sound;               /* decode the best audio stream too, for cv_decoder_next_any */
     bool all_sound;           /* with `sound`: every track */
     bool sound_alone;         /* with `sound`: pictures are not decoded */
-    bool whole;  /* interlaced frames are deinterlaced (bwdif), before they are rotated */
+    bool whole;  /* each field of an interlaced frame becomes a picture (bwdif), before rotation */
     bool square; /* frames are scaled to square pixels (cv_shown_size), after rotation */
 };
 

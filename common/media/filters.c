@@ -58,13 +58,16 @@ static int graph_open(struct graph *graph, const AVFrame *picture, int ticks, co
 
 /* ---- deinterlacing --------------------------------------------------------------------------- */
 
-/* libavfilter's bwdif, with one frame out for each frame in. One frame per field would be smoother
- * for sports, but would need times that the source's frames do not have. The graph is made again if
- * size or format change, after the old graph has returned the frames it holds. */
+/* libavfilter's bwdif, with a picture for each field, so that motion stays as smooth as it was
+ * filmed. A frame that is not interlaced remains one picture. The graph is made again if size or
+ * format change, after the old graph has returned the frames it holds. */
 struct cv_deinterlacer {
     struct graph graph;
     AVFrame *pending; /* waits until the old graph is empty */
     AVFrame *frame;
+    uintptr_t sent;     /* frames so far; each carries its number through the graph */
+    uintptr_t received; /* the number of the frame that the newest picture comes from */
+    int64_t first_us;   /* when the first picture of the newest frame is shown */
 };
 
 int cv_deinterlacer_new(struct cv_deinterlacer **ret_deinterlacer, struct cv_error *error)
@@ -93,7 +96,7 @@ static int build(struct cv_deinterlacer *deinterlacer, const AVFrame *picture,
                  struct cv_error *error)
 {
     return graph_open(&deinterlacer->graph, picture, AV_TIME_BASE,
-                      "bwdif=mode=send_frame:deint=interlaced", error);
+                      "bwdif=mode=send_field:deint=interlaced", error);
 }
 
 static int end_graph(struct cv_deinterlacer *deinterlacer, struct cv_error *error)
@@ -122,6 +125,7 @@ int cv_deinterlacer_send(struct cv_deinterlacer *deinterlacer, const struct cv_v
     CV_TRY_MEMORY(picture, error, "a picture");
     picture->pts = frame->pts_us;
     *cv_av_duration(picture) = frame->duration_us;
+    picture->opaque = (void *)++deinterlacer->sent; /* a number, never dereferenced */
     if (deinterlacer->graph.graph && !graph_fits(&deinterlacer->graph, picture)) {
         deinterlacer->pending = picture;
         return end_graph(deinterlacer, error);
@@ -146,6 +150,33 @@ static int restart(struct cv_deinterlacer *deinterlacer, struct cv_error *error)
     return feed(deinterlacer, picture, error);
 }
 
+/* Describes the newest picture. The second one of a frame comes midway to the next frame, but not
+ * later than half of its own frame's duration: a pause begins after it. */
+static void take_picture(struct cv_deinterlacer *deinterlacer, struct cv_video_frame *ret_frame)
+{
+    AVFrame *frame = deinterlacer->frame;
+    AVRational clock = av_buffersink_get_time_base(deinterlacer->graph.sink);
+    int64_t pts_us = av_rescale_q(frame->pts, clock, AV_TIME_BASE_Q);
+    int64_t duration_us = *cv_av_duration(frame) > 1 ? *cv_av_duration(frame) : 1;
+    bool is_second = (uintptr_t)frame->opaque == deinterlacer->received;
+    if (is_second) {
+        int64_t half_us = duration_us / 2, latest_us = deinterlacer->first_us + half_us;
+        pts_us = half_us > 0 && (frame->pts == AV_NOPTS_VALUE || pts_us > latest_us) ? latest_us
+                                                                                     : pts_us;
+        duration_us = half_us > 0 ? half_us : 1;
+        cv_av_forget_key_frame(frame); /* a seek finds the first one */
+    } else {
+        deinterlacer->first_us = pts_us;
+        deinterlacer->received = (uintptr_t)frame->opaque;
+    }
+    *ret_frame = (struct cv_video_frame){
+        .picture = frame,
+        .pts_us = pts_us,
+        .duration_us = duration_us,
+        .key_frame = cv_av_is_key_frame(frame),
+    };
+}
+
 int cv_deinterlacer_receive(struct cv_deinterlacer *deinterlacer, struct cv_video_frame *ret_frame,
                             struct cv_error *error)
 {
@@ -163,14 +194,7 @@ int cv_deinterlacer_receive(struct cv_deinterlacer *deinterlacer, struct cv_vide
     if (result < 0) {
         return cv_fail_av(error, result, CV_ERROR_DECODE, "cannot de-interlace a picture");
     }
-    AVRational clock = av_buffersink_get_time_base(deinterlacer->graph.sink);
-    int64_t duration_us = *cv_av_duration(deinterlacer->frame);
-    *ret_frame = (struct cv_video_frame){
-        .picture = deinterlacer->frame,
-        .pts_us = av_rescale_q(deinterlacer->frame->pts, clock, AV_TIME_BASE_Q),
-        .duration_us = duration_us > 0 ? duration_us : 1,
-        .key_frame = cv_av_is_key_frame(deinterlacer->frame),
-    };
+    take_picture(deinterlacer, ret_frame);
     return CV_DEINTERLACER_FRAME;
 }
 

@@ -24,9 +24,9 @@ CV_MUST_CHECK int cv_deinterlacer_send(struct cv_deinterlacer *deinterlacer,
 
 enum cv_deinterlacer_outcome { CV_DEINTERLACER_FRAME = 0, CV_DEINTERLACER_NEEDS_MORE = 1 };
 
-/* Returns the next deinterlaced picture with the time and duration of the frame that was sent. The
- * picture is borrowed until the next call. Each frame that was sent comes out once, some calls
- * later. */
+/* Returns the next deinterlaced picture with its time and duration. The picture is borrowed until
+ * the next call. Each frame that was sent comes out some calls later: an interlaced one as two
+ * pictures, one for each field, of which only the first may be a key frame. */
 CV_MUST_CHECK int cv_deinterlacer_receive(struct cv_deinterlacer *deinterlacer,
                                           struct cv_video_frame *ret_frame, struct cv_error *error);
 

@@ -24,7 +24,8 @@ struct cv_media_info {
     bool mirrored;
     AVRational sample_aspect; /* of the upright picture; 1/1 when square or unknown */
     AVRational time_base;     /* of the source's own video timestamps, seconds */
-    double frame_rate;        /* average, per second; 0 when unknown (still picture, one frame) */
+    double frame_rate;        /* of pictures as decoded, average, per second; 0 when unknown (still
+                               * picture, one frame) */
     bool variable_frame_rate;
     int64_t duration_us; /* of the presentation according to the header; 0 when unknown */
     char container[32];

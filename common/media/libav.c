@@ -92,6 +92,11 @@ bool cv_av_is_key_frame(const AVFrame *frame)
     return (frame->flags & AV_FRAME_FLAG_KEY) != 0;
 }
 
+void cv_av_forget_key_frame(AVFrame *frame)
+{
+    frame->flags &= ~AV_FRAME_FLAG_KEY;
+}
+
 bool cv_av_is_interlaced(const AVFrame *frame)
 {
     return (frame->flags & AV_FRAME_FLAG_INTERLACED) != 0;
@@ -122,6 +127,11 @@ int64_t *cv_av_duration(AVFrame *frame)
 bool cv_av_is_key_frame(const AVFrame *frame)
 {
     return frame->key_frame != 0;
+}
+
+void cv_av_forget_key_frame(AVFrame *frame)
+{
+    frame->key_frame = 0;
 }
 
 bool cv_av_is_interlaced(const AVFrame *frame)

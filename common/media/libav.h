@@ -49,6 +49,7 @@ CV_DEFINE_CLEANUP(struct SwsContext *, sws_freeContext)
 int64_t *cv_av_duration(AVFrame *frame);
 
 bool cv_av_is_key_frame(const AVFrame *frame);
+void cv_av_forget_key_frame(AVFrame *frame);
 bool cv_av_is_interlaced(const AVFrame *frame);
 
 /* Data of this type that the container has for the stream, borrowed; NULL if there is none. */

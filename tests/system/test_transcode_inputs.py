@@ -48,7 +48,7 @@ INPUTS = {
            "-vf setparams=color_trc=smpte2084:color_primaries=bt2020:colorspace=bt2020nc",
            {"high_dynamic_range": True}, ["320x240"]),
     "interlaced": ("ts", f"{PICTURE} -vf tinterlace=interleave_top -c:v mpeg2video -flags "
-                   "+ildct+ilme", {"interlaced": True, "frames": 25}, ["320x240"]),
+                   "+ildct+ilme", {"interlaced": True, "frames": 50}, ["320x240"]),
     "PAL": ("mpg", "-f lavfi -i testsrc=s=720x576:r=25:d=2 -vf setsar=64/45 -c:v mpeg2video",
             {"resolution": "1024x576"}, ["1024x576", "854x480", "640x360"]),
     "tall": ("mp4", "-f lavfi -i testsrc=s=480x1080:r=10:d=1 " + X264, {},

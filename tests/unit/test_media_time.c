@@ -36,13 +36,23 @@ static void clock_repairs_as_little_as_possible(void **state)
     assert_int_equal(cv_frame_clock_stamp(&clock, 7), 7);
 }
 
-static int admitted(int64_t interval_us, int64_t jitter_us, int count)
+/* Of frames that come early and late by up to `jitter_us`, from a source of which `rate` is told. */
+static int admitted(double rate, int64_t interval_us, int64_t jitter_us, int count)
 {
     struct cv_cadence cadence;
+    int64_t shown[1200];
     cv_cadence_init(&cadence, 16666, 2000000, 500000);
-    int frames = 0;
+    cv_cadence_expect(&cadence, rate);
+    int frames = 0, before = 0;
     for (int i = 0; i < count; i++) {
-        frames += cv_cadence_admit(&cadence, i * interval_us + (i % 3 - 1) * jitter_us);
+        int64_t pts_us = i * interval_us + ((i * 7) % 11 - 5) * jitter_us / 5;
+        if (cv_cadence_admit(&cadence, pts_us)) {
+            shown[frames++] = pts_us;
+        }
+        while (before < frames && shown[before] <= pts_us - 1000000) {
+            before++;
+        }
+        assert_in_range(frames - before, 0, 63);
     }
     return frames;
 }
@@ -50,12 +60,16 @@ static int admitted(int64_t interval_us, int64_t jitter_us, int count)
 static void cap_halves_120_and_keeps_an_unsteady_60(void **state)
 {
     (void)state;
-    assert_in_range(admitted(8333, 0, 1200), 599, 601);
-    assert_int_equal(admitted(16667, 0, 600), 600);
-    assert_int_equal(admitted(16667, 3000, 600), 600);
-    assert_int_equal(admitted(33333, 0, 300), 300);
-    assert_in_range(admitted(11111, 0, 900), 599, 602); /* 90 per second: two of three */
-    assert_in_range(admitted(13333, 0, 750), 540, 601); /* 75: never more than 60 */
+    assert_in_range(admitted(120, 8333, 0, 1200), 599, 601);
+    assert_in_range(admitted(0, 8333, 0, 1200), 599, 601);
+    assert_in_range(admitted(30, 8333, 0, 1200), 599, 603); /* the header was wrong */
+    assert_int_equal(admitted(60, 16667, 0, 600), 600);
+    assert_int_equal(admitted(0, 16667, 3000, 600), 600);
+    assert_int_equal(admitted(59.94, 16683, 4000, 600), 600);
+    assert_int_equal(admitted(59.94, 16683, 12000, 600), 600);
+    assert_int_equal(admitted(30, 33333, 0, 300), 300);
+    assert_in_range(admitted(90, 11111, 0, 900), 599, 602); /* two of three */
+    assert_in_range(admitted(75, 13333, 0, 750), 540, 603); /* two more at the beginning */
 }
 
 static void key_frames_lie_on_a_grid_of_time(void **state)

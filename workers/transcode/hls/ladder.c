@@ -383,6 +383,7 @@ int cv_ladder_new(const struct cv_ladder_params *params, struct cv_ladder **ret_
     cv_cadence_init(&ladder->cadence, AV_TIME_BASE / FRAME_RATE_MAX, CV_HLS_KEY_US,
                     CV_LADDER_PAUSE_US);
     ladder->cadence.grid_us = CV_HLS_SEGMENT_US;
+    cv_cadence_expect(&ladder->cadence, params->source->frame_rate);
     cv_poster_init(&ladder->poster, params->source->duration_us);
     CV_TRY(cv_files_new(params->directory, params->object_us, &ladder->files, error));
     CV_TRY(cv_sprites_new(params->source->duration_us, params->chunk, ladder->files,
