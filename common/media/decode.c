@@ -8,6 +8,7 @@
 #include "common/media/picture_ring.h"
 #include "common/media/recognise.h"
 
+#include <libavutil/intreadwrite.h>
 #include <libavutil/pixdesc.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@ enum {
     SEEK_PREROLL_US = 500 * 1000,    /* sound decoders need the packet before */
     SEEK_STEP_US = 4 * 1000 * 1000,  /* first step back if the index points too late */
     PLANE_ALIGNMENT = 32,            /* bytes; what AVX2 loads at once */
+    SKIPPED_AT_END = 4,              /* where AV_PKT_DATA_SKIP_SAMPLES has them */
 };
 
 #define PRESENTATION_MAX_US (INT64_C(3600) * 1000 * 1000 * CV_MEDIA_HOURS_MAX)
@@ -39,6 +41,7 @@ struct cv_decoder {
     int64_t held_us, held_source_duration_us, last_interval_us;
     int64_t key_us; /* of the first key frame sent since the last seek; INT64_MIN: none yet */
     bool holds, input_started, input_ended, video_ended;
+    int64_t sound_end_us; /* of the sound packets so far; 0: none */
     int64_t frames, damaged;
     bool whole, sound_alone;
     cv_decoder_watch watch; /* may be NULL */
@@ -86,6 +89,10 @@ static int open_codecs(struct cv_decoder *decoder, const struct cv_decoder_param
     }
     if (params->sound) {
         open_tracks(decoder, params->all_sound ? CV_MEDIA_TRACKS_MAX : 1);
+    } else if (params->sound_times) {
+        for (int i = 0; i < input->info.track_count; i++) {
+            input->tracks[i]->discard = AVDISCARD_DEFAULT;
+        }
     }
     return 0;
 }
@@ -177,6 +184,17 @@ void cv_decoder_set_watch(struct cv_decoder *decoder, cv_decoder_watch watch, vo
 void cv_decoder_set_sender(struct cv_decoder *decoder, struct cv_picture_sender *sender)
 {
     decoder->sender = sender;
+}
+
+int64_t cv_decoder_sound_end_us(const struct cv_decoder *decoder)
+{
+    const struct cv_input *input = decoder->input;
+    int64_t end_us = decoder->sound_end_us;
+    for (int i = 0; decoder->sound_end_us == 0 && i < input->info.track_count; i++) {
+        int64_t own_us = cv_input_claimed_end_us(input, input->tracks[i]);
+        end_us = own_us > end_us ? own_us : end_us;
+    }
+    return end_us;
 }
 
 double cv_decoder_consumed(const struct cv_decoder *decoder)
@@ -436,6 +454,28 @@ static int receive_audio(struct cv_decoder *decoder, struct cv_sound *ret_sound,
     return outcome;
 }
 
+/* Records where a packet of sound ends: with all the samples that its decoder will give, also where
+ * the container says that the last packet is shorter, without those that are to be left out. */
+static void note_sound(struct cv_decoder *decoder, const AVStream *stream)
+{
+    const AVPacket *packet = decoder->packet;
+    size_t size = 0;
+    const uint8_t *skipped = av_packet_get_side_data(packet, AV_PKT_DATA_SKIP_SAMPLES, &size);
+    int64_t end_us = cv_input_time_us(decoder->input, stream, packet->pts);
+    int rate = stream->codecpar->sample_rate;
+    if (end_us == AV_NOPTS_VALUE) {
+        return;
+    }
+    int samples = av_get_audio_frame_duration2(stream->codecpar, packet->size);
+    int64_t own_us = rate > 0 ? av_rescale(samples, AV_TIME_BASE, rate) : 0;
+    int64_t told_us = av_rescale_q(packet->duration, stream->time_base, AV_TIME_BASE_Q);
+    end_us += own_us > told_us ? own_us : told_us;
+    if (skipped && size >= SKIPPED_AT_END + sizeof(uint32_t) && rate > 0) {
+        end_us -= av_rescale(AV_RL32(skipped + SKIPPED_AT_END), AV_TIME_BASE, rate);
+    }
+    decoder->sound_end_us = end_us > decoder->sound_end_us ? end_us : decoder->sound_end_us;
+}
+
 static int send_packet(struct cv_decoder *decoder, struct cv_error *error)
 {
     decoder->input_started = true;
@@ -471,6 +511,7 @@ static int send_packet(struct cv_decoder *decoder, struct cv_error *error)
     }
     const AVStream *stream = decoder->input->format->streams[decoder->packet->stream_index];
     int track = cv_input_track(decoder->input, stream);
+    note_sound(decoder, stream);
     AVCodecContext *codec = track < 0 ? NULL : decoder->audio[track];
     result = codec ? avcodec_send_packet(codec, decoder->packet) : 0;
     return result == AVERROR(ENOMEM)

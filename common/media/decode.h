@@ -23,6 +23,7 @@ struct cv_decoder_params {
     bool sound;               /* decode the best audio stream too, for cv_decoder_next_any */
     bool all_sound;           /* with `sound`: every track */
     bool sound_alone;         /* with `sound`: pictures are not decoded */
+    bool sound_times; /* without `sound`: reads where it ends, for cv_decoder_sound_end_us */
     bool whole;  /* each field of an interlaced frame becomes a picture (bwdif), before rotation */
     bool square; /* frames are scaled to square pixels (cv_shown_size), after rotation */
 };
@@ -92,6 +93,10 @@ CV_MUST_CHECK int cv_decoder_seek(struct cv_decoder *decoder, int64_t time_us,
  * key frame that the index knows. Afterwards the next frame is the first one again. */
 CV_MUST_CHECK int cv_decoder_find_end(struct cv_decoder *decoder, int64_t *ret_end_us,
                                       struct cv_error *error);
+
+/* The end of the longest sound track, by the packets read so far; if none were read, by the header;
+ * 0: unknown, or there is no sound. Needs `sound` or `sound_times`. */
+int64_t cv_decoder_sound_end_us(const struct cv_decoder *decoder);
 
 /* The part of the file's bytes that has been read since it was opened, 0..1. It does not depend on
  * time stamps. */

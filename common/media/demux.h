@@ -74,5 +74,8 @@ int cv_input_track(const struct cv_input *input, const AVStream *stream);
 /* The bytes of all packets read since the file was opened, as a part of the file (0..1). */
 double cv_input_consumed(const struct cv_input *input);
 
+/* The end of a stream by the container's header; 0: unknown or not plausible. */
+int64_t cv_input_claimed_end_us(const struct cv_input *input, const AVStream *stream);
+
 /* Converts a stream's time stamp to the presentation's axis, µs; AV_NOPTS_VALUE stays as it is. */
 int64_t cv_input_time_us(const struct cv_input *input, const AVStream *stream, int64_t timestamp);

@@ -10,6 +10,8 @@ enum {
     CV_MEDIA_AREA_MAX = 8192 * 8192, /* pixels of one frame */
     CV_MEDIA_HOURS_MAX = 48,         /* hours of presentation; twice a recording of a whole day */
     CV_MEDIA_TRACKS_MAX = 8,         /* sound tracks; a film in eight languages */
+    /* With hls.js 1.7, Chromium begins to play 0.2 s of separate sound, but not 0.14 s. */
+    CV_MEDIA_SOUND_LEAST_US = 250 * 1000,
 };
 
 /* One track of sound. */
@@ -44,6 +46,11 @@ struct cv_media_info {
 /* The size at which players show the source, with square pixels: the height is kept, the width
  * follows the aspect ratio, as players calculate it. */
 void cv_shown_size(const struct cv_media_info *info, int *ret_width, int *ret_height);
+
+/* The duration of the presentation, by the ends of its pictures and of its sound (0: none was
+ * found): that of the longer one. A presentation with sound lasts at least CV_MEDIA_SOUND_LEAST_US. */
+int64_t cv_presentation_us(const struct cv_media_info *info, int64_t pictures_end_us,
+                           int64_t sound_end_us);
 
 /* Whether the container has an index, so that a seek to a time always gives the same frame,
  * whatever was read before. */

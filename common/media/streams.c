@@ -6,13 +6,16 @@
 #include <libavcodec/avcodec.h>
 #include <libavutil/avstring.h>
 #include <libavutil/display.h>
+#include <libavutil/dovi_meta.h>
 #include <libavutil/pixdesc.h>
 #include <math.h>
 #include <string.h>
 
 enum {
-    FRAME_RATE_MAX = 480,              /* a larger number is a time base, not a rate */
-    ASPECT_MAX = 16,                   /* a larger aspect ratio is a broken header */
+    FRAME_RATE_MAX = 480,   /* a larger number is a time base, not a rate */
+    ASPECT_MAX = 16,        /* a larger aspect ratio is a broken header */
+    DOLBY_VISION_ALONE = 5, /* the profile of streaming services */
+    DOLBY_VISION_HEVC = 9,  /* higher profiles say of every stream what its base layer is */
     DURATION_MAX_S = 30 * 24 * 60 * 60 /* a longer duration in a header is ignored */
 };
 
@@ -31,6 +34,19 @@ static bool is_encrypted(const AVStream *stream)
     return stream->codecpar->codec_tag == TAG_ENCRYPTED_VIDEO ||
            cv_av_stream_data(stream, AV_PKT_DATA_ENCRYPTION_INIT_INFO, &size) ||
            av_dict_get(stream->metadata, "enc_key_id", NULL, 0); /* Matroska, WebM */
+}
+
+/* Whether the pictures can only be shown with Dolby Vision's own metadata, because they have no base
+ * layer that is HDR10, HLG or of ordinary range: profile 5, and others marked so (Dolby Vision
+ * Streams Within the ISO Base Media File Format, 2.2). Their colours are neither Y'CbCr nor named. */
+static bool is_dolby_vision_alone(const AVStream *stream)
+{
+    size_t size = 0;
+    const void *data = cv_av_stream_data(stream, AV_PKT_DATA_DOVI_CONF, &size);
+    const AVDOVIDecoderConfigurationRecord *record = data;
+    return record && size >= sizeof(*record) &&
+           (record->dv_profile == DOLBY_VISION_ALONE ||
+            (record->dv_profile > DOLBY_VISION_HEVC && record->dv_bl_signal_compatibility_id == 0));
 }
 
 /* Ranks a stream; higher is better: decodable, with frames, the default stream, large. */
@@ -169,6 +185,11 @@ static int check(const struct cv_input *input, struct cv_error *error)
     if (is_encrypted(input->video)) {
         return cv_fail(error, CV_ERROR_UNSUPPORTED_MEDIA, CV_MEDIA_ENCRYPTED);
     }
+    if (is_dolby_vision_alone(input->video)) {
+        return cv_fail(error, CV_ERROR_UNSUPPORTED_MEDIA,
+                       "the video's colours are those of Dolby Vision profile 5, which cannot be "
+                       "converted here: export the video as HDR10, HLG or SDR");
+    }
     if (!avcodec_find_decoder(codec->codec_id)) {
         return fail_codec(codec, error);
     }
@@ -241,6 +262,20 @@ static void read_duration(struct cv_input *input)
     }
     bool believable = duration > 0 && duration / AV_TIME_BASE < DURATION_MAX_S;
     input->info.duration_us = believable ? duration : 0;
+}
+
+int64_t cv_input_claimed_end_us(const struct cv_input *input, const AVStream *stream)
+{
+    int64_t end_us = stream_end_us(input, stream);
+    return end_us / AV_TIME_BASE < DURATION_MAX_S ? end_us : 0;
+}
+
+int64_t cv_presentation_us(const struct cv_media_info *info, int64_t pictures_end_us,
+                           int64_t sound_end_us)
+{
+    int64_t end_us = sound_end_us > pictures_end_us ? sound_end_us : pictures_end_us;
+    bool is_short = info->track_count > 0 && end_us < CV_MEDIA_SOUND_LEAST_US;
+    return is_short ? CV_MEDIA_SOUND_LEAST_US : end_us;
 }
 
 static double rate(AVRational value)

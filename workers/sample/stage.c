@@ -115,6 +115,7 @@ static int run(struct cv_stage_context *context, const json_t *payload, json_t *
     struct cv_decoder_params params = {.threads = cv_stage_threads(context),
                                        .device = cv_stage_device(context),
                                        .cancel = cv_stage_cancel(context),
+                                       .sound_times = true,
                                        .whole = true,
                                        .square = true};
     cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
@@ -129,14 +130,17 @@ static int run(struct cv_stage_context *context, const json_t *payload, json_t *
     }
     const struct cv_media_info *info = cv_decoder_info(decoder);
     int64_t end_ms = output_ms(totals.end_us);
-    *ret_result = json_pack("{s:s,s:O,s:O,s:i,s:i,s:I,s:I,s:I,s:o*,s:o*}", "video_id", job.video_id,
-                            "frames", output.frames, "frame_paths", output.lists, "width",
-                            info->width, "height", info->height, "duration_ms",
-                            (json_int_t)(totals.is_last ? end_ms : output_ms(info->duration_us)),
-                            "source_frames", (json_int_t)totals.source_frames, "damaged_frames",
-                            (json_int_t)cv_decoder_damaged_frames(decoder), "goes_on_ms",
-                            totals.is_last ? NULL : json_integer(end_ms), "truncated",
-                            totals.is_last ? json_boolean(cv_decoder_is_cut_off(decoder)) : NULL);
+    int64_t whole_us =
+        totals.is_last ? cv_presentation_us(info, totals.end_us, cv_decoder_sound_end_us(decoder))
+                       : info->duration_us;
+    *ret_result =
+        json_pack("{s:s,s:O,s:O,s:i,s:i,s:I,s:I,s:I,s:o*,s:o*}", "video_id", job.video_id, "frames",
+                  output.frames, "frame_paths", output.lists, "width", info->width, "height",
+                  info->height, "duration_ms", (json_int_t)output_ms(whole_us), "source_frames",
+                  (json_int_t)totals.source_frames, "damaged_frames",
+                  (json_int_t)cv_decoder_damaged_frames(decoder), "goes_on_ms",
+                  totals.is_last ? NULL : json_integer(end_ms), "truncated",
+                  totals.is_last ? json_boolean(cv_decoder_is_cut_off(decoder)) : NULL);
     CV_TRY_MEMORY(*ret_result, error, "the result");
     return 0;
 }
@@ -224,7 +228,7 @@ static int check_lists(const json_t *keys, const char *video_id, struct cv_error
 }
 
 /* Stores the size and the duration of the video, which places and times refer to, and whether it is
- * cut off, until transcode stores them more exactly. */
+ * cut off, until transcode stores them. */
 static int note_source(struct cv_db *db, const char *video_id, const json_t *result,
                        struct cv_error *error)
 {

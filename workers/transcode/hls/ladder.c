@@ -587,10 +587,7 @@ static int end_pictures(struct cv_ladder *ladder, int64_t *ret_end_us, struct cv
         return cv_fail(error, CV_ERROR_INTERNAL, "no frame was given to the renditions");
     }
     int64_t sound_us = ladder->is_chunk ? ladder->heard_us : sounds_end_us(ladder);
-    int64_t end_us = sound_us > ladder->video_end_us ? sound_us : ladder->video_end_us;
-    if (ladder->source->track_count > 0 && end_us < CV_LADDER_SOUND_LEAST_US) {
-        end_us = CV_LADDER_SOUND_LEAST_US;
-    }
+    int64_t end_us = cv_presentation_us(ladder->source, ladder->video_end_us, sound_us);
     int result = ladder->copy ? 0 : fill_pause(ladder, end_us, error);
     result = result || ladder->copy ? result : fill_last_group(ladder, end_us, error);
     *ret_end_us = end_us;
@@ -626,7 +623,7 @@ int cv_ladder_finish(struct cv_ladder *ladder, struct cv_ladder_summary *ret_sum
     int64_t end_us = 0;
     if (ladder->joins) {
         int64_t sound_us = sounds_end_us(ladder);
-        end_us = sound_us > ladder->video_end_us ? sound_us : ladder->video_end_us;
+        end_us = cv_presentation_us(ladder->source, ladder->video_end_us, sound_us);
         cv_ladder_end_joined(ladder, end_us);
         CV_TRY(cv_ladder_write_cues(ladder, error));
     } else {

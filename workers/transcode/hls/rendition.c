@@ -27,8 +27,12 @@ static const struct preset {
     {240, 854, 110000, 600 * 1000, false},
 };
 
+/* The part of a side by which rounding may change a picture's shape; 2 % is a pixel in 50. */
+#define ROUNDED_MOST 0.02
+
 enum {
     SIDE_MIN = 2,
+    LONG_SIDE_MAX = 3840, /* of all presets */
     NEARLY_PERCENT =
         85, /* per cent of the next larger rendition's pixels: to a viewer the same size */
 };
@@ -68,8 +72,16 @@ static struct cv_rendition_size fit(int width, int height, const struct preset *
     double factor = fmin(1, preset->short_side / short_side);
     factor = fmin(factor, preset->long_side / long_side);
     factor = fmin(factor, sqrt(preset->pixels / (short_side * long_side)));
-    return (struct cv_rendition_size){even(width * factor, width), even(height * factor, height),
-                                      preset->max_rate};
+    struct cv_rendition_size size = {even(width * factor, width), even(height * factor, height),
+                                     preset->max_rate};
+    /* Of few pixels, rounding one side would change the shape: the other one follows. */
+    int *shorter = width < height ? &size.width : &size.height;
+    int *longer = width < height ? &size.height : &size.width;
+    double fitting = *shorter * long_side / short_side;
+    if (fabs(fitting - *longer) > ROUNDED_MOST * *longer) {
+        *longer = even(fitting, (int)fmin(long_side, LONG_SIDE_MAX));
+    }
+    return size;
 }
 
 size_t cv_ladder_plan(int width, int height, const int *short_sides, size_t count,
