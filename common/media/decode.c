@@ -43,7 +43,7 @@ struct cv_decoder {
     bool holds, input_started, input_ended, video_ended;
     int64_t sound_end_us; /* of the sound packets so far; 0: none */
     int64_t frames, damaged;
-    bool whole, sound_alone;
+    bool whole, torn, sound_alone;
     cv_decoder_watch watch; /* may be NULL */
     void *watch_opaque;
     struct cv_picture_sender *sender; /* may be NULL */
@@ -127,6 +127,7 @@ int cv_decoder_open(const struct cv_byte_source *source, const struct cv_decoder
                       decoder->sound,
                   error, "a decoder");
     decoder->whole = params->whole;
+    decoder->torn = params->torn;
     decoder->sound_alone = decoder->video_ended = params->sound_alone;
     decoder->key_us = INT64_MIN;
     CV_TRY(cv_input_open(source, params->cancel, &decoder->input, error));
@@ -396,8 +397,8 @@ static int receive_video(struct cv_decoder *decoder, struct cv_video_frame *ret_
             }
             continue;
         }
-        if (result == CV_PICTURE_DAMAGED) {
-            decoder->damaged++;
+        decoder->damaged += result == CV_PICTURE_DAMAGED || result == CV_PICTURE_TORN;
+        if (result == CV_PICTURE_DAMAGED || (result == CV_PICTURE_TORN && !decoder->torn)) {
             continue;
         }
         result = take_frame(decoder, ret_frame, error);

@@ -25,6 +25,7 @@ struct cv_decoder_params {
     bool sound_alone;         /* with `sound`: pictures are not decoded */
     bool sound_times; /* without `sound`: reads where it ends, for cv_decoder_sound_end_us */
     bool whole;  /* each field of an interlaced frame becomes a picture (bwdif), before rotation */
+    bool torn;   /* pictures that can be decoded in part are given, too, as players do */
     bool square; /* frames are scaled to square pixels (cv_shown_size), after rotation */
 };
 
@@ -65,7 +66,8 @@ struct cv_video_frame {
     bool key_frame;
 };
 
-/* Returns the next frame in presentation order. Damaged frames are skipped. If no frame of the
+/* Returns the next frame in presentation order. Damaged frames are skipped
+ * (but see `torn`). If no frame of the
  * source can be decoded, CV_ERROR_DECODE is returned at its end. */
 CV_MUST_CHECK int cv_decoder_next(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
                                   struct cv_error *error);
@@ -102,7 +104,7 @@ int64_t cv_decoder_sound_end_us(const struct cv_decoder *decoder);
  * time stamps. */
 double cv_decoder_consumed(const struct cv_decoder *decoder);
 
-/* The number of frames so far that could not be decoded. */
+/* The number of frames so far that could not be decoded, or only in part. */
 int64_t cv_decoder_damaged_frames(const struct cv_decoder *decoder);
 
 /* Whether the file is shorter than its header announces, as after an interrupted download. Known

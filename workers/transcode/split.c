@@ -224,6 +224,7 @@ static int encode_chunk(const struct transcode_work *work, struct transcode_mete
             chunk->until_us == INT64_MAX, /* the last picture may be shown until the sound ends */
         .all_sound = true,
         .whole = true,
+        .torn = true,
     };
     cv_auto(transcode_input_close) struct transcode_input input = {0};
     CV_TRY(transcode_input_open(work->context, work->request, &params, &input, error));

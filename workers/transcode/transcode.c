@@ -196,6 +196,7 @@ static int encode(const struct transcode_work *work, struct transcode_report *re
         .sound = true,
         .all_sound = true,
         .whole = true,
+        .torn = true,
     };
     cv_auto(transcode_input_close) struct transcode_input input = {0};
     CV_TRY(transcode_input_open(work->context, work->request, &params, &input, error));
