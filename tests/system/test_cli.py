@@ -37,7 +37,7 @@ def video(sql):
              "entities": [{"type": "mention", "value": "@anna", "normalized_value": "@anna"}]
              if "@anna" in row["text"] else []} for row in TEXTS]
     with sql.cursor() as cursor:
-        cursor.execute("INSERT INTO videos (id, original_name) VALUES (%s, 'film.mp4')", (VIDEO,))
+        cursor.execute("INSERT INTO videos (id, original_name, s3_original_path) VALUES (%s, 'film.mp4', 'videos/original/x/master.mp4')", (VIDEO,))
         cursor.execute("SELECT replace_video_text(%s, %s)", (VIDEO, json.dumps(rows)))
     return VIDEO
 
@@ -202,26 +202,26 @@ def test_a_job_says_why_an_original_was_not_copied(cortana, sql, video):
 
 def test_workflows_and_runs(cortana, sql, video, tmp_path):
     steps = tmp_path / "steps.json"
-    steps.write_text('[{"key": "a", "job_type": "clip_generate", "params": {"x": "{{input.x}}"}},'
-                     ' {"key": "b", "job_type": "clip_generate", "depends_on": ["a"]}]')
+    steps.write_text('[{"key": "a", "job_type": "webhook", "params": {"x": "{{input.x}}"}},'
+                     ' {"key": "b", "job_type": "webhook", "depends_on": ["a"]}]')
     assert cortana("workflows", "add", "mine", steps).stdout == "mine version 1 is active\n"
     listed = cortana("workflows").stdout
     assert "video_pipeline" in listed and "mine" in listed
     assert '"depends_on"' in cortana("workflows", "show", "mine").stdout
-    steps.write_text('[{"key": "a", "job_type": "clip_generate", "depends_on": ["a"]}]')
+    steps.write_text('[{"key": "a", "job_type": "webhook", "depends_on": ["a"]}]')
     refused = cortana("workflows", "add", "mine", steps)
     assert refused.returncode == 1 and "depend on one another in a cycle" in refused.stderr
 
     started = cortana("runs", "start", "mine", "--video", "film.mp4", "--input", '{"x": 1}').stdout
     run_id = re.fullmatch(r"run (\S+) has started\n", started)[1]
     with sql.cursor() as cursor:
-        cursor.execute("SELECT id, lease_token, payload FROM claim_jobs('w', 'clip_generate')")
+        cursor.execute("SELECT id, lease_token, payload FROM claim_jobs('w', 'webhook')")
         job, token, payload = cursor.fetchone()
         assert payload["x"] == 1
         cursor.execute("SELECT fail_job(%s, %s, 'DecodeError', 'no frames', false)", (job, token))
     assert "a: no frames" in cortana("runs").stdout
     shown = cortana("runs", "show", run_id[:8]).stdout
-    assert re.search(r"^\S+ +a +0 +failed ", shown, re.M) and re.search(r" b +0 +queued ", shown)
+    assert re.search(r"^\S+ +a +0 +failed ", shown, re.M) and re.search(r" b +0 +canceled .*skipped: a has failed", shown)
     assert cortana("runs", "restart", run_id).stdout == "1 job is queued again\n"
     assert cortana("runs", "cancel", run_id[:8]).returncode == 0
     assert cortana("runs", "cancel", run_id).returncode == 1

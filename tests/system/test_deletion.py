@@ -10,7 +10,7 @@ import uuid
 
 import psycopg2
 import pytest
-from jobs import past_all_rules
+from jobs import needed_by, past_all_rules
 from scanning import Scanning
 from workers import STAGE_SCHEMA, Chaos, Workers, wait_until
 
@@ -353,7 +353,7 @@ def clip(library, video, days, **result):
     path = library.put(key)
     os.utime(path, (time.time() - days * DAY,) * 2)
     job = library.value("SELECT job_id FROM enqueue_job('clip_generate', %s, %s)",
-                        json.dumps({"clip_id": clip_id}), video)
+                        json.dumps({"clip_id": clip_id, "t_start": 0, "t_end": 1}), video)
     library.rows("SELECT * FROM claim_jobs('w', 'clip_generate')")
     library.rows("SELECT complete_job(id, lease_token, %s) FROM jobs WHERE id = %s",
                  json.dumps({"clip_path": key, **result}), job)
@@ -414,7 +414,7 @@ def test_of_frames_those_stay_that_show_each_line(library):
     library.run(CORTANA_FRAME_DAYS=2)
     library.run(CORTANA_FRAME_DAYS=0)
     assert len(library.keys(f"frames/{video}/")) == 13, "not yet"
-    job = library.value("SELECT job_id FROM enqueue_job('clip_generate', '{}', %s)", video)
+    job = library.value("SELECT job_id FROM enqueue_job('clip_generate', %s, %s)", json.dumps(needed_by("clip_generate", True)), video)
     library.run()
     assert len(library.keys(f"frames/{video}/")) == 13, "something works on it"
     library.rows("SELECT cancel_job(%s)", job)

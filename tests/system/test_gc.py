@@ -124,7 +124,7 @@ def test_what_a_canceled_transcode_leaves(library, fixtures_dir):
     assert findings(library.cortana("gc", "--remove")) == {}, "it is not old enough"
     age(library)
     assert findings(library.cortana("gc")) == {key: "leftover" for key in left}
-    other = library.value("SELECT job_id FROM enqueue_job('ocr', '{}', %s)", video)
+    other = library.value("SELECT job_id FROM enqueue_job('ocr', '{\"frame_paths\": []}', %s)", video)
     assert findings(library.cortana("gc")) == {}, "something is under way"
     library.rows("SELECT cancel_job(%s)", other)
     assert produced(library, video) == left
@@ -184,7 +184,7 @@ def test_rows_whose_objects_are_gone(library):
             (library.store / PLACES[place].format(video)).unlink()
     age(library)
     library.rows("UPDATE videos SET title = 'touched' WHERE id = %s", young)
-    library.rows("SELECT enqueue_job('ocr', '{}', %s)", busy)
+    library.rows("SELECT enqueue_job('ocr', '{\"frame_paths\": []}', %s)", busy)
     found = findings(library.cortana("gc"))
     original = "videos/original/{}/master.mp4"
     assert found == {
