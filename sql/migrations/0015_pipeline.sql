@@ -163,7 +163,10 @@ BEGIN
             (t_end <= t_start, 't_end', format('t_end (%s ms) must be after t_start (%s ms)', t_end, t_start)),
             (t_end - t_start > longest, 't_end',
              format('from t_start to t_end there are %s ms, more than the limit of %s ms', t_end - t_start, longest)),
-            (t_start >= ceil(p_duration * 1000), 't_start',
+            (t_start >= ceil(p_duration * 1000)
+             AND NOT EXISTS (SELECT FROM jobs j  -- until transcode has ended, it is the length of the pictures without sound
+                             WHERE j.video_id = (p_payload ->> 'video_id')::uuid AND j.job_type = 'transcode'
+                               AND j.status IN ('queued', 'processing')), 't_start',
              format('t_start (%s ms) is not before the video''s end (%s ms)', t_start, floor(p_duration * 1000))),
             ((p_payload #>> '{crop,x}')::int + (p_payload #>> '{crop,width}')::int > split_part(p_resolution, 'x', 1)::int
              OR (p_payload #>> '{crop,y}')::int + (p_payload #>> '{crop,height}')::int > split_part(p_resolution, 'x', 2)::int,
