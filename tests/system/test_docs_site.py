@@ -56,3 +56,17 @@ def test_a_command_of_the_documents_works(library, command):
         (library / made).unlink()
     else:
         assert done.stdout
+
+
+def commands_of(document):
+    return SHOWN.findall((ROOT / document).read_text())
+
+
+def test_the_commands_of_the_readme_work(library):
+    """In their order, the last of which deletes the video. Search by meaning needs an endpoint: test_embeddings."""
+    commands = [command for command in commands_of("README.md") if "--semantic" not in command]
+    assert commands[-2].startswith("delete ") and commands[-1] == "--help"
+    for command in commands:
+        done = subprocess.run(f"build/cli/cortana {command}", shell=True, cwd=library, capture_output=True, text=True,
+                              env=environment_without_services(), check=False, stdin=subprocess.DEVNULL)
+        assert done.returncode == 0, f"{command}: {done.stderr}"
