@@ -334,15 +334,6 @@ const char *cv_disk_level_name(enum cv_disk_level level);
 /* Reads the state of the file system that contains `path`. */
 CV_MUST_CHECK int cv_disk_read(const char *path, struct cv_disk *ret_disk, struct cv_error *error);
 
-/* ---- another process ------------------------------------------------------------------------- */
-
-/* A connection to another process, which is not trusted: a socket, and memory that both have mapped. */
-struct cv_peer {
-    int socket; /* SOCK_SEQPACKET */
-    void *memory;
-    size_t bytes;
-};
-
 /* ---- log ------------------------------------------------------------------------------------- */
 
 enum cv_log_level { CV_LOG_DEBUG, CV_LOG_INFO, CV_LOG_WARN, CV_LOG_ERROR };

@@ -84,8 +84,6 @@ static const struct {
     {"CORTANA_WEBHOOK_CA_FILE", false},
     {"CORTANA_SANDBOX", false},
     {"CORTANA_READ_PATHS", false},
-    {"CORTANA_SHARED_DECODE", false},
-    {"CORTANA_SHARED_DECODE_WAIT_MS", false},
     {"CORTANA_HARDWARE_DECODE", false},
     {"LIBVA_DRIVER_NAME", false},
     {"CORTANA_EMOJI_BANK", false},

@@ -5,7 +5,6 @@
 #include "common/media/filters.h"
 #include "common/media/libav.h"
 #include "common/media/picture_codec.h"
-#include "common/media/picture_ring.h"
 #include "common/media/recognise.h"
 
 #include <libavutil/intreadwrite.h>
@@ -46,7 +45,6 @@ struct cv_decoder {
     bool whole, torn, sound_alone;
     cv_decoder_watch watch; /* may be NULL */
     void *watch_opaque;
-    struct cv_picture_sender *sender; /* may be NULL */
 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -180,11 +178,6 @@ void cv_decoder_set_watch(struct cv_decoder *decoder, cv_decoder_watch watch, vo
 {
     decoder->watch = watch;
     decoder->watch_opaque = opaque;
-}
-
-void cv_decoder_set_sender(struct cv_decoder *decoder, struct cv_picture_sender *sender)
-{
-    decoder->sender = sender;
 }
 
 int64_t cv_decoder_sound_end_us(const struct cv_decoder *decoder)
@@ -539,22 +532,6 @@ static int advance(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
     }
 }
 
-static void send_out(const struct cv_decoder *decoder, int outcome,
-                     const struct cv_video_frame *frame)
-{
-    const struct cv_input *input = decoder->input;
-    AVRational aspect = input->info.sample_aspect;
-    if (aspect.num != aspect.den) {
-        cv_picture_sender_give_up(decoder->sender, "the video's pixels are not square");
-    } else if (input->doubted || input->cut_off || decoder->damaged > 0) {
-        cv_picture_sender_give_up(decoder->sender, "the video is damaged");
-    } else if (outcome == CV_DECODER_FRAME) {
-        cv_picture_send(decoder->sender, frame);
-    } else if (outcome == CV_DECODER_END) {
-        cv_picture_send_end(decoder->sender);
-    }
-}
-
 /* Fails for a video of which not one picture could be decoded. */
 static int refuse_without_pictures(const struct cv_decoder *decoder, struct cv_error *error)
 {
@@ -574,9 +551,6 @@ int cv_decoder_next_any(struct cv_decoder *decoder, struct cv_video_frame *ret_f
     int result = advance(decoder, ret_frame, ret_sound, error);
     if (result == CV_DECODER_END && decoder->frames == 0 && !decoder->sound_alone) {
         return refuse_without_pictures(decoder, error);
-    }
-    if (decoder->sender) {
-        send_out(decoder, result, ret_frame);
     }
     return result;
 }

@@ -51,12 +51,6 @@ typedef int (*cv_decoder_watch)(void *opaque, const AVPacket *packet, int64_t pt
                                 struct cv_error *error);
 void cv_decoder_set_watch(struct cv_decoder *decoder, cv_decoder_watch watch, void *opaque);
 
-/* Sends every frame that cv_decoder_next_any returns, and the end, to another process. Stops at the first damage and at
- * the first suspicious time stamp, because a decoder that reads other streams of the file might return other frames from
- * there on. Sends nothing if pixels are not square. `sender` is borrowed. */
-struct cv_picture_sender;
-void cv_decoder_set_sender(struct cv_decoder *decoder, struct cv_picture_sender *sender);
-
 /* One frame of the source, upright. It has the source's pixel format unless it had to be rotated or
  * scaled. */
 struct cv_video_frame {

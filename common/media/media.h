@@ -25,7 +25,5 @@
 #include "common/media/jpeg_read.h"
 #include "common/media/libav.h"
 #include "common/media/output.h"
-#include "common/media/picture_ring.h"
-#include "common/media/picture_source.h"
 #include "common/media/scale.h"
 #include "common/media/webp.h"

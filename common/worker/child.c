@@ -169,7 +169,7 @@ static int make_pipes(struct pipes *pipes, struct cv_error *error)
 
 /* Buffers for the numbers on the command line. */
 struct texts {
-    char threads[16], companion_ms[24];
+    char threads[16];
 };
 
 static int make_plan(struct cv_spawn *spawn, struct cv_buffer *text, struct texts *texts,
@@ -177,10 +177,7 @@ static int make_plan(struct cv_spawn *spawn, struct cv_buffer *text, struct text
 {
     static char once[] = "--once", scratch[] = "--scratch", threads_option[] = "--threads";
     static char progress[] = "--progress-fd", progress_target[] = "3", broker[] = "--broker";
-    static char companion[] = "--companion-ms", kept[] = "--kept";
     (void)snprintf(texts->threads, sizeof(texts->threads), "%d", params->threads);
-    (void)snprintf(texts->companion_ms, sizeof(texts->companion_ms), "%lld",
-                   (long long)params->companion_ms);
     char *const arguments[] = {
         (char *)params->stage->name,
         once,
@@ -188,8 +185,6 @@ static int make_plan(struct cv_spawn *spawn, struct cv_buffer *text, struct text
         (char *)params->scratch,
         threads_option,
         texts->threads,
-        companion,
-        texts->companion_ms,
         progress,
         progress_target,
     };
@@ -197,9 +192,6 @@ static int make_plan(struct cv_spawn *spawn, struct cv_buffer *text, struct text
     (void)memcpy(spawn->arguments, arguments, sizeof(arguments));
     if (params->line->stage_fd >= 0) {
         spawn->arguments[count++] = broker;
-    }
-    if (params->kept) {
-        spawn->arguments[count++] = kept;
     }
     plan_limits(spawn, params, memory);
     return plan_environment(spawn, text, params, error);
@@ -212,7 +204,7 @@ int cv_child_start(struct cv_child *child, const struct cv_child_params *params,
     cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
     cv_auto(pipes_deinit) struct pipes pipes = {{-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}};
     struct cv_spawn spawn = {
-        .file_count = CV_STAGE_KEEP_FD + 1, .is_stage = true, .yields = params->stage->yields};
+        .file_count = CV_STAGE_CANCEL_FD + 1, .is_stage = true, .yields = params->stage->yields};
     struct texts texts;
     struct cv_cgroup group;
     cv_cgroup_read(CV_CGROUP_ROOT, CV_CGROUP_MEMBERSHIP, &group);
@@ -228,8 +220,6 @@ int cv_child_start(struct cv_child *child, const struct cv_child_params *params,
     spawn.files[PROGRESS_TARGET] = pipes.progress[1];
     spawn.files[CV_STAGE_BROKER_FD] = params->line->stage_fd;
     spawn.files[CV_STAGE_CANCEL_FD] = params->line->stage_cancel_fd;
-    spawn.files[CV_STAGE_KEPT_FD] = params->kept ? params->kept[0] : -1;
-    spawn.files[CV_STAGE_KEEP_FD] = params->kept ? params->kept[1] : -1;
     if (params->groups) {
         cv_group_make(params->groups, child->memory_bytes, &child->group);
         spawn.has_group = child->group.fd >= 0;

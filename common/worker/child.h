@@ -78,9 +78,7 @@ struct cv_child_params {
     const char *worker_id;
     const char *scratch;
     int threads;
-    int64_t companion_ms; /* how long to wait for the companion stage; 0: there is none */
-    const int *kept;      /* both ends of the socket from part to part of a video; NULL: none */
-    int slots;            /* stages that share this process's limits */
+    int slots; /* stages that share this process's limits */
     struct cv_groups
         *groups; /* where the stage's cgroup is made; not for a stage that runs programs */
     const struct cv_broker_line *line; /* the sockets to the stage's broker; not closed here */

@@ -38,11 +38,6 @@ struct cv_cancel *cv_stage_cancel(struct cv_stage_context *context)
     return context->cancel;
 }
 
-const struct cv_peer *cv_stage_peer(const struct cv_stage_context *context)
-{
-    return context->peer.memory ? &context->peer : NULL;
-}
-
 void cv_stage_progress(struct cv_stage_context *context, double fraction, const char *doing)
 {
     if (context->progress_fd < 0) {

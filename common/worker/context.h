@@ -10,7 +10,6 @@ struct cv_stage_context {
     struct cv_db *db;
     struct cv_cancel *cancel;
     const char *scratch;
-    struct cv_peer peer; /* the connection to the companion; none if its memory is NULL */
     int threads;
     char device[CV_DEVICE_SIZE]; /* "": none */
     json_t *program; /* {pid, exit_code, output} of a program that the stage has run; NULL: none */

@@ -250,8 +250,6 @@ static int cv_worker_once(const struct cv_stage *stage, const struct cv_worker_o
         .scratch = options->scratch,
         .broker_fd = CV_STAGE_BROKER_FD,
         .cancel_fd = CV_STAGE_CANCEL_FD,
-        .kept_fd = options->has_kept ? CV_STAGE_KEPT_FD : -1,
-        .keep_fd = options->has_kept ? CV_STAGE_KEEP_FD : -1,
     };
     bool needs_broker = stage->needs & CV_STAGE_NEEDS_STORE;
     if (options->scratch && (options->has_broker || !needs_broker)) {
@@ -293,7 +291,6 @@ enum {
     POLL_MIN_MS = 10,
     POLL_MAX_MS = 600000,
     DESCRIPTOR_MAX = 1 << 20,
-    COMPANION_MAX_MS = 24 * 60 * 60 * 1000,
     STAGE_NAME_MAX = 64,
 };
 
@@ -315,9 +312,7 @@ static bool parse(const struct cv_stage *stage, int argc, char **argv,
         {"metrics-fleet", .flag = &options->shows_fleet},
         {"no-listen", .flag = &is_polling_only},
         /* The supervisor passes these options to its child processes. */
-        {"companion-ms", .integer = &options->companion_ms, .least = 0, .most = COMPANION_MAX_MS},
         {"broker", .flag = &options->has_broker},
-        {"kept", .flag = &options->has_kept},
         {"broker-host", .flag = &options->is_broker_host},
     };
     const struct cv_program program = {stage->name, usage, known, CV_COUNT(known)};

@@ -6,13 +6,11 @@
 /* See cv_worker_main. */
 struct cv_worker_options {
     bool once;
-    bool overwrites;      /* --once: also objects of a video of an installation */
-    const char *scratch;  /* --once: a directory made by the supervisor; NULL: make one */
-    int threads;          /* --once: 0 = the CPUs this process may use */
-    int progress_fd;      /* --once: -1 = there is no supervisor */
-    bool has_broker;      /* --once: a supervisor has set the broker's descriptors */
-    int64_t companion_ms; /* --once: how long to wait for the companion; 0: there is none */
-    bool has_kept; /* --once: a supervisor has set the descriptors from part to part of a video */
+    bool overwrites;     /* --once: also objects of a video of an installation */
+    const char *scratch; /* --once: a directory made by the supervisor; NULL: make one */
+    int threads;         /* --once: 0 = the CPUs this process may use */
+    int progress_fd;     /* --once: -1 = there is no supervisor */
+    bool has_broker;     /* --once: a supervisor has set the broker's descriptors */
     bool is_broker_host; /* this process forks the supervisor's brokers */
     int slots;
     int64_t poll_ms;

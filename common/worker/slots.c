@@ -6,46 +6,13 @@
 
 #include <signal.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
-
-/* ---- connections from part to part ----------------------------------------------------------- */
-
-void cv_kept_close(struct cv_kept *kept)
-{
-    if (kept->video_id[0]) {
-        (void)close(kept->ends[0]);
-        (void)close(kept->ends[1]);
-        kept->video_id[0] = '\0';
-    }
-}
-
-/* The socket pair of this video, moved to kept[slot] or created there; NULL if it cannot be created. */
-static const int *cv_kept_open(struct cv_kept *kept, int slots, int slot, const char *video_id)
-{
-    struct cv_kept *own = &kept[slot];
-    for (int i = 0; i < slots; i++) {
-        if (strcmp(kept[i].video_id, video_id) == 0) {
-            struct cv_kept other = kept[i];
-            kept[i] = *own;
-            *own = other;
-            return own->ends;
-        }
-    }
-    cv_kept_close(own);
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, own->ends) != 0) {
-        return NULL; /* without it the next part decodes by itself */
-    }
-    (void)snprintf(own->video_id, sizeof(own->video_id), "%s", video_id);
-    return own->ends;
-}
 
 enum {
     /* The pause after this machine could not start a stage (full disk, too many processes). The job
      * is given back; without a pause, the worker would claim and give back the whole queue. */
     START_PAUSE_MS = 30 * 1000,
-    KILL_AFTER_MS = 5000,      /* long enough: a stage has nothing to clean up */
-    COMPANION_START_MS = 3000, /* a busy machine starts a stage within a second */
+    KILL_AFTER_MS = 5000,   /* long enough: a stage has nothing to clean up */
     LISTEN_AFTER_MS = 2000, /* reads pipes that another process holds open after the stage's exit */
 };
 
@@ -73,30 +40,6 @@ static void bound_scratch(struct cv_supervisor *supervisor, struct cv_slot *slot
         cv_db_rows(rows) > 0) {
         slot->most = cv_scratch_most_for(&slot->most, cv_db_int(rows, 0, "original_size", 0));
     }
-}
-
-/* How long the stage waits for the other stage of its video, ms. If the other job is queued: as
- * set, but at most half of the time limit. If it is running: the time that a stage takes to start.
- * Otherwise 0. */
-static int64_t companion_wait_ms(struct cv_supervisor *supervisor, const struct cv_slot *slot)
-{
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    struct cv_error error;
-    int64_t most_ms = slot->job->time_limit_ms / 2;
-    most_ms = supervisor->companion_ms < most_ms ? supervisor->companion_ms : most_ms;
-    const struct cv_companion *other = supervisor->stage->companion;
-    if (most_ms == 0 || !slot->job->video_id[0] || !cv_supervisor_is_connected(supervisor) ||
-        cv_db_run(supervisor->db, &rows, &error,
-                  "SELECT (status = 'queued')::int AS is_queued FROM jobs"
-                  " WHERE video_id = $1::uuid AND job_type = $2 AND payload ->> $3 IS NULL"
-                  " AND (status = 'processing' OR status = 'queued' AND is_ready)"
-                  " ORDER BY is_queued DESC LIMIT 1",
-                  slot->job->video_id, other->job_type, other->other_part) != 0 ||
-        cv_db_rows(rows) == 0) {
-        return 0;
-    }
-    bool is_queued = cv_db_int(rows, 0, "is_queued", 0) != 0;
-    return is_queued || most_ms < COMPANION_START_MS ? most_ms : COMPANION_START_MS;
 }
 
 static int make_scratch(struct cv_supervisor *supervisor, struct cv_slot *slot,
@@ -128,15 +71,10 @@ static int start(struct cv_supervisor *supervisor, struct cv_slot *slot, struct 
         .worker_id = supervisor->worker_id,
         .scratch = slot->scratch_path,
         .threads = threads > 0 ? threads : 1,
-        .companion_ms = companion_wait_ms(supervisor, slot),
         .slots = slots,
         .groups = supervisor->stage->needs & CV_STAGE_RUNS_PROGRAMS ? NULL : &supervisor->groups,
         .line = &line,
     };
-    if (params.companion_ms > 0 && supervisor->stage->companion->goes_on) {
-        params.kept = cv_kept_open(supervisor->kept, slots, (int)(slot - supervisor->slots),
-                                   slot->job->video_id);
-    }
     return cv_child_start(&slot->child, &params, error);
 }
 
@@ -367,20 +305,9 @@ void cv_slot_remove_scratch(struct cv_supervisor *supervisor, struct cv_slot *sl
     }
 }
 
-/* Closes the kept connection unless another part follows, so that the other stage does not wait in vain. */
-static void let_companion_go(struct cv_supervisor *supervisor, int index)
-{
-    const struct cv_companion *companion = supervisor->stage->companion;
-    const json_t *result = supervisor->slots[index].verdict.result;
-    if (!companion || !companion->goes_on || !result || !companion->goes_on(result)) {
-        cv_kept_close(&supervisor->kept[index]);
-    }
-}
-
 void cv_slot_clear(struct cv_supervisor *supervisor, int index)
 {
     struct cv_slot *slot = &supervisor->slots[index];
-    let_companion_go(supervisor, index);
     cv_keeper_let_go(supervisor->keeper, index);
     cv_child_deinit(&slot->child);
     cv_verdict_deinit(&slot->verdict);

@@ -2,7 +2,6 @@
 
 #include "common/broker/broker.h"
 #include "common/worker/cgroup.h"
-#include "common/worker/companion.h"
 #include "common/worker/context.h"
 #include "common/worker/sandbox.h"
 #include "common/worker/spawn.h"
@@ -100,29 +99,6 @@ static int enter_sandbox(struct cv_stage_context *context, const json_t *payload
     return 0;
 }
 
-/* Connects to the companion stage. Both can trust each other, because neither has opened its input
- * yet. */
-static int meet_companion(struct cv_stage_context *context, const json_t *payload,
-                          const struct cv_stage_start *start, struct cv_error *error)
-{
-    const struct cv_companion *companion = context->stage->companion;
-    const json_t *part = json_object_get(payload, companion->part);
-    struct cv_meeting meeting = {.companion = companion,
-                                 .directory = cv_env("CORTANA_SHARED_DECODE", ""),
-                                 .waits = !part || json_is_null(part),
-                                 .wait_ms = start->options->companion_ms,
-                                 .kept_fd = start->kept_fd,
-                                 .keep_fd = start->keep_fd,
-                                 .cancel = context->cancel};
-    CV_TRY(cv_payload_uuid(payload, "video_id", &meeting.video_id, error));
-    CV_TRY(cv_payload_object_key(payload, "s3_original_path", &meeting.original, error));
-    if (!meeting.directory[0]) {
-        return 0;
-    }
-    cv_stage_progress(context, 0, "wait for the other stage");
-    return cv_companion_meet(&meeting, &context->peer, error);
-}
-
 /* The number of this attempt at the job, from 1; 0 without a job. */
 static int64_t job_attempt(void)
 {
@@ -169,9 +145,6 @@ static int prepare(struct cv_stage_context *context, const json_t *payload,
     context->artifacts = json_array();
     CV_TRY_MEMORY(context->artifacts, error, "the artifacts");
     CV_TRY_ERRNO(setenv("TMPDIR", context->scratch, 1) == 0, error, "cannot set TMPDIR");
-    if (context->stage->companion && start->options->companion_ms > 0) {
-        CV_TRY(meet_companion(context, payload, start, error));
-    }
     return needs & CV_STAGE_RUNS_PROGRAMS ? 0 : enter_sandbox(context, payload, error);
 }
 

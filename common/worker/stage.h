@@ -4,9 +4,8 @@
 
 #include "common/worker/options.h"
 
-/* The descriptors of a stage that a supervisor has started: the two sockets to its broker, and the
- * two ends of the socket from part to part of a video (struct cv_meeting). */
-enum { CV_STAGE_BROKER_FD = 4, CV_STAGE_CANCEL_FD, CV_STAGE_KEPT_FD, CV_STAGE_KEEP_FD };
+/* The descriptors of a stage that a supervisor has started: the two sockets to its broker. */
+enum { CV_STAGE_BROKER_FD = 4, CV_STAGE_CANCEL_FD };
 
 /* The parameters of one run of a stage. */
 struct cv_stage_start {
@@ -15,7 +14,6 @@ struct cv_stage_start {
     const char *scratch;
     json_t *payload; /* NULL: read it from standard input */
     int broker_fd, cancel_fd;
-    int kept_fd, keep_fd; /* -1: none */
 };
 
 /* Runs the stage and prints its result, or its error; returns the exit status. */

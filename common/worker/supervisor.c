@@ -18,8 +18,7 @@ enum {
     HEARTBEAT_MS = 2 * 60 * 1000,
     GRACE_MS = 30 * 1000,
     DISK_WATCH_MS = 60 * 1000,
-    COMPANION_MS = 10 * 60 * 1000, /* longer than the transcode of half an hour of video */
-    MARGIN_PARTS = 10,             /* the margin before a lease's end, as a part of the lease */
+    MARGIN_PARTS = 10, /* the margin before a lease's end, as a part of the lease */
     LAST_SETTLE_MS = 10 * 1000,
     LAST_SETTLE_HURRY_MS = 3 * 1000, /* after a second signal */
     WAIT_MAX_MS = 60 * 1000,
@@ -247,11 +246,6 @@ static int read_settings(struct cv_supervisor *supervisor, struct cv_error *erro
     CV_TRY(cv_env_int("CORTANA_DISK_WATCH_MS", DISK_WATCH_MS, 50, MOST_MS,
                       &supervisor->disk_watch_ms, error));
     CV_TRY(cv_scratch_most(&supervisor->scratch_most, error));
-    CV_TRY(cv_env_int("CORTANA_SHARED_DECODE_WAIT_MS", COMPANION_MS, 0, MOST_MS,
-                      &supervisor->companion_ms, error));
-    if (!supervisor->stage->companion || !cv_env("CORTANA_SHARED_DECODE", "")[0]) {
-        supervisor->companion_ms = 0;
-    }
     char device[CV_DEVICE_SIZE];
     CV_TRY(supervisor->stage->needs & CV_STAGE_DECODES ? cv_env_device(device, error) : 0);
     if (supervisor->heartbeat_ms >= supervisor->lease_ms) {
@@ -337,8 +331,6 @@ static int supervisor_init(struct cv_supervisor *supervisor, struct cv_error *er
                                   supervisor->news_fd, &supervisor->scratch_watch, error));
     supervisor->slots = calloc((size_t)supervisor->options.slots, sizeof(*supervisor->slots));
     CV_TRY_MEMORY(supervisor->slots, error, "the slots");
-    supervisor->kept = calloc((size_t)supervisor->options.slots, sizeof(*supervisor->kept));
-    CV_TRY_MEMORY(supervisor->kept, error, "kept connections");
     for (int i = 0; i < supervisor->options.slots; i++) {
         supervisor->slots[i].child = (struct cv_child)CV_CHILD_INIT;
     }
@@ -367,10 +359,6 @@ static void supervisor_deinit(struct cv_supervisor *supervisor)
     cv_brokers_stop(&supervisor->brokers);
     cv_probe_stop(supervisor->probe);
     free(supervisor->slots);
-    for (int i = 0; supervisor->kept && i < supervisor->options.slots; i++) {
-        cv_kept_close(&supervisor->kept[i]);
-    }
-    free(supervisor->kept);
     free(supervisor->bucket);
     free(supervisor->store_directory);
     cv_scratch_watch_stop(supervisor->scratch_watch);

@@ -30,17 +30,6 @@ void cv_verdict_deinit(struct cv_verdict_result *verdict);
 void cv_verdict_read(const struct cv_child *child, const json_t *grants,
                      struct cv_verdict_result *verdict);
 
-/* The supervisor's side of passing a connection from the job of one part of a video to the next: a socket pair, where one
- * stage puts the connection in and the next stage takes it out (struct cv_meeting). */
-
-struct cv_kept {
-    char video_id[CV_UUID_SIZE]; /* "": no socket pair */
-    int ends[2];
-};
-
-/* Closes the socket pair and the connection in it. */
-void cv_kept_close(struct cv_kept *kept);
-
 /* Tells whether a worker can work at all. A thread probes its store (cv_store_probe) and its
  * installation (the stage's check) at the start, after a failed attempt that gives reason to doubt
  * them, and repeatedly while one refuses. The supervisor's loop asks for probes and reads their
@@ -132,8 +121,7 @@ struct cv_supervisor {
     int64_t heartbeat_ms;
     int64_t grace_ms;
     int64_t disk_watch_ms;
-    int64_t companion_ms; /* how long a stage waits for its companion; 0: not at all */
-    int64_t again_ms;     /* between two probes of a store or installation that refuses */
+    int64_t again_ms; /* between two probes of a store or installation that refuses */
     bool listen;
     char host[64];
     char worker_id[160];
@@ -149,7 +137,6 @@ struct cv_supervisor {
     struct cv_probe *probe; /* NULL: nobody listens */
     bool has_claimed;
     struct cv_slot *slots;
-    struct cv_kept *kept; /* one per slot */
     int signal_fd;
     int news_fd;      /* keeper and watches signal it when they have news (cv_wakeup_signal) */
     struct cv_db *db; /* NULL until the first connection, and while it is given back */

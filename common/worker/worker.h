@@ -20,8 +20,6 @@
  *   CORTANA_DISK_WATCH_MS interval of checks of the disks of scratch and a directory store (60000)
  *   CORTANA_STORE_PROBE_MS interval of probes of a store or installation that does not work (5000)
  *   CORTANA_LISTEN        address and port for probes and metrics; --listen overrides it (off)
- *   CORTANA_SHARED_DECODE a directory where the stages of a video connect to each other (none)
- *   CORTANA_SHARED_DECODE_WAIT_MS  how long one of them waits for the other (600000)
  *   CORTANA_HARDWARE_DECODE the device that decodes pictures (off)
  *   CORTANA_READ_PATHS    directories A:B that a stage may read besides the system's
  *   CORTANA_SANDBOX       "require": do not start where a required layer is missing; "off": for debuggers
@@ -69,9 +67,6 @@ struct cv_cancel *cv_stage_cancel(struct cv_stage_context *context);
 /* Reports the job's progress: 0..1, and a word or two for the current work ("encode"). Cheap
  * enough to call for every frame; sends at most a few reports a second. */
 void cv_stage_progress(struct cv_stage_context *context, double fraction, const char *doing);
-
-/* The other stage of the same video (struct cv_companion); NULL if there is no connection. Borrowed. */
-const struct cv_peer *cv_stage_peer(const struct cv_stage_context *context);
 
 /* How a program that a stage ran has ended (CV_STAGE_RUNS_PROGRAMS). */
 struct cv_program_end {
@@ -144,28 +139,14 @@ struct cv_stage_limits {
     int64_t cpu_seconds;  /* (24 × the job's time limit × threads) */
 };
 
-/* Another stage that reads the same original. If CORTANA_SHARED_DECODE names a directory, the two stages of a video connect
- * to each other before they enter the sandbox, and then have a socket and memory in common. */
-struct cv_companion {
-    const char *job_type; /* of the other stage */
-    bool sends;           /* this stage writes to the memory, the other one can only read it */
-    /* Members of this stage's and the other stage's payload. A payload that has its member describes a job on a part of
-     * the original: such a job does not wait for the other stage, and the other stage does not wait for it. */
-    const char *part, *other_part;
-    /* Whether the result says that another job of this type continues where this one ended. That job gets the
-     * connection. NULL: never. */
-    bool (*goes_on)(const json_t *result);
-};
-
 /* A stage, as data. */
 struct cv_stage {
     const char *name;     /* the binary: "ocr-worker" */
     const char *job_type; /* "ocr" */
     unsigned needs;       /* enum cv_stage_needs, or-ed */
     struct cv_stage_limits limits;
-    bool yields;                          /* runs at lower CPU priority than other processes */
-    const struct cv_grant *grants;        /* which objects a job may read and write; NULL: none */
-    const struct cv_companion *companion; /* NULL: none */
+    bool yields;                   /* runs at lower CPU priority than other processes */
+    const struct cv_grant *grants; /* which objects a job may read and write; NULL: none */
 
     /* Payload → result, in the stage process, called once per process. May be killed at any
      * instant. Running it twice with the same payload must leave the same objects as running it

@@ -423,38 +423,6 @@ static int find_broken(struct cv_stage_context *context, const json_t *payload, 
     return r < 0 ? r : succeed(context, payload, result, error);
 }
 
-/* ---- companions ------------------------------------------------------------------------------ */
-
-/* Sends the payload's messages, in hexadecimal digits, to the companion, and then does what else it is told. */
-static int tell(struct cv_stage_context *context, const json_t *payload, json_t *result,
-                struct cv_error *error)
-{
-    const struct cv_peer *peer = cv_stage_peer(context);
-    if (!peer) {
-        return cv_fail(error, CV_ERROR_INTERNAL, "there is no companion");
-    }
-    size_t index;
-    json_t *message;
-    json_array_foreach(json_object_get(payload, "messages"), index, message)
-    {
-        char bytes[256];
-        size_t size = 0;
-        const char *digits = json_string_value(message);
-        for (; size < sizeof(bytes) && digits[2 * size]; size++) {
-            const char pair[] = {digits[2 * size], digits[2 * size + 1], '\0'};
-            bytes[size] = (char)strtol(pair, NULL, 16);
-        }
-        if (send(peer->socket, bytes, size, MSG_NOSIGNAL) < 0) {
-            return cv_fail_errno(error, errno, "cannot send to the companion");
-        }
-    }
-    return strcmp(text_of(payload, "then", ""), "hang") == 0 ? hang(context, payload, result, error)
-                                                             : 0;
-}
-
-static const struct cv_companion companion = {
-    .job_type = "sample", .sends = true, .part = "part", .other_part = "from_ms"};
-
 static const struct {
     const char *name;
     action *act;
@@ -465,7 +433,7 @@ static const struct {
     {"work", work},       {"eat", eat},           {"fill", fill},
     {"litter", litter},   {"put", put},           {"copy", copy},
     {"probe", probe},     {"query", query},       {"environment", environment},
-    {"login", login},     {"check", find_broken}, {"tell", tell},
+    {"login", login},     {"check", find_broken},
 };
 
 static int run(struct cv_stage_context *context, const json_t *payload, json_t **ret_result,
@@ -516,7 +484,6 @@ static const struct cv_stage stage = {
             .cpu_seconds = 2,
         },
     .grants = grants,
-    .companion = TABLES ? NULL : &companion,
     .check = check,
     .run = run,
     .commit = commit,

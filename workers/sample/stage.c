@@ -66,6 +66,31 @@ static int64_t earliest_end(const struct job *job, const struct cv_media_info *i
     return is_cut ? end_ms : INT64_MAX;
 }
 
+/* Decodes the first picture at a time, or else the first one after it. The part before this one ended at a key frame, whose
+ * time was rounded. If the file has no index, or the index is wrong, decodes from the beginning. */
+static int decode_from(struct cv_decoder *decoder, int64_t time_ms,
+                       struct cv_video_frame *ret_frame, struct cv_error *error)
+{
+    int64_t first_us = time_ms * 1000 - 500, last_us = time_ms > 0 ? time_ms * 1000 + 499 : 0;
+    bool can_seek = time_ms > 0 && cv_can_seek(cv_decoder_info(decoder));
+    int result = 0;
+    for (int i = can_seek ? 0 : 1; i < 2; i++) {
+        result = cv_decoder_seek(decoder, i == 0 ? last_us : 0, error);
+        while (result == 0 && (result = cv_decoder_next(decoder, ret_frame, error)) == 0) {
+            if (ret_frame->pts_us >= first_us && (ret_frame->pts_us <= last_us || i == 1)) {
+                return 0;
+            }
+            if (ret_frame->pts_us > last_us) {
+                break;
+            }
+        }
+        if (result < 0) {
+            return result;
+        }
+    }
+    return result;
+}
+
 static int sample_frames(struct cv_stage_context *context, struct cv_decoder *decoder,
                          const struct job *job, struct sampler *sampler, struct totals *totals,
                          struct cv_error *error)
@@ -73,12 +98,8 @@ static int sample_frames(struct cv_stage_context *context, struct cv_decoder *de
     int64_t duration_us = cv_decoder_info(decoder)->duration_us;
     int64_t end_ms = earliest_end(job, cv_decoder_info(decoder));
     struct cv_video_frame frame;
-    cv_auto(cv_picture_source_free) struct cv_picture_source *source = NULL;
-    CV_TRY(cv_picture_source_new(decoder, cv_stage_peer(context), cv_stage_cancel(context), &source,
-                                 error));
-    /* The part before this one ended at a key frame, whose time was rounded to from_ms. */
-    int result = cv_picture_source_start(source, job->from_ms, &frame, error);
-    for (; result == 0; result = cv_picture_source_next(source, &frame, error)) {
+    int result = decode_from(decoder, job->from_ms, &frame, error);
+    for (; result == 0; result = cv_decoder_next(decoder, &frame, error)) {
         if (frame.key_frame && output_ms(frame.pts_us) >= end_ms) {
             totals->end_us = frame.pts_us;
             return sampler_finish(sampler, error);
@@ -304,18 +325,6 @@ static int commit(struct cv_db *db, const struct cv_job *job, const json_t *resu
     return cv_queue_enqueue_successor(db, job, "ocr", payload, error);
 }
 
-static bool is_followed(const json_t *result)
-{
-    return json_object_get(result, "goes_on_ms") != NULL;
-}
-
-static const struct cv_companion companion = {
-    .job_type = "transcode",
-    .part = "from_ms",
-    .other_part = "split",
-    .goes_on = is_followed,
-};
-
 static const struct cv_grant grants[] = {
     {CV_GRANT_READ, CV_KEYS_ORIGINALS "{video_id}/*"},
     {CV_GRANT_READ | CV_GRANT_DELETE, CV_KEYS_FRAMES "{video_id}/*"},
@@ -329,7 +338,6 @@ const struct cv_stage sample_stage = {
     .job_type = "sample",
     .needs = CV_STAGE_NEEDS_STORE | CV_STAGE_DECODES,
     .grants = grants,
-    .companion = &companion,
     .run = run,
     .commit = commit,
 };

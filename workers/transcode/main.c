@@ -45,12 +45,6 @@ int main(int argc, char **argv)
         {CV_GRANT_WRITE, CV_KEYS_THUMBS "{video_id}/*.vtt"},
         {0},
     };
-    static const struct cv_companion companion = {
-        .job_type = "sample",
-        .sends = true,
-        .part = "split",
-        .other_part = "from_ms",
-    };
     static const struct cv_stage stage = {
         .name = "transcode-worker",
         .job_type = "transcode",
@@ -58,7 +52,6 @@ int main(int argc, char **argv)
         .limits = {.memory_bytes = MEMORY_BYTES},
         .yields = true, /* low CPU priority: searchable text comes before playback */
         .grants = grants,
-        .companion = &companion,
         .run = transcode_run,
         .commit = transcode_commit,
     };

@@ -201,13 +201,7 @@ static int encode(const struct transcode_work *work, struct transcode_report *re
     cv_auto(transcode_input_close) struct transcode_input input = {0};
     CV_TRY(transcode_input_open(work->context, work->request, &params, &input, error));
     cv_auto(cv_ladder_free) struct cv_ladder *ladder = NULL;
-    cv_auto(cv_picture_sender_free) struct cv_picture_sender *sender = NULL;
     int result = open_ladder(work, &input, report, &ladder, error);
-    const struct cv_peer *peer = cv_stage_peer(work->context);
-    if (result == 0 && peer) {
-        result = cv_picture_sender_new(peer, cv_stage_cancel(work->context), &sender, error);
-        cv_decoder_set_sender(input.decoder, sender);
-    }
     struct cv_ladder_chunk range = {0, 0, INT64_MAX};
     struct transcode_meter meter = {0};
     result = result
