@@ -254,7 +254,7 @@ def test_the_command(program, library, database, one_server, workers, queue, tmp
 
     assert "no model is in use" in cortana("search", "--semantic", "supper").stderr
     assert "from the next run on" in cortana("embeddings", "use", MODEL).stdout
-    assert "1 jobs" in cortana("embeddings", "add", "--all").stdout
+    assert "1 job" in cortana("embeddings", "add", "--all").stdout
     worker = workers.start("embed-worker", EMBED_URL=one_server.url)
     wait_until(lambda: queue.value("SELECT count(*) FROM text_embeddings") == 2, "the vectors")
     assert worker.stop() == 0
