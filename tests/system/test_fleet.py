@@ -189,7 +189,7 @@ def test_dead_letters_of_an_error_are_retried(jobs, cortana):
     jobs.enqueue({})
     jobs.rows("SELECT fail_job(id, lease_token, 'DecodeError', 'x', false) FROM claim_jobs('w', 'test_stage')")
     assert cortana("jobs", "retry", "--error", "Timeout").stdout.startswith("0 jobs")
-    assert cortana("jobs", "retry", "--error", "DecodeError").stdout.startswith("1 jobs")
+    assert cortana("jobs", "retry", "--error", "DecodeError").stdout.startswith("1 job ")
 
 
 def test_old_months_go_to_the_store_and_come_back(jobs, cortana, store_dir):
