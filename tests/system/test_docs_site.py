@@ -70,3 +70,32 @@ def test_the_commands_of_the_readme_work(library):
         done = subprocess.run(f"build/cli/cortana {command}", shell=True, cwd=library, capture_output=True, text=True,
                               env=environment_without_services(), check=False, stdin=subprocess.DEVNULL)
         assert done.returncode == 0, f"{command}: {done.stderr}"
+
+
+# ---- the SQL of docs/queue.md ------------------------------------------------------------------------
+
+STATEMENT = re.compile(r"^    (?:SELECT|INSERT|UPDATE)\b.*?(?:;|\n\n)", re.MULTILINE | re.DOTALL)
+OF_A_LEASE = ("renew_lease", "report_progress", "report_log", "complete_job", "fail_job", "release_job")
+
+
+def statements_of_the_queue():
+    text = (ROOT / "docs/queue.md").read_text()
+    return [match.group().strip().rstrip(";") for match in STATEMENT.finditer(text)]
+
+
+def test_the_sql_of_the_queue_works(queue):
+    """Each statement, in its order: a video for each `…`, a lease of its own for each call that needs one."""
+    queue.run("INSERT INTO job_types (name, description) VALUES ('thumbnail', 'of the first example')")
+    statements = statements_of_the_queue()
+    assert len(statements) > 15 and any("claim_jobs" in statement for statement in statements)
+    for statement in statements:
+        video = queue.value("INSERT INTO videos (s3_original_path, duration) VALUES ('videos/original/x/master.mp4', 60) RETURNING id")
+        if any(name in statement for name in OF_A_LEASE):
+            queue.add("reverse")
+            job = queue.claim_one("reverse")
+            statement = statement.replace(":id", f"'{job['id']}'").replace(":lease_token", str(job["lease_token"]))
+        statement = statement.replace("p_video_id => …", f"p_video_id => '{video}'").replace("p_tenant_id => …", "p_tenant_id => NULL")
+        assert "…" not in statement and not re.search(r"[ (]:[a-z]", statement), statement
+        rows = queue.run(statement.replace("%", "%%"))
+        if statement.startswith("SELECT") and "claim_jobs" not in statement:
+            assert rows, statement
