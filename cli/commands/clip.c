@@ -8,10 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum {
-    COPY_SIZE = 1 << 20,
-    HEIGHT_MIN = 16, /* one block of the encoder, as in the worker */
-};
+enum { COPY_SIZE = 1 << 20 };
+#define REFUSED_REQUEST "22023"
 
 /* ---- the job --------------------------------------------------------------------------------- */
 
@@ -156,9 +154,7 @@ static int read_crop(const char *text, struct cli_clip *clip)
     char rest;
     int found = sscanf(text, "%5dx%5d+%5d+%5d%c", &clip->crop.width, &clip->crop.height,
                        &clip->crop.x, &clip->crop.y, &rest);
-    bool inside =
-        clip->crop.width > 0 && clip->crop.height > 0 && clip->crop.x >= 0 && clip->crop.y >= 0;
-    return found == 4 && inside ? 0 : -1;
+    return found == 4 && clip->crop.width > 0 ? 0 : -1;
 }
 
 static int64_t true_end(const struct cli_clip *clip)
@@ -188,35 +184,32 @@ int cli_clip_file(const struct cli_clip *clip, char **ret_path, struct cv_error 
     return result;
 }
 
-/* Checks what would otherwise fail later: a time after the end, or a box outside the picture. */
-static int check_request(struct cli_call *call, struct cli_clip *clip, struct cv_error *error)
+/* Reads the name and, for the name of the file, the length. Until transcode has ended, the length is
+ * that of the pictures, and sound may be longer. */
+static int read_video(struct cli_call *call, struct cli_clip *clip, struct cv_db_result **ret_rows,
+                      struct cv_error *error)
 {
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    /* Until transcode has ended, the length is that of the pictures, and sound may be longer. */
-    CV_TRY(cv_db_run(call->session.db, &rows, error,
-                     "SELECT resolution, CASE WHEN NOT EXISTS (SELECT FROM jobs WHERE"
-                     " video_id = v.id AND job_type = 'transcode' AND status IN ('queued',"
-                     " 'processing')) THEN round(duration * 1000)::bigint END AS duration_ms"
+    CV_TRY(cv_db_run(call->session.db, ret_rows, error,
+                     "SELECT coalesce(original_name, title, id::text) AS name,"
+                     " CASE WHEN NOT EXISTS (SELECT FROM jobs WHERE video_id = v.id AND"
+                     " job_type = 'transcode' AND status IN ('queued', 'processing'))"
+                     " THEN round(duration * 1000)::bigint END AS duration_ms"
                      " FROM videos v WHERE id = $1::uuid",
                      clip->video_id));
-    char length[CLI_TIME_SIZE];
-    char start[CLI_TIME_SIZE];
-    int64_t duration = cv_db_int(rows, 0, "duration_ms", 0);
-    const char *resolution = cv_db_text(rows, 0, "resolution");
-    int width = 0;
-    int height = 0;
-    clip->duration = duration;
-    if (duration > 0 && clip->t_start >= duration) {
-        return cli_usage(call, "%s lasts %s; there is nothing at %s", clip->name,
-                         cli_time(duration, length), cli_time(clip->t_start, start));
-    }
-    if (clip->crop.width > 0 && resolution && sscanf(resolution, "%6dx%6d", &width, &height) == 2 &&
-        (clip->crop.x + clip->crop.width > width || clip->crop.y + clip->crop.height > height)) {
-        return cli_usage(call, "--crop %dx%d+%d+%d lies beyond the picture, which is %s",
-                         clip->crop.width, clip->crop.height, clip->crop.x, clip->crop.y,
-                         resolution);
-    }
+    clip->name = cv_db_text(*ret_rows, 0, "name");
+    clip->duration = cv_db_int(*ret_rows, 0, "duration_ms", 0);
     return 0;
+}
+
+/* Makes the clip. A request that the database refuses (check_clip) is wrong usage. */
+static int make(struct cli_call *call, const struct cli_clip *clip, char **ret_key,
+                struct cv_error *error)
+{
+    cv_auto(cli_workers_stop) struct cli_workers workers;
+    cli_workers_init(&workers, &call->session);
+    int result = cli_clip_make(call, &workers, clip, ret_key, error);
+    bool is_refused = strcmp(cv_db_sqlstate(call->session.db), REFUSED_REQUEST) == 0;
+    return result < 0 && is_refused ? cli_usage(call, "%s", error->message) : result;
 }
 
 /* Reads the request. 0, or an exit status after printing the error. */
@@ -250,7 +243,7 @@ static int read_request(struct cli_call *call, struct cli_clip *clip)
         return cli_usage(call, "--crop takes a part of the picture as WIDTHxHEIGHT+X+Y, not '%s'",
                          crop);
     }
-    return cli_number(call, "max-height", HEIGHT_MIN, INT16_MAX, 0, &clip->max_height);
+    return cli_number(call, "max-height", 1, INT32_MAX, 0, &clip->max_height);
 }
 
 /* Checks the folder of the output file before the work is done. */
@@ -280,19 +273,12 @@ int cli_clip(struct cli_call *call, struct cv_error *error)
     char id[CLI_UUID_SIZE];
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cli_find_video(call->session.db, call->arguments[0], id, error));
-    CV_TRY(cv_db_run(call->session.db, &rows, error,
-                     "SELECT coalesce(original_name, title, id::text) AS name"
-                     " FROM videos WHERE id = $1::uuid",
-                     id));
     clip.video_id = id;
-    clip.name = cv_db_text(rows, 0, "name");
-    CV_TRY(check_request(call, &clip, error));
-    cv_auto(cli_workers_stop) struct cli_workers workers;
-    cli_workers_init(&workers, &call->session);
+    CV_TRY(read_video(call, &clip, &rows, error));
     cv_auto_free char *key = NULL;
     cv_auto_free char *path = NULL;
     CV_TRY(output ? cv_format(&path, error, "%s", output) : cli_clip_file(&clip, &path, error));
-    CV_TRY(cli_clip_make(call, &workers, &clip, &key, error));
+    CV_TRY(make(call, &clip, &key, error));
     CV_TRY(copy_object(call->session.store, key, path, error));
     return cli_tell(call,
                     json_pack("{s:s, s:s, s:s, s:I, s:I}", "file", path, "object", key, "video", id,

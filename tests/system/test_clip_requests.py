@@ -164,8 +164,12 @@ def test_a_failing_clip_says_why(program, workers, jobs, video):
 
 
 @pytest.mark.parametrize("arguments, words", [
-    (["50s", "51s"], "there is nothing at 0:50.000"),
-    (["1s", "2s", "--crop", "64x64+300+0"], "lies beyond the picture"),
+    (["50s", "51s"], "t_start (50000 ms) is not before the video's end (10000 ms)"),
+    (["1s", "2s", "--crop", "64x64+300+0"], "crop reaches over the edge of a picture of 320x240 pixels"),
+    (["1s", "2s", "--crop", "64x64+-2+0"], "crop"),
+    (["1s", "2s", "--crop", "0x64+0+0"], "WIDTHxHEIGHT"),
+    (["1s", "2s", "--padding", "61"], "padding_ms"),
+    (["1s", "2m", "-o", "a.gif"], "more than the limit of 60000 ms"),
     (["1s", "2s", "--format", "avi"], "mp4 webm gif jpg"),
     (["2s", "1s"], "before it starts"),
     (["1s", "2s", "-o", "/nowhere/clip.mp4"], "cannot write into the folder /nowhere"),
@@ -174,7 +178,8 @@ def test_a_failing_clip_says_why(program, workers, jobs, video):
     (["1s"], "-o FILE.jpg"),
     (["1s", "2s", "-o", "a.jpg"], "the frame of one moment"),
     (["1:2:3:4", "5:0:0"], "'1:2:3:4' is not a time"),
-    (["1s", "2s", "--max-height", "1"], "--max-height"),
+    (["1s", "2s", "--max-height", "1"], "max_height"),
+    (["1s", "2s", "--max-height", "tall"], "--max-height"),
 ])
 def test_what_cannot_be_cut_is_refused_at_once(program, workers, jobs, video, arguments, words):
     jobs.row("UPDATE videos SET duration = 10, resolution = '320x240' RETURNING 1")
