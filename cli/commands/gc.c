@@ -1,5 +1,7 @@
 #include "cli/commands/gc.h"
 
+#include "common/retention/retention.h"
+
 #include <string.h>
 
 struct gc {
@@ -48,108 +50,6 @@ static void gc_tell(struct gc *gc, enum cv_gc_kind kind, const char *key, int64_
 }
 
 /* ---- objects of unsuccessful attempts -------------------------------------------------------- */
-
-/* Finds what unsuccessful attempts have left for existing videos: a transcode that was canceled
- * half way leaves thousands of segments that no playlist names. */
-
-/* The jobs that write to a place, and the evidence that one of them has succeeded. Places whose
- * objects are removed by another rule (clips by their age) have no jobs here. */
-static const struct {
-    const char *job_types;
-    const char *committed; /* condition on the row `v` of videos */
-} writers[CV_OBJECT_PLACE_COUNT] = {
-    [CV_OBJECT_PROXY] = {"'transcode'", "v.s3_proxy_path IS NOT NULL"},
-    [CV_OBJECT_THUMBS] = {"'transcode'", "v.s3_proxy_path IS NOT NULL"},
-    [CV_OBJECT_FRAMES] =
-        {"'sample', 'ocr'",
-         "(v.status = 'ready' OR EXISTS (SELECT FROM segments s WHERE s.video_id = v.id)"
-         " OR EXISTS (SELECT FROM jobs d WHERE d.video_id = v.id"
-         " AND d.job_type = 'sample' AND d.status = 'done'))"},
-    [CV_OBJECT_LINES] =
-        {"'ocr'", "(v.status = 'ready' OR EXISTS (SELECT FROM segments s WHERE s.video_id = v.id)"
-                  " OR EXISTS (SELECT FROM cortana.line_packs p WHERE p.video_id = v.id))"},
-};
-
-/* Videos of a page with an unsuccessful attempt and none under way. If an attempt also succeeded,
- * its list of outputs is needed for comparison: archived jobs have none, so their videos are
- * skipped. */
-static const char suspects_format[] =
-    "SELECT v.id FROM videos v WHERE v.id = ANY ($1::uuid[])"
-    " AND EXISTS (SELECT FROM jobs j WHERE j.video_id = v.id AND j.job_type IN (%s)"
-    " AND (j.status IN ('failed', 'canceled') OR j.attempt > 1))"
-    " AND NOT EXISTS (SELECT FROM jobs j WHERE j.video_id = v.id AND (j.status IN ('queued', "
-    "'processing')"
-    " OR (j.status = 'failed' AND j.scheduled_for IS NOT NULL)))"
-    " AND (NOT %s OR EXISTS (SELECT FROM jobs j JOIN task_artifacts a ON a.job_id = j.id"
-    " WHERE j.video_id = v.id AND j.job_type IN (%s) AND j.status = 'done'"
-    " AND a.bucket = $2 AND a.kind = 'output' AND starts_with(a.key, $3 || v.id || '/')))";
-
-/* Keys without a reference. */
-static const char unreferenced[] =
-    "SELECT given.key FROM unnest($1::text[], $2::uuid[]) AS given (key, video_id)"
-    " JOIN videos v ON v.id = given.video_id"
-    " WHERE given.key IS DISTINCT FROM v.s3_original_path AND given.key IS DISTINCT FROM "
-    "v.s3_proxy_path"
-    " AND given.key IS DISTINCT FROM v.s3_thumb_path"
-    " AND NOT cortana.is_output($3, given.key)"
-    " AND NOT EXISTS (SELECT FROM cortana.line_packs p WHERE p.video_id = v.id AND p.key = "
-    "given.key)"
-    " ORDER BY given.key COLLATE \"C\"";
-
-/* Finds those of the videos in the array `ids` where unsuccessful attempts may have left objects in
- * a place: rows of "id". NULL if the place has no such jobs. */
-static int gc_find_suspects(struct gc *gc, enum cv_object_place place, const char *ids,
-                            struct cv_db_result **ret_rows, struct cv_error *error)
-{
-    if (!writers[place].job_types) {
-        *ret_rows = NULL;
-        return 0;
-    }
-    cv_auto_free char *sql = NULL;
-    CV_TRY(cv_format(&sql, error, suspects_format, writers[place].job_types,
-                     writers[place].committed, writers[place].job_types));
-    return cv_db_run(gc->db, ret_rows, error, sql, ids, cv_store_name(gc->store),
-                     cv_object_prefix(place));
-}
-
-static bool gc_is_suspect(const struct cv_db_result *suspects, const char *video_id)
-{
-    for (int i = 0; suspects && i < cv_db_rows(suspects); i++) {
-        if (strcmp(cv_db_text(suspects, i, "id"), video_id) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Finds objects of these videos on a page that are unreferenced and old enough: rows of "key".
- * NULL: none. */
-static int gc_find_leftovers(struct gc *gc, enum cv_object_place place,
-                             const struct cv_object_list *page, const struct cv_db_result *suspects,
-                             struct cv_db_result **ret_rows, struct cv_error *error)
-{
-    cv_auto(cv_buffer_deinit) struct cv_buffer keys = CV_BUFFER_INIT;
-    cv_auto(cv_buffer_deinit) struct cv_buffer ids = CV_BUFFER_INIT;
-    char id[CV_OBJECT_ID_SIZE];
-    *ret_rows = NULL;
-    cv_buffer_text(&keys, "{");
-    cv_buffer_text(&ids, "{");
-    for (size_t i = 0; i < page->count; i++) {
-        const struct cv_object_entry *entry = &page->entries[i];
-        if (gc->now_ms - entry->modified_ms >= gc->params->min_age_ms &&
-            cv_object_video(place, entry->key, id) && gc_is_suspect(suspects, id)) {
-            cv_db_array_append(&keys, entry->key);
-            cv_db_array_append(&ids, id);
-        }
-    }
-    bool has_none = keys.length == 1;
-    cv_buffer_text(&keys, "}");
-    cv_buffer_text(&ids, "}");
-    CV_TRY_MEMORY(!keys.failed && !ids.failed, error, "a list of keys");
-    return has_none ? 0
-                    : cv_db_run(gc->db, ret_rows, error, unreferenced, keys.data, ids.data,
-                                cv_store_name(gc->store));
-}
 
 static bool gc_is_leftover(const struct cv_db_result *leftovers, const char *key)
 {
@@ -355,8 +255,16 @@ static int look_up(struct gc *gc, enum cv_object_place place, const struct cv_ob
                      " LEFT JOIN object_removals r ON r.video_id = given.id"
                      " WHERE NOT EXISTS (SELECT FROM videos v WHERE v.id = given.id)",
                      ids.data));
-    CV_TRY(gc_find_suspects(gc, place, ids.data, &videos->suspects, error));
-    return gc_find_leftovers(gc, place, page, videos->suspects, &videos->leftovers, error);
+    CV_TRY(cv_leftovers_find_suspects(gc->db, cv_store_name(gc->store), place, ids.data,
+                                      &videos->suspects, error));
+    const struct cv_leftovers_page looked_at = {
+        .bucket = cv_store_name(gc->store),
+        .place = place,
+        .list = page,
+        .suspects = videos->suspects,
+        .until_ms = gc->now_ms - gc->params->min_age_ms,
+    };
+    return cv_leftovers_find(gc->db, &looked_at, &videos->leftovers, error);
 }
 
 /* Whether there is no row for the video; *ret_removed: because it was deleted. */
@@ -438,7 +346,7 @@ static int check_objects(struct gc *gc, enum cv_object_place place,
     *ret_look_on =
         gc->summary.found[CV_GC_ORPHAN] > orphans ||
         (page->count > 0 && cv_object_video(place, page->entries[page->count - 1].key, last) &&
-         gc_is_suspect(videos.suspects, last));
+         cv_leftovers_is_suspect(videos.suspects, last));
     gc->summary.objects += (int64_t)page->count;
     return count > 0 && gc->params->remove_objects
                ? remove_one_page(gc, doomed, count, place, error)

@@ -264,6 +264,21 @@ COMMENT ON FUNCTION enqueue_jobs IS
 
 -- ---- bringing jobs back -------------------------------------------------------------------------
 
+CREATE TABLE cortana.attempts_to_clear (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    video_id uuid NOT NULL REFERENCES videos ON DELETE CASCADE
+);
+COMMENT ON TABLE cortana.attempts_to_clear IS
+    'Attempts that ended without success and may have left objects that no row names. The scanner removes these when '
+    'the video has no open job. A video may have several rows, so that workers do not wait for each other.';
+COMMENT ON COLUMN cortana.attempts_to_clear.video_id IS 'The video of the attempt.';
+
+CREATE INDEX attempts_to_clear_video ON attempts_to_clear (video_id);
+
+ALTER TABLE cortana.attempts_to_clear ENABLE ROW LEVEL SECURITY;
+CREATE POLICY attempts_to_clear_service ON cortana.attempts_to_clear TO service_role USING (true) WITH CHECK (true);
+GRANT ALL ON cortana.attempts_to_clear TO service_role;
+
 CREATE FUNCTION cortana.end_attempt(
     p_job_id uuid, p_token bigint, p_status text, p_error_type text, p_error_message text,
     p_report jsonb) RETURNS void
@@ -281,12 +296,15 @@ $$
     SELECT j.id, j.video_id, j.correlation_id, 'worker:' || j.job_type, w.level, 'log', left(w.message, 2000),
            jsonb_build_object('attempt', j.attempt)
     FROM public.jobs j, jsonb_to_recordset(p_report -> 'warnings') AS w (level text, message text)
-    WHERE j.id = p_job_id AND w.level IN ('warn', 'error')
+    WHERE j.id = p_job_id AND w.level IN ('warn', 'error');
+    INSERT INTO cortana.attempts_to_clear (video_id)
+    SELECT j.video_id FROM public.jobs j
+    WHERE j.id = p_job_id AND j.video_id IS NOT NULL AND p_status <> 'succeeded'
 $$;
 COMMENT ON FUNCTION cortana.end_attempt IS
     'Adds the report of the worker to an attempt that has ended. Members of `p_report`, all optional: pid, '
     'exit_code, tails, cpu_seconds, peak_memory_bytes, and warnings, a list of {level, message} that become events of '
-    'the job. For the functions of the queue only.';
+    'the job. Notes an attempt without success in cortana.attempts_to_clear. For the functions of the queue only.';
 
 CREATE FUNCTION cortana.settle_failure(
     p_job jobs, p_error_type text, p_message text, p_retryable boolean,

@@ -765,6 +765,47 @@ COMMENT ON FUNCTION cortana.settle_object_removal IS
     'Records the end of an object_remove job, in the transaction that completes the job. If the objects were listed '
     'before final_after, some may have been written since, and the removal is repeated.';
 
+-- ---- unsuccessful attempts ----------------------------------------------------------------------
+
+CREATE FUNCTION cortana.has_open_job(p_video_id uuid) RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT EXISTS (SELECT FROM jobs j WHERE j.video_id = p_video_id
+                   AND (j.status IN ('queued', 'processing')
+                        OR j.status = 'failed' AND j.scheduled_for IS NOT NULL))
+$$;
+COMMENT ON FUNCTION cortana.has_open_job IS
+    'Returns whether a job of the video is queued, is running or waits for its retry.';
+
+CREATE FUNCTION cortana.lock_video_to_clear() RETURNS uuid
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    candidate uuid;
+BEGIN
+    FOR candidate IN
+        SELECT a.video_id FROM attempts_to_clear a WHERE NOT has_open_job(a.video_id)
+        GROUP BY a.video_id ORDER BY min(a.id)
+    LOOP
+        -- Jobs before their video, as workers do. The jobs' locks stop retry_job(), the video's stops new jobs.
+        PERFORM FROM jobs WHERE video_id = candidate ORDER BY id FOR UPDATE;
+        PERFORM FROM videos WHERE id = candidate FOR UPDATE;
+        IF NOT has_open_job(candidate) THEN
+            DELETE FROM attempts_to_clear a WHERE a.video_id = candidate;
+            IF FOUND THEN
+                RETURN candidate;
+            END IF;
+        END IF;
+    END LOOP;
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION cortana.lock_video_to_clear IS
+    'Returns a video of cortana.attempts_to_clear that has no open job, removes it from there, and locks it and its '
+    'jobs, so that none can start, until the transaction ends; null: there is none.';
+
 -- ---- retention ----------------------------------------------------------------------------------
 
 CREATE FUNCTION cortana.expired_clips(p_days int, p_limit int) RETURNS TABLE (video_id uuid, key text)
@@ -809,8 +850,7 @@ $$
     -- A job refers to its video, so that none can be added while the video's row is locked.
     SELECT v.id FROM frames_to_thin f JOIN videos v ON v.id = f.video_id
     WHERE f.read_at < now() - make_interval(days => p_days)
-      AND NOT EXISTS (SELECT FROM jobs j WHERE j.video_id = v.id
-                      AND (j.status IN ('queued', 'processing') OR j.status = 'failed' AND j.scheduled_for IS NOT NULL))
+      AND NOT has_open_job(v.id)
       AND NOT EXISTS (SELECT FROM runs r WHERE r.video_id = v.id AND r.status = 'running')
     ORDER BY f.read_at LIMIT 1
     FOR UPDATE OF v SKIP LOCKED
@@ -872,5 +912,5 @@ GRANT EXECUTE ON FUNCTION limit_tenant, cortana.tenant_bytes, cortana.tenant_max
     cortana.compare_original, cortana.undigested_twins, cortana.unseen_originals,
     cortana.mark_original_missing, reprocess_video, cortana.enqueue_object_removal, delete_video,
     cortana.remove_objects_again, cortana.settle_object_removal, cortana.expired_clips,
-    cortana.mark_clip_removed, cortana.lock_frames_to_thin, cortana.thin_frames,
-    cortana.prune_object_notes TO service_role;
+    cortana.mark_clip_removed, cortana.has_open_job, cortana.lock_video_to_clear,
+    cortana.lock_frames_to_thin, cortana.thin_frames, cortana.prune_object_notes TO service_role;

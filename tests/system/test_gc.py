@@ -6,6 +6,7 @@ import signal
 import time
 import uuid
 
+import psycopg2
 import pytest
 from test_deletion import DAY, PLACES, Library, clip
 from workers import Workers, wait_until
@@ -145,6 +146,105 @@ def test_what_a_canceled_transcode_leaves(library, fixtures_dir):
     age(library)
     library.rows("DELETE FROM task_artifacts")
     assert findings(library.cortana("gc")) == {}
+
+
+def attempt(library, job, job_type="transcode"):
+    """Begins an attempt of the job, as a worker does; its token."""
+    library.rows("UPDATE jobs SET scheduled_for = now() WHERE id = %s AND status = 'failed'", job)
+    rows = library.rows("SELECT id, lease_token FROM claim_jobs('w', %s)", job_type)
+    assert [row["id"] for row in rows] == [job]
+    return rows[0]["lease_token"]
+
+
+def fail(library, job, token, retryable):
+    return library.value("SELECT fail_job(%s, %s, %s, 'the job stores more than it may', %s)", job, token,
+                         "Internal" if retryable else "LimitExceeded", retryable)
+
+
+def taken_in(library):
+    """A video that the scanner knows already, and that no job has processed."""
+    video = library.original()
+    library.rows("INSERT INTO videos (id, s3_original_path, registered_at, original_state) VALUES (%s, %s, now(), 'present')",
+                 video, f"videos/original/{video}/master.mp4")
+    return video
+
+
+def test_what_a_hostile_stage_stored_goes_when_its_job_has_failed(library):
+    """No matter under which keys: by the next look of the scanner, not a day later."""
+    kept = library.add()
+    videos = [taken_in(library) for _ in range(3)]
+    for video in videos:
+        job = transcode(library, video)
+        for number, retryable in enumerate((True, False)):
+            token = attempt(library, job)
+            for part in range(5):
+                library.put(f"videos/proxy/{video}/{number}/{part}.ts")
+            library.put(f"thumbs/{video}/{number}.jpg")
+            assert fail(library, job, token, retryable) == ("retry" if retryable else "failed")
+            library.run()
+            assert len(produced(library, video)) == (6 if retryable else 0), "a retry may go on with what is there"
+    assert [library.of(video) for video in videos] == [[f"videos/original/{video}/master.mp4"] for video in videos]
+    assert len(library.of(kept)) == len(PLACES)
+    assert library.rows("SELECT FROM attempts_to_clear") == []
+
+
+def test_what_another_attempt_recorded_stays(library):
+    video = taken_in(library)
+    own, left = f"videos/proxy/{video}/index.m3u8", f"videos/proxy/{video}/evil.ts"
+    job = transcode(library, video)
+    library.put(left)
+    assert fail(library, job, attempt(library, job), True) == "retry"
+    token = attempt(library, job)
+    library.put(own)
+    bucket = f"dir:{library.store}"
+    assert library.value("SELECT record_artifacts(%s, %s, %s, %s)", job, token, bucket,
+                         json.dumps([{"kind": "output", "key": own, "size": 1}]))
+    library.rows("UPDATE videos SET s3_proxy_path = %s WHERE id = %s", own, video)
+    library.run()
+    assert produced(library, video) == {own, left}, "the job is under way"
+    library.rows("SELECT complete_job(%s, %s, '{}')", job, token)
+    library.rows("SELECT cancel_job(id) FROM jobs WHERE status = 'queued'")
+    library.run()
+    assert produced(library, video) == {own}
+
+
+def test_playback_stays_whose_list_of_outputs_was_archived(library):
+    """Also when one chunk of a later run has succeeded, and another has failed."""
+    video = taken_in(library)
+    playlist, segment, chunk = (f"videos/proxy/{video}/{name}" for name in ("index.m3u8", "a/segment_0.m4s", "chunk_0.json"))
+    for key in (playlist, segment, chunk):
+        library.put(key)
+    library.rows("UPDATE videos SET s3_proxy_path = %s WHERE id = %s", playlist, video)
+    done = transcode(library, video)
+    token = attempt(library, done)
+    library.rows("SELECT record_artifacts(%s, %s, %s, %s)", done, token, f"dir:{library.store}",
+                 json.dumps([{"kind": "output", "key": chunk, "size": 1}]))
+    library.rows("SELECT complete_job(%s, %s, '{}')", done, token)
+    library.rows("SELECT cancel_job(id) FROM jobs WHERE status = 'queued'")
+    failed = transcode(library, video)
+    assert fail(library, failed, attempt(library, failed), False) == "failed"
+    library.run()
+    assert produced(library, video) == {playlist, segment, chunk}
+
+
+def test_no_attempt_begins_while_leftovers_are_removed(library, database):
+    video = taken_in(library)
+    job = transcode(library, video)
+    fail(library, job, attempt(library, job), False)
+    scanner = psycopg2.connect(database)
+    with scanner, scanner.cursor() as cursor:
+        cursor.execute("SELECT lock_video_to_clear()")
+        assert str(cursor.fetchone()[0]) == video
+        for statement, subject in (("SELECT retry_job(%s)", job), ("SELECT reprocess_video(%s)", video)):
+            with pytest.raises(psycopg2.errors.LockNotAvailable):
+                library.rows(f"SET lock_timeout = '100 ms'; {statement}", subject)
+        library.rows("RESET lock_timeout")
+        scanner.rollback()
+    scanner.close()
+    library.rows("SELECT retry_job(%s)", job)
+    library.put(f"videos/proxy/{video}/0.ts")
+    library.run()
+    assert len(produced(library, video)) == 1, "something is under way"
 
 
 def test_leftovers_behind_the_first_page(library):

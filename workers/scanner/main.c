@@ -86,6 +86,11 @@ static int keep_house(struct scanner *scanner, struct cv_error *error)
     if (retention.removed > 0) {
         cv_log(CV_LOG_INFO, "%lld expired clips were removed", (long long)retention.removed);
     }
+    CV_TRY(cv_leftovers_remove(&retention, error));
+    if (retention.removed > 0) {
+        cv_log(CV_LOG_INFO, "%lld objects of unsuccessful attempts were removed",
+               (long long)retention.removed);
+    }
     CV_TRY(cv_frames_thin(&retention, scanner->frame_days, error));
     if (retention.removed > 0) {
         cv_log(CV_LOG_INFO, "%lld objects of frames have had their time",
