@@ -249,11 +249,27 @@ static int64_t duration_to_track_end_us(const struct cv_decoder *decoder)
     return duration_us <= CV_TIMELINE_STEP_US ? duration_us : 0;
 }
 
+/* How long the held picture stands if the presentation ends, by its edit list, at or before a picture
+ * that is left out; 0 if none is. FFmpeg 7.1 gives the last picture of a recording with an
+ * unsteady rate no duration, and an edit list that ends where it begins. */
+static int64_t duration_to_left_out_us(const struct cv_decoder *decoder)
+{
+    const struct cv_input *input = decoder->input;
+    int64_t claimed_us = input->timeline.claimed_us, left_out_us = input->left_out_us;
+    int64_t end_us = left_out_us < claimed_us ? left_out_us : claimed_us;
+    bool is_believed = end_us <= cv_timeline_limit_us(&input->timeline);
+    return left_out_us != INT64_MAX && is_believed ? end_us - decoder->held_us : 0;
+}
+
 /* The last frame's duration as in the container. If that is missing or only a tick, the distance of
  * the two frames before, unless that was a pause. */
 static int64_t last_duration(const struct cv_decoder *decoder)
 {
-    int64_t duration = duration_to_track_end_us(decoder);
+    int64_t duration = duration_to_left_out_us(decoder);
+    if (duration >= SHORTEST_CLAIM_US) {
+        return duration;
+    }
+    duration = duration_to_track_end_us(decoder);
     duration =
         decoder->held_source_duration_us > duration ? decoder->held_source_duration_us : duration;
     int64_t end = decoder->input->info.duration_us;

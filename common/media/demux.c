@@ -1,5 +1,6 @@
 #include "common/media/demux.h"
 
+#include "common/media/boxes.h"
 #include "common/media/libav.h"
 #include "common/media/recognise.h"
 #include "common/media/streams.h"
@@ -214,6 +215,7 @@ int cv_input_open(const struct cv_byte_source *source, struct cv_cancel *cancel,
     input->source = *source;
     input->cancel = cancel;
     input->read_size = READ_FIRST;
+    input->left_out_us = INT64_MAX;
     cv_timeline_reset(&input->timeline, 0);
     input->timeline.file_bytes = source->size;
     input->format = avformat_alloc_context();
@@ -228,8 +230,8 @@ int cv_input_open(const struct cv_byte_source *source, struct cv_cancel *cancel,
     CV_TRY(cv_input_choose_streams(input, error));
     input->timeline.restarts = (input->format->iformat->flags & AVFMT_TS_DISCONT) != 0;
     if (input->format->duration_estimation_method == AVFMT_DURATION_FROM_STREAM) {
-        /* Takes the longer of the stream's and the container's duration, because an MP4's stream
-         * duration counts decoding times. */
+        /* The longer of the stream's and the container's; of an MP4, both may count decoding times
+         * (read_movie_length). */
         int64_t whole_us = input->format->duration < TIME_MAX_US ? input->format->duration : 0;
         input->timeline.claimed_us =
             whole_us > input->info.duration_us ? whole_us : input->info.duration_us;
@@ -383,6 +385,28 @@ static int read_ahead(struct cv_input *input, struct cv_error *error)
     return 0;
 }
 
+/* Whether a packet is a picture that an edit list leaves out. */
+static bool is_left_out(const struct cv_input *input, const AVPacket *packet)
+{
+    return packet->stream_index == input->video->index && (packet->flags & AV_PKT_FLAG_DISCARD);
+}
+
+/* Has the timeline know the length of the presentation that an MP4's header announces. The stream's
+ * duration counts decoding times, and so does the container's in FFmpeg 7.1: without the time that
+ * the last picture waits, if pictures are reordered. Few files need it, so it is read when one does. */
+static int read_movie_length(struct cv_input *input, struct cv_error *error)
+{
+    int64_t movie_us = 0;
+    if (!input->knows_movie && strcmp(input->info.container, "mov") == 0) {
+        CV_TRY(cv_read_movie_us(&input->source, &movie_us, error));
+    }
+    input->knows_movie = true;
+    if (movie_us > input->timeline.claimed_us && movie_us < TIME_MAX_US) {
+        input->timeline.claimed_us = movie_us;
+    }
+    return 0;
+}
+
 /* Reads the packets that are needed to judge the first packet's times; for nearly all packets none
  * is needed. */
 static int fill_ahead(struct cv_input *input, struct cv_error *error)
@@ -392,7 +416,11 @@ static int fill_ahead(struct cv_input *input, struct cv_error *error)
         return result;
     }
     struct cv_moment first = moment_of(input, input->ahead[0]);
-    if (!cv_timeline_doubts(&input->timeline, &first)) {
+    bool is_doubted = cv_timeline_doubts(&input->timeline, &first);
+    if (is_doubted || is_left_out(input, input->ahead[0])) {
+        CV_TRY(read_movie_length(input, error));
+    }
+    if (!is_doubted) {
         return 0;
     }
     input->doubted = true;
@@ -423,6 +451,21 @@ static void judge_first(struct cv_input *input)
     packet->pts = shift_time(packet->pts, verdict.keeps_pts, shift);
 }
 
+/* Keeps the time of the earliest picture that is left out behind all that are shown. It may be later
+ * than the presentation ends, so it is not judged. */
+static void note_left_out(struct cv_input *input, const AVPacket *packet)
+{
+    int64_t time_us = moment_us(input, input->video, packet->pts);
+    if (packet->stream_index != input->video->index || time_us == AV_NOPTS_VALUE) {
+        return;
+    }
+    if (is_left_out(input, packet)) {
+        input->left_out_us = time_us < input->left_out_us ? time_us : input->left_out_us;
+    } else if (time_us >= input->left_out_us) {
+        input->left_out_us = INT64_MAX;
+    }
+}
+
 int cv_input_read(struct cv_input *input, AVPacket *packet, struct cv_error *error)
 {
     av_packet_unref(packet);
@@ -430,6 +473,7 @@ int cv_input_read(struct cv_input *input, AVPacket *packet, struct cv_error *err
     if (input->ahead_count == 0) {
         return CV_INPUT_END;
     }
+    note_left_out(input, input->ahead[0]);
     judge_first(input);
     input->ahead_bytes -= (size_t)input->ahead[0]->size;
     av_packet_move_ref(packet, input->ahead[0]);
@@ -469,6 +513,7 @@ int cv_input_seek(struct cv_input *input, int64_t time_us, struct cv_error *erro
     forget_ahead(input);
     cv_timeline_reset(&input->timeline, time_us > 0 ? time_us : 0);
     input->seek_bytes = 0;
+    input->left_out_us = INT64_MAX;
     const AVStream *stream = input->video;
     int64_t target = av_rescale_q(time_us + input->zero_us, AV_TIME_BASE_Q, stream->time_base);
     int result = -1;

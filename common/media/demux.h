@@ -43,7 +43,10 @@ struct cv_input {
     struct cv_timeline timeline;
     AVPacket *ahead[CV_INPUT_AHEAD_MAX]; /* the next packets, in file order */
     size_t ahead_count, ahead_bytes;
-    bool doubted; /* a time stamp was suspicious */
+    bool doubted;        /* a time stamp was suspicious */
+    bool knows_movie;    /* the movie header's length was asked for */
+    int64_t left_out_us; /* the earliest picture behind all shown ones, as far as was read, that an
+                           * edit list leaves out; INT64_MAX: none */
     bool ended;
     bool last_is_corrupt; /* libavformat could not read all bytes of the newest packet */
     int64_t read_end_us;  /* the latest end of a packet that was read */

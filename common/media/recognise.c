@@ -1,5 +1,7 @@
 #include "common/media/recognise.h"
 
+#include "common/media/boxes.h"
+
 #include <ctype.h>
 #include <string.h>
 
@@ -7,7 +9,6 @@ enum {
     HEAD_SIZE =
         4096,       /* bytes looked at for what is not MP4; a web page says so in the first line */
     WORD_LEAST = 3, /* letters of a sign that no text begins with by chance */
-    BOXES_MAX = 64, /* boxes of one level that are looked at; a usual file has fewer than ten */
 };
 
 enum kind { PICTURE, SOUND, ARCHIVE, DOCUMENT, PROGRAM, LIST, COMPANION, WEB_PAGE, TEXT, NULLS };
@@ -168,66 +169,14 @@ static int refuse_head(const unsigned char *head, size_t length, struct cv_error
 
 /* ---- by the boxes of an MP4 ------------------------------------------------------------------ */
 
-struct box {
-    char type[5];
-    int64_t content, end; /* offsets in the file; the end may be behind the file's */
-};
-
-/* Reads `length` bytes, or up to the end of the file. */
-static int read_at(const struct cv_byte_source *source, int64_t offset, void *data, size_t length,
-                   size_t *ret_got, struct cv_error *error)
-{
-    size_t got = 0, step = 1;
-    while (got < length && step > 0 && offset + (int64_t)got < source->size) {
-        step = 0;
-        CV_TRY(source->read(source->opaque, offset + (int64_t)got, (char *)data + got, length - got,
-                            &step, error));
-        got += step;
-    }
-    *ret_got = got;
-    return 0;
-}
-
-static uint64_t read_number(const unsigned char *bytes, size_t length)
-{
-    uint64_t number = 0;
-    for (size_t i = 0; i < length; i++) {
-        number = number << 8 | bytes[i];
-    }
-    return number;
-}
-
-/* Reads the head of the box at `offset`. 1: there is none before `end`. */
-static int read_box(const struct cv_byte_source *source, int64_t offset, int64_t end,
-                    struct box *ret_box, struct cv_error *error)
-{
-    unsigned char head[16];
-    size_t got = 0;
-    CV_TRY(offset < end ? read_at(source, offset, head, sizeof(head), &got, error) : 0);
-    if (got < 8) {
-        return 1;
-    }
-    uint64_t size = read_number(head, 4);
-    int64_t head_size = size == 1 ? 16 : 8;
-    size = size == 1 ? read_number(head + 8, 8) : size == 0 ? (uint64_t)(end - offset) : size;
-    if (got < (size_t)head_size || size < (uint64_t)head_size || size > (uint64_t)(INT64_MAX / 2)) {
-        return 1;
-    }
-    (void)memcpy(ret_box->type, head + 4, 4);
-    ret_box->type[4] = '\0';
-    ret_box->content = offset + head_size;
-    ret_box->end = offset + (int64_t)size;
-    return 0;
-}
-
 /* Whether a track below `from` has a sample entry for encrypted pictures. */
 static int find_encrypted(const struct cv_byte_source *source, int64_t from, int64_t end,
                           const char *const *path, bool *ret_found, struct cv_error *error)
 {
-    struct box box;
+    struct cv_mp4_box box;
     int result = 0;
-    for (int i = 0; i < BOXES_MAX && result == 0 && !*ret_found; i++, from = box.end) {
-        result = read_box(source, from, end, &box, error);
+    for (int i = 0; i < CV_BOXES_MAX && result == 0 && !*ret_found; i++, from = box.end) {
+        result = cv_read_box(source, from, end, &box, error);
         if (result != 0 || strcmp(box.type, path[0]) != 0) {
             continue;
         }
@@ -243,11 +192,11 @@ static int find_encrypted(const struct cv_byte_source *source, int64_t from, int
 static int refuse_boxes(const struct cv_byte_source *source, struct cv_error *error)
 {
     static const char *const entry[] = {"trak", "mdia", "minf", "stbl", "stsd", "encv", NULL};
-    struct box box, index = {.end = 0};
+    struct cv_mp4_box box, index = {.end = 0};
     bool has_fragment = false, has_media = false, is_encrypted = false;
     int result = 0;
-    for (int64_t at = 0, i = 0; i < BOXES_MAX && result == 0; i++, at = box.end) {
-        result = read_box(source, at, source->size, &box, error);
+    for (int64_t at = 0, i = 0; i < CV_BOXES_MAX && result == 0; i++, at = box.end) {
+        result = cv_read_box(source, at, source->size, &box, error);
         if (result != 0) {
             break;
         }
@@ -301,7 +250,7 @@ int cv_refuse_recognised(const struct cv_byte_source *source, struct cv_error *e
     cv_auto_free unsigned char *head = malloc(HEAD_SIZE);
     size_t length = 0;
     CV_TRY_MEMORY(head, error, "a file's head");
-    CV_TRY(read_at(source, 0, head, HEAD_SIZE, &length, error));
+    CV_TRY(cv_read_at(source, 0, head, HEAD_SIZE, &length, error));
     if (length == 0) {
         return cv_fail(error, CV_ERROR_NOT_A_VIDEO, "the file is empty; copy or download it again");
     }
