@@ -11,8 +11,11 @@ enum {
     TOKEN_TEXT_MAX = 8192,
     KEY_PREFIX_DIGITS = 8,
     KEY_SECRET_DIGITS = 43, /* 32 bytes in base64url */
+    CODE_DIGITS = 22,       /* 16 bytes in base64url */
 };
 static const char key_mark[] = "cvk_";
+static const char base64url_digits[] =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 /* Browsers accept __Host- cookies only over TLS, from the host itself, for all paths. */
 #define COOKIE_NAME "__Host-cortana"
 #define COOKIE_NAME_PLAIN "cortana"
@@ -70,7 +73,7 @@ static bool take_token(char token[TOKEN_TEXT_MAX], const char *text, size_t leng
 /* Whether the text has the form of an API key: cvk_, 8 digits that identify it, _, 43 digits. */
 static bool is_key(const char *text)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    const char *digits = base64url_digits;
     const char *prefix = text + strlen(key_mark);
     return strncmp(text, key_mark, strlen(key_mark)) == 0 &&
            strspn(prefix, digits + 26) >= KEY_PREFIX_DIGITS && prefix[KEY_PREFIX_DIGITS] == '_' &&
@@ -78,8 +81,14 @@ static bool is_key(const char *text)
            strspn(prefix + KEY_PREFIX_DIGITS + 1, digits) == KEY_SECRET_DIGITS;
 }
 
-/* Stores the key's digest, by which the database finds keys. The digest of 32 random bytes reveals
- * nothing, nor does the time of looking it up. */
+/* Whether the text has the form of the code in a link of `cortana run`. A token has points. */
+static bool is_code(const char *text)
+{
+    return strlen(text) == CODE_DIGITS && strspn(text, base64url_digits) == CODE_DIGITS;
+}
+
+/* Stores the digest of a key or a code, by which the database finds it. The digest of 16 random bytes
+ * or more reveals nothing, nor does the time of looking it up. */
 static const char *note_key(struct exchange *exchange, const char *key)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
@@ -191,8 +200,27 @@ static const char *caller_identify_newcomer(const struct admission *admission,
     return identify_nobody(exchange);
 }
 
-/* Takes the member "token" out of exchange->values, sets the principal from it, and makes the token
- * a cookie of the answer; or refuses (401, 403). Returns as caller_identify. */
+/* Sets the principal from a token and, unless the caller only asks whom it signs in, makes it a cookie
+ * of the answer; or refuses (401, 403). Returns as caller_identify. */
+static const char *sign_in_with(const struct admission *admission, struct exchange *exchange,
+                                const char *token)
+{
+    principal_deinit(&exchange->principal);
+    const char *fault = verify(exchange, admission->keys, token);
+    if (!fault && strcmp(exchange->principal.database_role, "anon") == 0) {
+        exchange_refuse(exchange, REFUSE_FORBIDDEN,
+                        "the token's role is not one that may use this API");
+        return token_fault_name(TOKEN_ROLE);
+    }
+    if (!fault && !caller_only_asks(exchange)) {
+        int64_t left = exchange->principal.expires_s - (int64_t)time(NULL);
+        set_cookie(admission, exchange, token, left > 0 ? left : 0);
+    }
+    return fault;
+}
+
+/* Takes the member "token" out of exchange->values and signs in with it; only its digest is stored if
+ * it is a code, because the database looks it up. Returns as caller_identify. */
 static const char *caller_sign_in(const struct admission *admission, struct exchange *exchange)
 {
     cv_auto_free char *token = NULL;
@@ -203,18 +231,33 @@ static const char *caller_sign_in(const struct admission *admission, struct exch
         exchange_refuse(exchange, REFUSE_BUSY, "out of memory");
         return NULL;
     }
-    principal_deinit(&exchange->principal);
-    const char *fault = verify(exchange, admission->keys, token);
-    if (!fault && strcmp(exchange->principal.database_role, "anon") == 0) {
-        exchange_refuse(exchange, REFUSE_FORBIDDEN,
-                        "the token's role is not one that may use this API");
-        return token_fault_name(TOKEN_ROLE);
+    if (is_code(token)) {
+        principal_deinit(&exchange->principal);
+        return note_key(exchange, token);
     }
-    if (!fault) {
-        int64_t left = exchange->principal.expires_s - (int64_t)time(NULL);
-        set_cookie(admission, exchange, token, left > 0 ? left : 0);
+    return sign_in_with(admission, exchange, token);
+}
+
+/* Exchanges the claims of a code for a token. Returns as caller_identify. */
+static const char *exchange_code(const struct admission *admission, struct exchange *exchange,
+                                 const char *claims)
+{
+    struct cv_error error;
+    cv_auto(json_decref) json_t *object = claims ? json_loads(claims, 0, NULL) : NULL;
+    cv_auto_free char *token = NULL;
+    exchange->principal.key_digest[0] = '\0';
+    if (!object) {
+        exchange_refuse(exchange, REFUSE_UNAUTHORIZED,
+                        "the link has expired or was used too often: cortana run and cortana "
+                        "search --open make another one");
+        return token_fault_name(TOKEN_UNKNOWN_KEY);
     }
-    return fault;
+    if (key_source_sign(admission->keys, object, (int64_t)time(NULL), &token, &error) != 0) {
+        cv_log_error(&error, "a link signs nobody in");
+        exchange_refuse(exchange, REFUSE_INTERNAL, "the log says more under this request's id");
+        return NULL;
+    }
+    return sign_in_with(admission, exchange, token);
 }
 
 void admission_sign_out(const struct admission *admission, struct exchange *exchange)
@@ -353,6 +396,18 @@ void admission_check(const struct admission *admission, struct exchange *exchang
     if (!exchange->answer.status && !exchange->principal.key_digest[0]) {
         check_rights(exchange);
     }
+}
+
+bool caller_only_asks(const struct exchange *exchange)
+{
+    return json_is_true(json_object_get(exchange->values, "dry_run"));
+}
+
+bool admission_take_code(const struct admission *admission, struct exchange *exchange,
+                         const char *claims)
+{
+    note_fault(admission, exchange, exchange_code(admission, exchange, claims));
+    return !exchange->answer.status;
 }
 
 bool admission_take_key(const struct admission *admission, struct exchange *exchange,

@@ -35,8 +35,16 @@ void admission_check(const struct admission *admission, struct exchange *exchang
 CV_MUST_CHECK bool admission_take_key(const struct admission *admission, struct exchange *exchange,
                                       const char *claims);
 
-/* For the operation that signs in: the principal comes from the token in the body. */
+/* For the operation that signs in: the principal comes from the token in the body. A code is looked up
+ * later, in the database. */
 void admission_sign_in(const struct admission *admission, struct exchange *exchange);
+
+/* Whether somebody who signs in only asks whom the token or the code would sign in. */
+bool caller_only_asks(const struct exchange *exchange);
+
+/* Continues after the lookup of the code that signs in: as admission_take_key. */
+CV_MUST_CHECK bool admission_take_code(const struct admission *admission, struct exchange *exchange,
+                                       const char *claims);
 
 /* Answers so that the browser deletes the cookie. */
 void admission_sign_out(const struct admission *admission, struct exchange *exchange);

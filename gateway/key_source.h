@@ -33,3 +33,7 @@ CV_MUST_CHECK enum token_fault key_source_verify(struct key_source *source, cons
 /* As principal_make, for an API key's claims. */
 CV_MUST_CHECK enum token_fault key_source_accept(struct key_source *source, const json_t *claims,
                                                  struct principal *ret_principal);
+
+/* As token_sign; callable from any thread. */
+CV_MUST_CHECK int key_source_sign(struct key_source *source, const json_t *claims, int64_t now_s,
+                                  char **ret_token, struct cv_error *error);

@@ -132,10 +132,26 @@ static int take_export(struct cv_db *db, struct exchange *exchange, const char *
     return result;
 }
 
-/* Looks up the exchange's API key. 0, or REFUSED: the exchange has its answer. */
+/* Looks up the code of a link that signs in. 0, or REFUSED: the exchange has its answer. */
+static int look_up_code(const struct pool *pool, struct cv_db *db, struct exchange *exchange,
+                        struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    CV_TRY(cv_db_run(
+        db, &rows, error, "SELECT api.take_code(decode($1, 'hex'), $2::boolean)::text AS claims",
+        exchange->principal.key_digest, caller_only_asks(exchange) ? "false" : "true"));
+    return admission_take_code(pool->params.admission, exchange, cv_db_text(rows, 0, "claims"))
+               ? 0
+               : REFUSED;
+}
+
+/* Looks up the exchange's API key, or its code. 0, or REFUSED: the exchange has its answer. */
 static int look_up_key(const struct pool *pool, struct cv_db *db, struct exchange *exchange,
                        struct cv_error *error)
 {
+    if (exchange->operation->handler == HANDLER_SIGN_IN) {
+        return look_up_code(pool, db, exchange, error);
+    }
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cv_db_run(db, &rows, error,
                      "SELECT api.take_key(decode($1, 'hex'), $2::inet)::text AS claims",

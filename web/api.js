@@ -33,7 +33,8 @@ export function onSignIn(ask) {
 }
 
 /**
- * Makes a token this browser's cookie, which no script can read. @param {string} token
+ * Makes a token, or what the code of a link stands for, this browser's cookie, which no script can read.
+ * @param {string} token
  * @returns {Promise<void>}
  */
 export async function useToken(token) {
@@ -47,18 +48,11 @@ export function whoIsSignedIn() {
 }
 
 /**
- * Whom a token is for, as it says itself: the API alone checks it. @param {string} token
- * @returns {{role: string, user_id: string | null} | null} null: it cannot be read, and signs nobody in
+ * Whom a token or a link's code would sign in. @param {string} token
+ * @returns {Promise<{role: string, user_id: string | null} | null>} null: nobody
  */
 export function subjectOf(token) {
-    try {
-        const bytes = atob(token.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'));
-        const claims = JSON.parse(new TextDecoder().decode(Uint8Array.from(bytes, (one) => one.charCodeAt(0))));
-        const role = claims.role === 'service_role' ? 'service' : claims.app_metadata?.cortana_role ?? 'editor';
-        return {role: ['viewer', 'editor', 'admin', 'operator', 'service'].includes(role) ? role : 'nobody', user_id: claims.sub ?? null};
-    } catch {
-        return null;
-    }
+    return send('/session', {method: 'POST', body: {token, dry_run: true}, signal: AbortSignal.timeout(ANSWER_MS)}).catch(() => null);
 }
 
 /** Who asks, and what they may do; asked for once. @returns {Promise<any>} */

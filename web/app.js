@@ -221,17 +221,17 @@ class App extends Element {
 
 const isService = ({role}) => role === 'service' || role === 'operator';
 
-/** A link of `cortana run` or `cortana token` carries the token behind the #, which no server sees. */
+/** A link carries a token, or the code of `cortana run`, behind the #, which browsers do not send. */
 async function takeToken() {
     const given = new URLSearchParams(location.hash.slice(1)).get('t');
     if (given) {
         history.replaceState(history.state, '', location.pathname + location.search);
         const current = await whoIsSignedIn();
-        const other = subjectOf(given);
-        if (current === undefined) {
+        const other = current && await subjectOf(given);
+        if (current === undefined || (current && !other)) {
             return;
         }
-        const isOther = current && other && (current.user_id !== other.user_id || isService(current) !== isService(other));
+        const isOther = current && (current.user_id !== other.user_id || isService(current) !== isService(other));
         if (!isOther || await import('./parts/other-user.js').then(({asksForOther}) => asksForOther(current, other))) {
             await useToken(given).catch(() => null); // refused: the first question asks for another one
         }

@@ -15,27 +15,24 @@ static int add_moment(struct cv_buffer *link, const struct cli_moment *moment,
     return 0;
 }
 
-/* The token is after the #, a part that browsers do not send. */
+/* The code is after the #, a part that browsers do not send. The gateway exchanges it for a token. */
 int cli_page_link(const struct cli_call *call, const struct cli_moment *moment, char **ret_link,
                   struct cv_error *error)
 {
     const struct cli_session *session = &call->session;
     char owner[CLI_OWNER_SIZE];
-    const struct cli_token params = {.user = owner, .role = "service", .hours = CLI_LINK_HOURS};
     char address[CLI_ADDRESS_SIZE];
     cv_auto(cv_buffer_deinit) struct cv_buffer link = CV_BUFFER_INIT;
-    cv_auto_free char *secret = NULL;
-    cv_auto_free char *token = NULL;
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     if (!session->is_local || !cli_installation_page(&session->installation, address)) {
         return 1;
     }
-    const char *directory = session->installation.directory;
-    CV_TRY(cli_tokens_prepare(directory, owner, error));
-    CV_TRY(cli_tokens_secret(directory, true, &secret, error));
-    CV_TRY(cli_tokens_make(&params, secret, &token, error));
+    CV_TRY(cli_tokens_prepare(session->installation.directory, owner, error));
+    CV_TRY(cv_db_run(session->db, &rows, error,
+                     "SELECT cortana.make_sign_in_code($1::uuid) AS code", owner));
     cv_buffer_printf(&link, "http://%s/", address);
     CV_TRY(moment ? add_moment(&link, moment, error) : 0);
-    cv_buffer_printf(&link, "#t=%s", token);
+    cv_buffer_printf(&link, "#t=%s", cv_db_text(rows, 0, "code"));
     return cv_buffer_take(&link, ret_link, error);
 }
 

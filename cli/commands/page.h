@@ -4,8 +4,6 @@
 
 #include "cli/commands/verb.h"
 
-enum { CLI_LINK_HOURS = 1 }; /* for how long a link signs the user in */
-
 /* A moment of a video that a search has found. */
 struct cli_moment {
     const char *video_id;
@@ -14,8 +12,8 @@ struct cli_moment {
     int64_t at_ms;
 };
 
-/* Makes a link that opens the page and signs the user in, at `moment` unless that is NULL; free()
- * it. 0, or 1 if no page is available. */
+/* Makes a link that opens the page and signs the user in, five times within an hour, at `moment`
+ * unless that is NULL; free() it. 0, or 1 if no page is available. */
 CV_MUST_CHECK int cli_page_link(const struct cli_call *call, const struct cli_moment *moment,
                                 char **ret_link, struct cv_error *error);
 

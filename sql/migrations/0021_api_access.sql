@@ -173,6 +173,52 @@ COMMENT ON FUNCTION api.take_key IS
     'Returns the claims of the API key with this digest, and records that it was used; null: there is no such key, it '
     'may not be used from this address, or it has ended. For the gateway only.';
 
+-- ---- links that sign in ------------------------------------------------------------------------------------
+-- A code of 22 digits of base64url stands for claims, because a token in a link is too long for a line of a terminal.
+-- Only its SHA-256 is stored: 128 random bits need no salt.
+
+CREATE TABLE cortana.sign_in_codes (
+    hash bytea PRIMARY KEY CHECK (length(hash) = 32),
+    claims jsonb NOT NULL,
+    uses_left smallint NOT NULL DEFAULT 5 CHECK (uses_left >= 0),
+    expires_at timestamptz NOT NULL DEFAULT now() + interval '1 hour'
+);
+COMMENT ON TABLE cortana.sign_in_codes IS 'Codes in links that sign somebody in to the web page.';
+COMMENT ON COLUMN sign_in_codes.hash IS 'SHA-256 of the code''s text.';
+COMMENT ON COLUMN sign_in_codes.claims IS 'Whom the code signs in: the claims of the token that it is exchanged for.';
+COMMENT ON COLUMN sign_in_codes.uses_left IS
+    'How often it may still be exchanged: a link is opened in a second browser, or after cookies were deleted.';
+COMMENT ON COLUMN sign_in_codes.expires_at IS 'The end of the code, and of the sessions that it begins.';
+ALTER TABLE cortana.sign_in_codes ENABLE ROW LEVEL SECURITY;
+
+CREATE FUNCTION cortana.make_sign_in_code(p_user_id uuid) RETURNS text
+LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    random CONSTANT bytea := sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
+    code CONSTANT text := rtrim(translate(encode(substr(random, 1, 16), 'base64'), '+/', '-_'), '=');
+BEGIN
+    INSERT INTO sign_in_codes (hash, claims)
+    VALUES (sha256(convert_to(code, 'UTF8')), jsonb_build_object('role', 'service_role', 'sub', p_user_id));
+    RETURN code;
+END
+$$;
+COMMENT ON FUNCTION cortana.make_sign_in_code IS
+    'Makes a code that signs this user of a local installation in as the service. Only this answer shows it.';
+
+CREATE FUNCTION api.take_code(p_hash bytea, p_is_used boolean) RETURNS jsonb
+LANGUAGE sql
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    UPDATE sign_in_codes SET uses_left = uses_left - p_is_used::int
+    WHERE hash = p_hash AND uses_left > 0 AND expires_at > now()
+    RETURNING claims || jsonb_build_object('exp', floor(extract(epoch FROM expires_at)))
+$$;
+COMMENT ON FUNCTION api.take_code IS
+    'Returns the claims of the code with this digest and, if it is used and not only asked about, counts that; null: '
+    'there is no such code, or it has ended. For the gateway only.';
+
 -- ---- once and no more --------------------------------------------------------------------------------------
 
 CREATE TABLE cortana.idempotency_keys (
@@ -371,6 +417,7 @@ SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_t
 $$
     DELETE FROM idempotency_keys WHERE created_at < now() - interval '24 hours';
     DELETE FROM audit_log WHERE at < now() - audit_kept();
+    DELETE FROM sign_in_codes WHERE expires_at < now();
 $$;
 COMMENT ON FUNCTION cortana.prune_api_notes IS
     'Deletes records of the HTTP API about its callers that are too old to be kept.';
@@ -378,8 +425,9 @@ COMMENT ON FUNCTION cortana.prune_api_notes IS
 -- ---- who may call what -------------------------------------------------------------------------------------
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA api FROM PUBLIC;
-REVOKE ALL ON FUNCTION cortana.audit_kept, cortana.keep_audit_log, cortana.prune_api_notes FROM PUBLIC;
+REVOKE ALL ON FUNCTION cortana.audit_kept, cortana.keep_audit_log, cortana.prune_api_notes, cortana.make_sign_in_code
+    FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION api.require_admin, api.manages, api.key_object, api.keys, api.audit TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION api.make_key, api.revoke_key TO cortana_app, service_role;
-GRANT EXECUTE ON FUNCTION cortana.prune_api_notes TO service_role;
-GRANT EXECUTE ON FUNCTION api.take_key, api.begin_once, api.end_once, api.record TO cortana_gateway;
+GRANT EXECUTE ON FUNCTION cortana.prune_api_notes, cortana.make_sign_in_code TO service_role;
+GRANT EXECUTE ON FUNCTION api.take_key, api.take_code, api.begin_once, api.end_once, api.record TO cortana_gateway;

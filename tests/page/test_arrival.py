@@ -47,16 +47,17 @@ WHO = """const done = arguments[arguments.length - 1];
 
 
 @pytest.mark.parametrize("words", ["en", "de"])
-def test_a_link_signs_nobody_else_in_unasked(screen, words):
+def test_a_link_signs_nobody_else_in_unasked(screen, place, words):
     """Somebody who is signed in follows a link with another's token: what they upload next would be the other's."""
-    strangers = [({"sub": BOB, "app_metadata": {"cortana_role": "admin"}}, ["admin", BOB]),
-                 ({"role": "service_role", "sub": None}, ["service", None])]
+    strangers = [(token(exp=2000000000, sub=BOB, app_metadata={"cortana_role": "admin"}), ["admin", BOB]),
+                 (token(exp=2000000000, role="service_role", sub=None), ["service", None]),
+                 (place.queue.value("SELECT cortana.make_sign_in_code(%s)", BOB), ["service", BOB])]
     with screen.words(words):
         screen.open("/")
         screen.see(".card")
         mine = screen.driver.execute_async_script(WHO)
-        for claims, theirs in strangers:
-            link = f"{screen.url}/videos#t={token(exp=2000000000, **claims)}"
+        for credential, theirs in strangers:
+            link = f"{screen.url}/videos#t={credential}"
             screen.driver.get("about:blank")
             screen.driver.get(link)
             screen.see("#other-user h2", {"en": "signs somebody else in", "de": "meldet jemand anderen an"}[words])

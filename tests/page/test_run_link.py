@@ -68,7 +68,7 @@ def link(program):
 
 @pytest.mark.parametrize("size, theme, begin, end", [(WIDE, "light", "1.2", "2.2"), (NARROW, "dark", "1.4", "3.2")], ids=["wide", "phone"])
 def test_from_the_link_to_a_clip_on_disk(driver, link, tmp_path, size, theme, begin, end):
-    url, token = re.match(r"(http://[^/]+)/.*#t=(.+)$", link).groups()
+    url, token = re.match(r"(http://[^/]+)/.*#t=([\w-]{22})$", link).groups()
     screen = Screen(driver, url, token)
     screen.resize(*size)
     screen.theme(theme)

@@ -1,10 +1,13 @@
 """Who gets in to the HTTP API, and how often: keys of issuers by URL, API keys, limits, and addresses behind proxies."""
 
 import contextlib
+import datetime
 import http.server
 import json
+import re
 import socket
 import threading
+import time
 import uuid
 
 import pytest
@@ -180,6 +183,51 @@ def test_a_key_that_is_none(gateway):
         answer = check(gateway.ask("/me", one), "GET", "/me")
         assert answer.status == 401 and answer.headers["WWW-Authenticate"] == "Bearer", one
     assert scrape(port_of(gateway.process)).total("cortana_api_auth_failures_total") == before + len(forged)
+
+
+# ---- links that sign in ------------------------------------------------------------------------------
+
+
+def sign_in(gateway, code, **more):
+    return check(gateway.ask("/session", None, "POST", {"token": code, **more}), "POST", "/session")
+
+
+def test_a_code_is_exchanged_for_a_session(gateway, place):
+    code = place[1].value("SELECT cortana.make_sign_in_code(%s)", ALICE)
+    assert re.fullmatch(r"[\w-]{22}", code)  # 128 bits
+    whom = [sign_in(gateway, code, dry_run=True) for _ in range(6)]
+    assert {(one.json["role"], one.json["user_id"]) for one in whom} == {("service", ALICE)}
+    assert not any("Set-Cookie" in one.headers for one in whom)
+    for _ in range(5):
+        answer = sign_in(gateway, code)
+        assert answer.status == 200 and answer.json == whom[0].json
+        cookie = answer.headers["Set-Cookie"].split(";")[0]
+        assert gateway.ask("/session", Cookie=cookie).json == answer.json and code not in cookie
+    assert 3500 < datetime.datetime.fromisoformat(answer.json["expires_at"]).timestamp() - time.time() <= 3600
+    for more in ({}, {"dry_run": True}):
+        answer = sign_in(gateway, code, **more)
+        assert answer.status == 401 and "Set-Cookie" not in answer.headers and "make another one" in answer.json["detail"]
+    kept = place[1].value("SELECT concat((SELECT json_agg(c) FROM cortana.sign_in_codes c), (SELECT json_agg(a) FROM audit_log a))")
+    assert code not in kept and code not in gateway.process.log_path.read_text()
+
+
+def test_a_code_that_signs_nobody_in(start, gateway, place):
+    def make():
+        return place[1].value("SELECT cortana.make_sign_in_code(%s)", ALICE)
+
+    late, code = make(), make()
+    place[1].run("UPDATE cortana.sign_in_codes SET expires_at = now() WHERE hash = sha256(%s::bytea)", late)
+    before = scrape(port_of(gateway.process)).total("cortana_api_auth_failures_total")
+    forged = [late, code[:-1], code + "A", code.swapcase(), "A" * 22]
+    for one in forged:
+        answer = sign_in(gateway, one)
+        assert answer.status == 401 and "Set-Cookie" not in answer.headers, one
+    assert scrape(port_of(gateway.process)).total("cortana_api_auth_failures_total") == before + len(forged)
+    assert check(gateway.ask("/me", code), "GET", "/me").status == 401, "it is no credential of a request"
+    assert gateway.ask("/me", Cookie=f"cortana={code}").status == 401
+    assert sign_in(start("--no-operator"), code).status == 403
+    place[1].run("SELECT cortana.prune_api_notes()")
+    assert place[1].value("SELECT count(*) FROM cortana.sign_in_codes WHERE expires_at <= now()") == 0
 
 
 @pytest.mark.parametrize("method, path, body, headers, status", [

@@ -104,7 +104,7 @@ def test_upkeep_reads_no_text_and_no_secret(call, login):
     assert call("fleet_login", "cortana", "search", "coffee").returncode == NO_HIT
     url = login("upkeep_login")
     for statement in ("SELECT text FROM segments", "SELECT * FROM search_materialized", "SELECT secret FROM webhook_secrets",
-                      "SELECT * FROM api_keys", "SELECT * FROM text_embeddings", "DELETE FROM jobs",
+                      "SELECT * FROM api_keys", "SELECT * FROM sign_in_codes", "SELECT * FROM text_embeddings", "DELETE FROM jobs",
                       "UPDATE videos SET title = 'x'", "UPDATE job_definitions SET is_enabled = true", "SET ROLE service_role",
                       "SELECT define_command('{}')", "SELECT add_webhook('a', 'https://example.com')"):
         connection = psycopg2.connect(url)

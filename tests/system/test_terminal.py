@@ -223,10 +223,13 @@ def test_the_page_stays_up_at_a_terminal_and_search_opens_it(program, data, fixt
     window = terminal(600, 40, f"{program('cortana')} run {fixtures_dir}/edge/portrait.mp4 --data {data}")
     wait_until(lambda: "Ctrl-C stops" in window.screen(), "the page", deadline=200)
     link = re.findall(r"^page: (http\S+/videos/\S+)", window.screen(history=True), re.M)[-1]
-    place = re.fullmatch(r"(http://127\.0\.0\.1:\d+)/videos/([0-9a-f-]{36})\?t=[\d.]+&q=[^#]+#t=(\S+)", link)
-    page, video, token = place.groups()
+    place = re.fullmatch(r"(http://127\.0\.0\.1:\d+)/videos/([0-9a-f-]{36})\?t=[\d.]+&q=[^#]+#t=([\w-]{22})", link)
+    page, video, code = place.groups()
     assert b"<cv-app" in urllib.request.urlopen(link).read()
-    question = urllib.request.Request(f"{page}/api/v1/videos/{video}", headers={"Authorization": f"Bearer {token}"})
+    session = urllib.request.urlopen(urllib.request.Request(
+        f"{page}/api/v1/session", json.dumps({"token": code}).encode(), {"Content-Type": "application/json"}))
+    assert json.load(session)["role"] == "service"
+    question = urllib.request.Request(f"{page}/api/v1/videos/{video}", headers={"Cookie": session.headers["Set-Cookie"].split(";")[0]})
     assert json.load(urllib.request.urlopen(question))["name"] == "portrait.mp4"
     word = urllib.parse.unquote(re.search(r"q=([^#]+)#", link)[1])
     for environment, given in (({"DISPLAY": ":7"}, True), ({}, False)):
