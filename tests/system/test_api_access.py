@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import functools
 import http.server
 import json
 import re
@@ -10,6 +11,7 @@ import threading
 import time
 import uuid
 
+import api
 import pytest
 from api import ALICE, SECRET, TEAM, Gateway, Key, token
 from api_matrix import CALLERS
@@ -209,6 +211,15 @@ def test_a_code_is_exchanged_for_a_session(gateway, place):
         assert answer.status == 401 and "Set-Cookie" not in answer.headers and "make another one" in answer.json["detail"]
     kept = place[1].value("SELECT concat((SELECT json_agg(c) FROM cortana.sign_in_codes c), (SELECT json_agg(a) FROM audit_log a))")
     assert code not in kept and code not in gateway.process.log_path.read_text()
+
+
+def test_a_code_gives_a_token_that_the_gateway_accepts(start, place, monkeypatch):
+    """Where tokens need an issuer and an audience of their own."""
+    own = {"aud": "page", "iss": "https://issuer.example"}
+    monkeypatch.setattr(api, "claims", functools.partial(api.claims, **own))
+    gateway = start(CORTANA_JWT_AUDIENCE=own["aud"], CORTANA_JWT_ISSUER=own["iss"])
+    cookie = sign_in(gateway, place[1].value("SELECT cortana.make_sign_in_code(%s)", ALICE)).headers["Set-Cookie"].split(";")[0]
+    assert gateway.ask("/me", Cookie=cookie).json["role"] == "service"
 
 
 def test_a_code_that_signs_nobody_in(start, gateway, place):
