@@ -305,6 +305,7 @@ static bool put_in_turn(struct exchange_queue *queue, struct exchange *exchange)
 
 bool exchange_queue_take(struct exchange_queue *queue, struct exchange *exchange)
 {
+    exchange->queued_ms = cv_monotonic_ms();
     (void)pthread_mutex_lock(&queue->mutex);
     bool has_room =
         queue->waiting < WAITING_MAX && !queue->is_ending && put_in_turn(queue, exchange);

@@ -74,6 +74,7 @@ struct exchange {
     char *cookie;             /* cookie for a successful answer; NULL: none */
     struct answer answer;
     int64_t began_ms;
+    int64_t queued_ms; /* when it was put into a queue the last time */
     bool is_begun;
     bool is_write; /* neither GET nor HEAD */
     bool is_head;

@@ -410,7 +410,12 @@ bool pool_take(struct pool *pool, struct exchange *exchange)
 
 /* ---- threads of the store -------------------------------------------------------------------- */
 
-enum { STORE_THREADS = 4 };
+enum {
+    STORE_THREADS = 4,
+    /* How long a reader waits for a bucket, in the queue and for its answer. A piece of 256 KiB, and
+     * the request for it, take milliseconds. */
+    READ_PATIENCE_MS = 15 * 1000,
+};
 
 struct store_pool {
     struct store_pool_params params;
@@ -439,6 +444,10 @@ static void *run_store_thread(void *opaque)
     cv_auto(cv_store_close) struct cv_store *store = NULL;
     for (struct exchange *exchange; (exchange = exchange_queue_wait(&pool->queue));) {
         open_store(pool, &store);
+        if (store) {
+            cv_store_set_deadline(
+                store, exchange->is_write ? INT64_MAX : exchange->queued_ms + READ_PATIENCE_MS);
+        }
         exchange_work(store, exchange);
         pool->params.on_done(exchange);
     }

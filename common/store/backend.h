@@ -89,8 +89,9 @@ struct cv_store_backend {
     /* NULL: the store is not a bucket. */
     int (*bucket_request)(struct cv_store *store, const struct cv_bucket_request *request,
                           struct cv_bucket_answer *ret_answer, struct cv_error *error);
-    /* NULL: nothing is waited for. */
+    /* NULL both: nothing is waited for. */
     void (*set_cancel)(struct cv_store *store, struct cv_cancel *cancel);
+    void (*set_deadline)(struct cv_store *store, int64_t deadline_ms);
     /* Fails when this handle reaches another place than the one that was opened (a directory that was
      * unmounted or replaced). NULL: that cannot happen. */
     int (*check_place)(struct cv_store *store, struct cv_error *error);

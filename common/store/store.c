@@ -60,6 +60,13 @@ void cv_store_set_cancel(struct cv_store *store, struct cv_cancel *cancel)
     }
 }
 
+void cv_store_set_deadline(struct cv_store *store, int64_t deadline_ms)
+{
+    if (store->backend->set_deadline) {
+        store->backend->set_deadline(store, deadline_ms);
+    }
+}
+
 const char *cv_store_directory(const struct cv_store *store)
 {
     static const char scheme[] = "dir:";

@@ -91,6 +91,10 @@ CV_DEFINE_CLEANUP(struct cv_store *, cv_store_close)
  * CV_ERROR_CANCELED. */
 void cv_store_set_cancel(struct cv_store *store, struct cv_cancel *cancel);
 
+/* Reads (GET, HEAD) of a bucket that are not over at this time (cv_monotonic_ms) fail with
+ * CV_ERROR_TIMEOUT; INT64_MAX, as at first: those that the store itself gives up. */
+void cv_store_set_deadline(struct cv_store *store, int64_t deadline_ms);
+
 /* The path of a store that is a directory, whose objects are opened without asking another machine;
  * borrowed. NULL: the store is a bucket. */
 const char *cv_store_directory(const struct cv_store *store);

@@ -1,6 +1,7 @@
 """Grants and media: what a player reads without a token, from a directory and from a bucket."""
 
 import base64
+import concurrent.futures
 import contextlib
 import datetime
 import hmac
@@ -8,12 +9,14 @@ import json
 import os
 import random
 import subprocess
+import threading
 import time
 import urllib.request
 import uuid
 
 import pytest
 from api import ALICE, BOB, SECRET, TEAM, Gateway, token
+from lying_server import LyingServer
 from s3_server import S3Server
 from store_client import StoreClient
 from workers import wait_until
@@ -337,6 +340,31 @@ def test_without_a_store_it_says_so(program, place, tmp_path, gateway, grant):
         assert answer.status == 503 and answer.headers["Retry-After"] == "1"
     finally:
         assert other.process.stop() == 0
+
+
+def test_a_store_that_is_silent(program, place, tmp_path, grant):
+    """Nobody waits for it longer than the first four, who have its threads."""
+    ended, over = threading.Event(), []
+    (tmp_path / "secrets").write_text(SECRETS)
+    store = LyingServer(lambda request: ended.wait(120))
+    other = Gateway(program, place[0], tmp_path, **store.environment(),
+                    CORTANA_GRANT_SECRET_FILE=str(tmp_path / "secrets"))
+
+    def ask(_):
+        answer = read(other, grant["base_url"] + grant["playlist"])
+        over.append(time.monotonic())
+        return answer.status
+
+    try:
+        begun = time.monotonic()
+        with concurrent.futures.ThreadPoolExecutor(12) as threads:
+            assert list(threads.map(ask, range(12))) == [503] * 12
+        assert over[-1] - begun < (over[0] - begun) * 1.5, "as many turns as threads need"
+        assert 4 <= len(store.requests)
+    finally:
+        ended.set()
+        assert other.process.stop() == 0
+        store.close()
 
 
 # ---- exports ---------------------------------------------------------------------------------------

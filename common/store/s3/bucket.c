@@ -452,6 +452,11 @@ static void set_cancel(struct cv_store *store, struct cv_cancel *cancel)
     cv_s3_client_set_cancel(cv_s3_of(store)->client, cancel);
 }
 
+static void set_deadline(struct cv_store *store, int64_t deadline_ms)
+{
+    cv_s3_client_set_deadline(cv_s3_of(store)->client, deadline_ms);
+}
+
 static const struct cv_store_backend backend = {
     .close = close_store,
     .head = cv_s3_head,
@@ -474,6 +479,7 @@ static const struct cv_store_backend backend = {
     .parts_drop = cv_s3_parts_drop,
     .bucket_request = bucket_request,
     .set_cancel = set_cancel,
+    .set_deadline = set_deadline,
 };
 
 int cv_s3_store_open(const char *url, struct cv_store **ret_store, struct cv_error *error)

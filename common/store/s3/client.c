@@ -19,6 +19,7 @@ struct cv_s3_client {
     struct cv_s3_config config;
     struct cv_s3_identity *identity;
     struct cv_cancel *cancel;
+    int64_t deadline_ms; /* of reads */
     CURLM *multi;
     CURLSH *share; /* TLS sessions */
 
@@ -62,6 +63,11 @@ void cv_s3_client_set_cancel(struct cv_s3_client *client, struct cv_cancel *canc
     client->cancel = cancel;
 }
 
+void cv_s3_client_set_deadline(struct cv_s3_client *client, int64_t deadline_ms)
+{
+    client->deadline_ms = deadline_ms;
+}
+
 /* ---- from the caller's side ------------------------------------------------------------------ */
 
 int cv_s3_start(struct cv_s3_client *client, struct cv_s3_request *request, struct cv_error *error)
@@ -89,15 +95,17 @@ int cv_s3_start(struct cv_s3_client *client, struct cv_s3_request *request, stru
     return 0;
 }
 
-/* Waits until the request is done or `cancel` (may be NULL) aborts. */
+/* Waits until the request is done, `cancel` (may be NULL) aborts or the deadline is reached. */
 static bool wait_for(struct cv_s3_client *client, const struct cv_s3_request *request,
-                     const struct cv_cancel *cancel)
+                     const struct cv_cancel *cancel, int64_t deadline_ms)
 {
     CV_LOCK(&client->lock);
     client->awaited = request;
-    while (!request->done && cv_cancel_level(cancel) < CV_CANCEL_ABORT) {
-        int64_t pause_ms = cancel ? CANCEL_POLL_MS : IDLE_POLL_MS;
-        cv_thread_wait(&client->changed, &client->lock, cv_monotonic_ms() + pause_ms);
+    int64_t now = cv_monotonic_ms();
+    while (!request->done && cv_cancel_level(cancel) < CV_CANCEL_ABORT && now < deadline_ms) {
+        int64_t wake = now + (cancel ? CANCEL_POLL_MS : IDLE_POLL_MS);
+        cv_thread_wait(&client->changed, &client->lock, wake < deadline_ms ? wake : deadline_ms);
+        now = cv_monotonic_ms();
     }
     return request->done;
 }
@@ -111,19 +119,25 @@ void cv_s3_cancel(struct cv_s3_client *client, struct cv_s3_request *request)
     pthread_mutex_unlock(&client->lock);
     if (!done) {
         (void)curl_multi_wakeup(client->multi);
-        (void)wait_for(client, request, NULL);
+        (void)wait_for(client, request, NULL, INT64_MAX);
     }
 }
 
 int cv_s3_finish(struct cv_s3_client *client, struct cv_s3_request *request, struct cv_error *error)
 {
-    if (!wait_for(client, request, client->cancel)) {
+    bool is_read = strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0;
+    int64_t deadline_ms = is_read ? client->deadline_ms : INT64_MAX;
+    if (!wait_for(client, request, client->cancel, deadline_ms)) {
         cv_s3_cancel(client, request);
     }
     if (request->result == 0) {
         return 0;
     }
     *error = request->error;
+    if (error->type == CV_ERROR_CANCELED && cv_cancel_level(client->cancel) < CV_CANCEL_ABORT &&
+        cv_monotonic_ms() >= deadline_ms) {
+        request->result = cv_fail(error, CV_ERROR_TIMEOUT, "it is not answered in time");
+    }
     return cv_fail_context(error, request->result, "%s s3://%s%s%s", request->method,
                            client->config.bucket, request->key ? "/" : "",
                            request->key ? request->key : "");
@@ -201,6 +215,7 @@ int cv_s3_client_open(struct cv_s3_config *config, struct cv_s3_client **ret_cli
         return -1;
     }
     client->config = *config;
+    client->deadline_ms = INT64_MAX;
     *config = (struct cv_s3_config){0};
     if (getrandom(&client->seed, sizeof(client->seed), 0) != (ssize_t)sizeof(client->seed)) {
         client->seed = (unsigned)cv_wall_ms();

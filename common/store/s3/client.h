@@ -91,3 +91,6 @@ CV_MUST_CHECK int cv_s3_perform(struct cv_s3_client *client, struct cv_s3_reques
 
 /* When `cancel` aborts, requests stop waiting; borrowed, NULL: never. */
 void cv_s3_client_set_cancel(struct cv_s3_client *client, struct cv_cancel *cancel);
+
+/* When GET and HEAD requests stop waiting, with CV_ERROR_TIMEOUT (cv_monotonic_ms); INT64_MAX: never. */
+void cv_s3_client_set_deadline(struct cv_s3_client *client, int64_t deadline_ms);
