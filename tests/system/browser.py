@@ -43,15 +43,32 @@ async function shown(video, wanted, bits) {
     return number;
 }
 
+async function open(bytes) {
+    const video = document.createElement('video');
+    video.muted = true;
+    document.body.append(video);
+    video.src = URL.createObjectURL(bytes);
+    await once(video, 'loadeddata');
+    return video;
+}
+
+// From the beginning to the end. Where Chromium is late for a last picture that nothing follows, it ends at once, however
+// long that picture lasts and at whatever speed; the pictures that it has decoded until then are always all.
+async function play(bytes) {
+    const video = await open(bytes);
+    video.playbackRate = 4;
+    const over = once(video, 'ended');
+    await video.play();
+    await over;
+    return {end: video.currentTime, frames: video.getVideoPlaybackQuality().totalVideoFrames,
+            sound: (video.webkitAudioDecodedByteCount || 0) > 0};
+}
+
 async function watch(name, moments, bits) {
     const seen = {name, numbers: []};
     try {
-        const video = document.createElement('video');
-        video.muted = true;
-        document.body.append(video);
         const bytes = await (await fetch('/videos/' + name)).blob();
-        video.src = URL.createObjectURL(bytes);
-        await once(video, 'loadeddata');
+        const video = await open(bytes);
         Object.assign(seen, {width: video.videoWidth, height: video.videoHeight,
                              duration: video.duration});
         for (const [time, wanted] of moments) {
@@ -60,20 +77,7 @@ async function watch(name, moments, bits) {
             await sought;
             seen.numbers.push(await shown(video, wanted, bits));
         }
-        video.currentTime = 0;
-        video.playbackRate = 2; // at 4, it ends before a long last picture does
-        const over = once(video, 'ended');
-        const look = () => {
-            if (video.ended) return;
-            seen.last = video.currentTime;
-            requestAnimationFrame(look);
-        };
-        await video.play();
-        look();
-        await over;
-        seen.end = video.currentTime;
-        seen.frames = video.getVideoPlaybackQuality().totalVideoFrames;
-        seen.sound = (video.webkitAudioDecodedByteCount || 0) > 0;
+        Object.assign(seen, await play(bytes));
     } catch (problem) {
         seen.error = String(problem);
     }

@@ -58,10 +58,10 @@ def test_chromium_shows_the_right_pictures(seen, name):
     times, _, payload, _ = CASES[name]
     assert "error" not in found, found["error"]
     assert (found["width"], found["height"]) == (320, 96)
-    # The last packet of Opus lasts 20 ms, of which FFmpeg 7.1 counts all.
-    slack = 0.02 if "webm" in name else 0.01
+    # The header of a WebM counts the lead-in of Opus: 7 ms, with FFmpeg 7.1 up to 14 (docs/limits.md).
+    slack = 0.015 if "webm" in name else 0.01
     assert found["duration"] == pytest.approx((END - START) / 1000, abs=slack)
     assert found["numbers"] == [number for _, number in looked_at(times)]
-    assert found["last"] > found["duration"] - 0.5  # it does not jump to the end
     assert found["end"] == pytest.approx(found["duration"], abs=0.001)
-    assert found["sound"] != payload.get("mute", False) and found["frames"] > 0
+    assert found["frames"] >= len(shown_between(times, START / 1000, END / 1000))  # it does not jump to the end
+    assert found["sound"] != payload.get("mute", False)
