@@ -298,6 +298,7 @@ FORGERIES = {
 @pytest.mark.parametrize("name", INVARIANTS)
 def test_an_invariant_sees_what_breaks_it(queue, sql, name):
     queue.run("UPDATE job_types SET retry_delays = '{0 s,0 s,0 s}' WHERE name = 'transcode'")
+    queue.run("INSERT INTO job_types (name, description) VALUES ('ticked', 'by the schedule')")
     job = queue.add()
     child = queue.add(depends_on=[job])
     queue.fail(queue.claim_one())
@@ -305,7 +306,7 @@ def test_an_invariant_sees_what_breaks_it(queue, sql, name):
     for _ in range(2):
         assert queue.call("complete_job", queue.claim_one()) is True
     queue.run("INSERT INTO job_triggers (name, cron, catch_up, action, target, payload, next_at) VALUES ("
-              "'s', '* * * * *', 'all', 'job', 'transcode', '{\"n\": \"cron\"}', now() - interval '3 minutes')")
+              "'s', '* * * * *', 'all', 'job', 'ticked', '{\"n\": \"cron\"}', now() - interval '3 minutes')")
     assert queue.value("SELECT fired FROM scheduler_tick()") >= 3
     assert violations(Jobs(sql)) == {}
     queue.run("SET session_replication_role = replica")  # the rules of the database would refuse it
