@@ -146,7 +146,7 @@ static void test_the_life_of_a_job_in_one_transaction(void **state)
     assert_result(0, cv_db_begin(db, &error));
     assert_result(0, cv_queue_fence(db, job, &error));
     assert_result(0, cv_queue_record_artifacts(db, job, "bucket", artifacts, &error));
-    assert_result(0, cv_queue_enqueue_successor(db, job, "clip_generate", NULL, &error));
+    assert_result(0, cv_queue_enqueue_successor(db, job, "object_remove", NULL, &error));
     assert_result(0, cv_queue_complete(db, job, result, &report, &error));
     assert_result(0, cv_db_commit(db, &error));
 
@@ -160,7 +160,7 @@ static void test_the_life_of_a_job_in_one_transaction(void **state)
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     assert_result(0,
                   cv_db_run(db, &rows, &error,
-                            "SELECT sequence, priority FROM jobs WHERE job_type = 'clip_generate'"
+                            "SELECT sequence, priority FROM jobs WHERE job_type = 'object_remove'"
                             " AND correlation_id = $1::uuid",
                             job->correlation_id));
     assert_int_equal(cv_db_rows(rows), 1);

@@ -1,6 +1,9 @@
 """Leases: renewal, expiry as a counted attempt, fencing of zombies, cancel, release."""
 
 import pytest
+from jobs import needed_by
+
+PAYLOAD = needed_by("transcode", False) | {"a": 1}
 
 
 def test_renewal_and_progress(queue):
@@ -20,7 +23,7 @@ def test_expired_lease_is_a_counted_attempt_and_ends_in_failed(queue):
     tokens = []
     for attempt in range(1, 5):
         (job,) = queue.claim(worker=f"worker-{attempt}")
-        assert job["attempt"] == attempt and job["payload"] == {"a": 1}
+        assert job["attempt"] == attempt and job["payload"] == PAYLOAD
         tokens.append(job["lease_token"])
         queue.expire(job_id)
     assert queue.claim() == []
@@ -29,7 +32,7 @@ def test_expired_lease_is_a_counted_attempt_and_ends_in_failed(queue):
     assert job["status"] == "failed" and job["scheduled_for"] is None
     assert job["payload"]["error"]["type"] == "LeaseLost"
     assert "worker-4" in job["payload"]["error"]["message"]
-    assert job["payload"]["original_payload"] == {"a": 1}
+    assert job["payload"]["original_payload"] == PAYLOAD
     assert [a["status"] for a in queue.attempts(job_id)] == ["crashed"] * 4
 
 
@@ -97,7 +100,7 @@ def test_release_gives_back_at_once_and_does_not_count(queue):
     job_id = queue.add(payload={"a": 1})
     for attempt in range(1, 7):
         job = queue.claim_one()
-        assert job["attempt"] == attempt and job["retry_count"] == 0 and job["payload"] == {"a": 1}
+        assert job["attempt"] == attempt and job["retry_count"] == 0 and job["payload"] == PAYLOAD
         assert queue.call("release_job", job, "shutting down") is True
     assert queue.status(job_id) == "queued"
     assert {a["error_type"] for a in queue.attempts(job_id)} == {"Released"}
@@ -118,7 +121,7 @@ def test_cancel_of_a_job_that_waits_for_its_retry(queue):
     queue.fail(queue.claim_one())
     assert queue.value("SELECT cancel_job(%s)", job_id) == "canceled"
     job = queue.job(job_id)
-    assert job["payload"] == {"a": 1} and job["scheduled_for"] is None
+    assert job["payload"] == PAYLOAD and job["scheduled_for"] is None
 
 
 def test_cancel_of_a_running_job_is_asked_for_and_settled(queue):
@@ -149,7 +152,7 @@ def test_a_job_asked_to_stop_does_not_run_again(queue, end):
     else:
         assert queue.call("release_job", job, "shutting down") is True
     assert queue.claim() == []
-    assert queue.status(job_id) == "canceled" and queue.job(job_id)["payload"] == {"a": 1}
+    assert queue.status(job_id) == "canceled" and queue.job(job_id)["payload"] == PAYLOAD
     assert queue.value("SELECT retry_job(%s)", job_id) == "queued"
     assert queue.call("renew_lease", queue.claim_one(), "5 minutes") == "ok"
 

@@ -55,7 +55,7 @@ def test_the_official_suite(queue, file):
 
 
 @pytest.mark.parametrize("keyword, value", [
-    ("$ref", "#"), ("oneOf", [{}]), ("anyOf", [{}]), ("allOf", [{}]), ("not", {}), ("if", {}),
+    ("$ref", "#"), ("oneOf", [{}]), ("allOf", [{}]), ("not", {}), ("if", {}),
     ("dependencies", {}), ("patternProperties", {}), ("propertyNames", {}), ("contains", {}),
     ("additionalItems", {}), ("uniqueItems", True), ("multipleOf", 2), ("minProperties", 1),
     ("definitions", {}), ("contentEncoding", "base64"), ("unevaluatedItems", False)])
