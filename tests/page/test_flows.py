@@ -115,7 +115,7 @@ def test_two_tabs_share_one_stream_and_the_other_takes_over(operator, place):
         driver.switch_to.window(second)
         driver.close()
         driver.switch_to.window(first)
-        driver.get(f"{operator.url}/robots.txt")
+        operator.open("/jobs?type=webhook")  # a page whose storage the next test may clear
         driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": made[0]})
 
 

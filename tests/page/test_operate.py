@@ -81,7 +81,7 @@ def test_workers_and_their_disks(operator):
     operator.open("/workers")
     operator.see("tbody tr", "reader-1")
     assert operator.see(".badge.stopped").text == "Stopped"
-    operator.see(".queue", "takes no jobs")
+    operator.see(".queue", "takes no uploads")
 
 
 def test_a_disk_that_fills_up_says_when_it_is_full(operator, place):

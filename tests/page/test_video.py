@@ -166,7 +166,8 @@ def test_names_lead_to_their_moment_and_to_all_videos(screen, place):
 
 
 def make_videos(place, *titles):
-    return place.queue.value("WITH made AS (INSERT INTO videos (owner_id, title, status) SELECT owner_id, made_title, 'failed'::video_status"
+    return place.queue.value("WITH made AS (INSERT INTO videos (owner_id, title, status, s3_original_path) SELECT owner_id, made_title,"
+                             " 'failed'::video_status, s3_original_path"
                              " FROM videos, unnest(%s::text[]) AS made_title WHERE id = %s RETURNING id::text)"
                              " SELECT array_agg(id) FROM made", list(titles), place.film)
 
