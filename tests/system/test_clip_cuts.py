@@ -1,6 +1,6 @@
 """Random cuts: exactly the frames that the source shows in the range, at their times, the copied ones bit by bit.
 
-CORTANA_CLIP_CUTS=300         how many cuts by each test (16)
+CORTANA_CLIP_CUTS=300         how many cuts by each test (6)
 CORTANA_CLIP_FOLDERS=A:B      folders whose videos are cut, too
 CORTANA_CLIP_SEED=7           another draw
 """
@@ -15,7 +15,7 @@ import numpy
 import pytest
 from media_tools import Stage, frame_times, probe, shown_between, sound, streams
 
-CUTS = int(os.environ.get("CORTANA_CLIP_CUTS", "16"))
+CUTS = int(os.environ.get("CORTANA_CLIP_CUTS", "6"))
 SEED = int(os.environ.get("CORTANA_CLIP_SEED", "20261121"))
 FOLDERS = [pathlib.Path(name) for name in os.environ.get("CORTANA_CLIP_FOLDERS", "").split(":") if name]
 SUFFIXES = {".mp4", ".mov", ".mkv", ".webm", ".avi", ".flv", ".3gp", ".ts"}
