@@ -1,5 +1,6 @@
 """`cortana run` from a file to a clip; a second run; an interrupted one."""
 
+import functools
 import json
 import os
 import pathlib
@@ -38,10 +39,28 @@ def read_until(stream, text):
     raise AssertionError(f"never said: {text}")
 
 
+@functools.cache
+def session_of(netloc, code):
+    """The cookie that the link's code is exchanged for."""
+    request = urllib.request.Request(f"http://{netloc}/api/v1/session", method="POST", data=json.dumps({"token": code}).encode(),
+                                     headers={"Content-Type": "application/json"})
+
+    def exchange():
+        try:
+            with urllib.request.urlopen(request) as answer:
+                return answer.headers["Set-Cookie"].split(";")[0]
+        except urllib.error.HTTPError:
+            raise
+        except (ConnectionRefusedError, urllib.error.URLError):
+            return None
+
+    return wait_until(exchange, "the gateway to answer")
+
+
 def ask(page, path):
-    """Asks the API behind the link that `run` prints, with the token in it."""
+    """Asks the API behind the link that `run` prints, signed in by its code."""
     request = urllib.request.Request(f"http://{page.netloc}/api/v1/{path}",
-                                     headers={"Authorization": f"Bearer {page.fragment.removeprefix('t=')}"})
+                                     headers={"Cookie": session_of(page.netloc, page.fragment.removeprefix("t="))})
 
     def get():
         try:
@@ -165,7 +184,7 @@ def test_commands_start_the_installation_that_their_environment_names(program, d
     job = json.loads(run(program("cortana"), "jobs", "list", "--type", "ocr", "--video", "last", "--json").stdout.splitlines()[0])
     payload = run(program("cortana"), "jobs", "show", job["id"], "--payload").stdout
     wait_until(lambda: processes_of(data) == [], "the server to stop")
-    assert json.loads(run(program("ocr-worker"), "--once", input=payload).stdout)["detections"]
+    assert json.loads(run(program("ocr-worker"), "--once", "--overwrite", input=payload).stdout)["detections"]
     folder = data.parent / "elsewhere"
     folder.mkdir()
     (folder / ".local").symlink_to(data)

@@ -145,5 +145,5 @@ def test_strangers_texts_are_answered_or_refused(library, statement):
     assert answered + refused > STATEMENTS // 2
     assert not wrong, f"seed {SEED}: {len(wrong)} of {STATEMENTS}; first: " + "\n".join(map(repr, wrong[:5]))
     assert answered > STATEMENTS // 50, f"the generator makes too little that is accepted: {answered} of {STATEMENTS}"
-    if statement is search:
-        assert refused < STATEMENTS // 2, "the generator makes too little that can be searched"
+    if statement is search:  # half of what it draws has a field that nobody knows, or parentheses
+        assert refused < STATEMENTS * 3 // 5, "the generator makes too little that can be searched"
