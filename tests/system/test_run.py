@@ -49,8 +49,6 @@ def session_of(netloc, code):
         try:
             with urllib.request.urlopen(request) as answer:
                 return answer.headers["Set-Cookie"].split(";")[0]
-        except urllib.error.HTTPError:
-            raise
         except (ConnectionRefusedError, urllib.error.URLError):
             return None
 
