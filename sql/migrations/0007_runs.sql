@@ -421,17 +421,16 @@ CREATE FUNCTION restart_run(p_run_id uuid) RETURNS bigint
 LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
-DECLARE
-    stopped uuid[];
 BEGIN
     IF NOT EXISTS (SELECT FROM runs WHERE id = p_run_id AND may_touch(tenant_id)) THEN
         RETURN NULL;
     END IF;
-    stopped := ARRAY(SELECT id FROM jobs
-                     WHERE run_id = p_run_id AND (status = 'canceled' OR status = 'failed' AND scheduled_for IS NULL)
-                     ORDER BY unmet_dependencies > 0, id);
-    PERFORM retry_job(id) FROM unnest(stopped) AS id; -- the first one may bring back those that were skipped
-    RETURN (SELECT count(*) FROM jobs WHERE id = ANY (stopped) AND status = 'queued');
+    RETURN (SELECT count(*) FILTER (WHERE outcome = 'queued')
+            FROM (SELECT retry_job(id) AS outcome
+                  FROM (SELECT id FROM jobs
+                        WHERE run_id = p_run_id
+                          AND (status = 'canceled' OR status = 'failed' AND scheduled_for IS NULL)
+                        ORDER BY unmet_dependencies > 0, id) AS stopped) AS retried);
 END
 $$;
 COMMENT ON FUNCTION restart_run IS
