@@ -26,6 +26,7 @@ LETTERS = "aeinrst bdgkmouwz 0123456789 @#:/.-_'\"()*|&!<>\\%?[]{}^$~,;= \t\n"
 ODD = ["", "\u00df", "\u03c2\u03a3", "\u0130i\u0307", "\ufb01", "\uff26\uff35", "\u202e", "\u200b", "\u0301" * 40,
        "\U0001f469\u200d\U0001f680", "\u0645\u0631\u062d\u0628\u0627", "\u6587\u5b57", "\ufffd", "\U0010ffff", "a" * 3000,
        "((((", "))))", '"' * 30, "-" * 50, "*" * 20, "'; DROP TABLE videos; --", "%s%n", "\\", "\\u0000"]
+SEARCH_RIGHT = ["old", "bridge", '"old bridge"', "-coffee", "OR", "tick*", "@ana", "#tag", "from:feed", "after:3.4"]
 SEARCH = ["old", "bridge", '"old bridge"', "-coffee", "OR", "or", "tick*", "*", "@ana", "#tag", "from:feed", "tag:#a",
           "lang:de", "after:3.4", "before:1:00", "after:2026-01-01", "after:", "from:\"", "lang:", "-from:x", "(", ")"]
 CRON_RIGHT = ["*", "*", "*/5", "1,2,3", "1-5", "1"]
@@ -62,7 +63,8 @@ def value_of(dice, depth=0):
 
 
 def search(dice):
-    return "SELECT * FROM search_segments(%s, NULL, %s)", (text_of(dice, SEARCH), dice.choice([50, 0, -1, 5000]))
+    pieces = SEARCH_RIGHT if dice.random() < 0.4 else SEARCH
+    return "SELECT * FROM search_segments(%s, NULL, %s)", (text_of(dice, pieces), dice.choice([50, 0, -1, 5000]))
 
 
 def cron(dice):
@@ -145,5 +147,5 @@ def test_strangers_texts_are_answered_or_refused(library, statement):
     assert answered + refused > STATEMENTS // 2
     assert not wrong, f"seed {SEED}: {len(wrong)} of {STATEMENTS}; first: " + "\n".join(map(repr, wrong[:5]))
     assert answered > STATEMENTS // 50, f"the generator makes too little that is accepted: {answered} of {STATEMENTS}"
-    if statement is search:  # half of what it draws has a field that nobody knows, or parentheses
-        assert refused < STATEMENTS * 3 // 5, "the generator makes too little that can be searched"
+    if statement is search:
+        assert refused < STATEMENTS // 2, "the generator makes too little that can be searched"
