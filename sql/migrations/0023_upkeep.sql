@@ -11,6 +11,7 @@ CREATE POLICY runs_upkeep ON runs TO cortana_upkeep USING (true) WITH CHECK (tru
 CREATE POLICY jobs_upkeep ON jobs TO cortana_upkeep USING (true) WITH CHECK (true);
 CREATE POLICY job_outputs_upkeep ON cortana.job_outputs TO cortana_upkeep USING (true) WITH CHECK (true);
 CREATE POLICY ended_attempts_upkeep ON cortana.ended_attempts TO cortana_upkeep USING (true) WITH CHECK (true);
+CREATE POLICY attempts_to_clear_upkeep ON cortana.attempts_to_clear FOR INSERT TO cortana_upkeep WITH CHECK (true);
 CREATE POLICY task_events_upkeep ON task_events TO cortana_upkeep USING (true) WITH CHECK (true);
 CREATE POLICY task_artifacts_upkeep ON task_artifacts TO cortana_upkeep USING (true) WITH CHECK (true);
 CREATE POLICY workers_upkeep ON workers TO cortana_upkeep USING (true) WITH CHECK (true);
@@ -57,7 +58,7 @@ GRANT SELECT (webhook, expires_at) ON cortana.webhook_secrets TO cortana_upkeep;
 
 GRANT INSERT, UPDATE ON jobs, cortana.job_outputs, cortana.ended_attempts, task_artifacts, workers, hosts, cortana.disk_status_log TO cortana_upkeep;
 GRANT DELETE ON cortana.disk_status_log TO cortana_upkeep;
-GRANT INSERT ON task_events TO cortana_upkeep;
+GRANT INSERT ON task_events, cortana.attempts_to_clear TO cortana_upkeep;
 GRANT SELECT, INSERT, UPDATE ON cortana.locks TO cortana_upkeep;
 GRANT USAGE ON SEQUENCE cortana.job_lease_tokens, cortana.task_event_ids, cortana.job_sequence TO cortana_upkeep;
 CREATE POLICY locks_upkeep ON cortana.locks TO cortana_upkeep USING (true) WITH CHECK (true);
@@ -79,4 +80,4 @@ GRANT UPDATE (original_state, original_state_at), DELETE ON videos TO cortana_up
 GRANT EXECUTE ON FUNCTION event_partitions_before, export_events, drop_archived_events, cortana.leads_to_clip,
     cortana.jobs_asked_for, cortana.archive_fingerprint, jobs_to_archive, export_jobs, drop_archived_jobs,
     cortana.expired_clips, cortana.mark_clip_removed, cortana.mark_original_missing, cortana.video_event, cortana.event_source, delete_video,
-    prune_embeddings, reindex_video TO cortana_upkeep;
+    cortana.has_open_job, prune_embeddings, reindex_video TO cortana_upkeep;

@@ -27,13 +27,14 @@ def run(pipeline, path, **payload):
 
 
 def test_the_video_s_row_and_the_next_job(pipeline, fixtures_dir):
+    """Four pictures with sound last the quarter of a second that browsers need to begin."""
     video, key = run(pipeline, fixtures_dir / "awkward" / "dolbyVision-hdr.MOV")
     row, = pipeline.query(
         "SELECT status::text, s3_proxy_path, s3_thumb_path, resolution, fps, duration, container,"
         " video_codec, pixel_format, rotation, variable_frame_rate, audio_codec, audio_channels,"
         " audio_sample_rate FROM videos WHERE id = %s", video)
     assert row == ("processing", f"videos/proxy/{video}/index.m3u8", f"thumbs/{video}/poster.jpg",
-                   "720x1280", 30.0, 0.133, "mov", "hevc", "yuv420p10le", 90, False, "aac", 2,
+                   "720x1280", 30.0, 0.25, "mov", "hevc", "yuv420p10le", 90, False, "aac", 2,
                    44100)
     assert next_job(pipeline, video) == [({"video_id": video, "s3_original_path": key,
                                            "target_fps": 10, "dedupe_threshold": 0.95},)]
