@@ -231,6 +231,12 @@ static const char *caller_sign_in(const struct admission *admission, struct exch
         exchange_refuse(exchange, REFUSE_BUSY, "out of memory");
         return NULL;
     }
+    if (is_code(token) && !admission->signs_tokens) {
+        exchange_refuse(exchange, REFUSE_FORBIDDEN,
+                        "links sign nobody in here, because the gateway has no CORTANA_JWT_SECRET: "
+                        "sign in with a token");
+        return NULL;
+    }
     if (is_code(token)) {
         principal_deinit(&exchange->principal);
         return note_key(exchange, token);

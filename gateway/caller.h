@@ -22,6 +22,7 @@ struct admission {
     enum forwarded_header forwarded; /* the header that they write */
     bool is_plain_cookie_allowed; /* for plain HTTP on loopback: the cookie has no __Host- prefix */
     bool is_http, is_https;       /* the schemes of the page's own origin */
+    bool signs_tokens;            /* it has a secret, so that links can sign in */
     struct cv_metrics *metrics;   /* may be NULL */
 };
 

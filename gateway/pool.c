@@ -6,6 +6,7 @@
 #include "gateway/caller.h"
 #include "gateway/exchange.h"
 #include "gateway/response.h"
+#include "gateway/upload.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -13,8 +14,10 @@
 #include <unistd.h>
 
 enum {
-    RECONNECT_MS = 1000,        /* a request does not wait longer than this */
-    STATEMENT_MS = 130 * 1000,  /* the client's time limit, above every operation's own */
+    RECONNECT_MS = 1000, /* a request does not wait longer than this */
+    /* How long a statement may take beyond its operation's time limit, at which the server itself ends
+     * it: a server that has not answered by then is silent. */
+    SILENCE_MS = 2 * 1000,
     REPEATS_AFTER_CONFLICT = 1, /* repeats of reads, and of changes with a condition */
     /* Outcomes of the parts of a transaction. */
     REFUSED = 1, /* the exchange has been refused */
@@ -311,6 +314,8 @@ static void run(const struct pool *pool, struct cv_db *db, struct exchange *exch
 {
     struct cv_error error;
     cv_auto_free char *values = json_dumps(exchange->values, CV_JSON_KEPT);
+    int64_t begun_ms = cv_monotonic_ms();
+    int64_t limit_ms = exchange->operation->time_limit_ms;
     bool is_refused = exchange->answer.status != 0;
     bool is_plain_read = !exchange->is_write && !exchange->principal.key_digest[0] &&
                          exchange->operation->step != STEP_EXPORT;
@@ -319,6 +324,7 @@ static void run(const struct pool *pool, struct cv_db *db, struct exchange *exch
         refuse_unavailable(exchange);
         return;
     }
+    cv_db_set_statement_timeout(db, limit_ms + SILENCE_MS);
     if (is_refused) {
         confirm_key(pool, db, exchange);
         return;
@@ -336,7 +342,8 @@ static void run(const struct pool *pool, struct cv_db *db, struct exchange *exch
             return;
         }
         bool may_repeat = !exchange->is_write || exchange->if_match;
-        bool is_lost = !cv_db_is_connected(db) && !exchange->is_write && i == 0;
+        bool is_lost = !cv_db_is_connected(db) && !exchange->is_write && i == 0 &&
+                       cv_monotonic_ms() - begun_ms < limit_ms;
         if (is_lost &&
             cv_db_reconnect(db, RECONNECT_MS, &error) == 0) { /* it died without a word */
             answer_deinit(&exchange->answer);
@@ -365,8 +372,7 @@ static void *run_thread(void *opaque)
     struct cv_error error;
     const struct cv_db_params params = {.application_name = "api-gateway",
                                         .cancel = pool->params.cancel,
-                                        .connect_timeout_ms = RECONNECT_MS,
-                                        .statement_timeout_ms = STATEMENT_MS};
+                                        .connect_timeout_ms = RECONNECT_MS};
     for (struct exchange *exchange; (exchange = exchange_queue_wait(&pool->queue));) {
         if (!pool->is_ready || (!db && cv_db_open(&params, &db, &error) != 0)) {
             refuse_unavailable(exchange);
@@ -411,15 +417,22 @@ bool pool_take(struct pool *pool, struct exchange *exchange)
 /* ---- threads of the store -------------------------------------------------------------------- */
 
 enum {
-    STORE_THREADS = 4,
-    /* How long a reader waits for a bucket, in the queue and for its answer. A piece of 256 KiB, and
+    STORE_THREADS = 4, /* of each kind */
+    /* How long a request waits for a bucket, in the queue and for its answer. A piece of 256 KiB, and
      * the request for it, take milliseconds. */
-    READ_PATIENCE_MS = 15 * 1000,
+    STORE_PATIENCE_MS = 15 * 1000,
+};
+
+/* Writes have threads of their own, so that no read waits for them: a bucket may take minutes to join
+ * the parts of an upload. */
+struct store_threads {
+    struct store_pool *pool;
+    struct exchange_queue queue;
 };
 
 struct store_pool {
     struct store_pool_params params;
-    struct exchange_queue queue;
+    struct store_threads reads, writes;
     pthread_mutex_t mutex; /* protects `here` */
     struct cv_store *here; /* the store of store_pool_do; NULL before its first call */
 };
@@ -440,18 +453,27 @@ static void open_store(const struct store_pool *pool, struct cv_store **store)
 
 static void *run_store_thread(void *opaque)
 {
-    struct store_pool *pool = opaque;
+    struct store_threads *threads = opaque;
+    const struct store_pool *pool = threads->pool;
     cv_auto(cv_store_close) struct cv_store *store = NULL;
-    for (struct exchange *exchange; (exchange = exchange_queue_wait(&pool->queue));) {
+    for (struct exchange *exchange; (exchange = exchange_queue_wait(&threads->queue));) {
         open_store(pool, &store);
         if (store) {
-            cv_store_set_deadline(
-                store, exchange->is_write ? INT64_MAX : exchange->queued_ms + READ_PATIENCE_MS);
+            cv_store_set_deadline(store, exchange->work == upload_join
+                                             ? INT64_MAX
+                                             : exchange->queued_ms + STORE_PATIENCE_MS);
         }
         exchange_work(store, exchange);
         pool->params.on_done(exchange);
     }
     return NULL;
+}
+
+static int start_store_threads(struct store_threads *threads, struct store_pool *pool,
+                               struct cv_error *error)
+{
+    threads->pool = pool;
+    return exchange_queue_start(&threads->queue, STORE_THREADS, run_store_thread, threads, error);
 }
 
 int store_pool_start(const struct store_pool_params *params, struct store_pool **ret_pool,
@@ -461,7 +483,11 @@ int store_pool_start(const struct store_pool_params *params, struct store_pool *
     CV_TRY_MEMORY(pool, error, "the store's threads");
     pool->params = *params;
     (void)pthread_mutex_init(&pool->mutex, NULL);
-    int result = exchange_queue_start(&pool->queue, STORE_THREADS, run_store_thread, pool, error);
+    int result = start_store_threads(&pool->reads, pool, error);
+    if (result == 0 && (result = start_store_threads(&pool->writes, pool, error)) != 0) {
+        exchange_queue_stop(&pool->reads.queue);
+        exchange_queue_deinit(&pool->reads.queue);
+    }
     if (result) {
         (void)pthread_mutex_destroy(&pool->mutex);
         free(pool);
@@ -474,14 +500,16 @@ int store_pool_start(const struct store_pool_params *params, struct store_pool *
 void store_pool_stop(struct store_pool *pool)
 {
     if (pool) {
-        exchange_queue_stop(&pool->queue);
+        exchange_queue_stop(&pool->reads.queue);
+        exchange_queue_stop(&pool->writes.queue);
     }
 }
 
 void store_pool_free(struct store_pool *pool)
 {
     if (pool) {
-        exchange_queue_deinit(&pool->queue);
+        exchange_queue_deinit(&pool->reads.queue);
+        exchange_queue_deinit(&pool->writes.queue);
         cv_store_close(pool->here);
         (void)pthread_mutex_destroy(&pool->mutex);
         free(pool);
@@ -490,7 +518,8 @@ void store_pool_free(struct store_pool *pool)
 
 bool store_pool_take(struct store_pool *pool, struct exchange *exchange)
 {
-    return exchange_queue_take(&pool->queue, exchange);
+    return exchange_queue_take(exchange->is_write ? &pool->writes.queue : &pool->reads.queue,
+                               exchange);
 }
 
 bool store_pool_do(struct store_pool *pool, struct exchange *exchange)

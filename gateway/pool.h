@@ -33,7 +33,7 @@ void pool_set_ready(struct pool *pool, bool is_ready);
 CV_MUST_CHECK bool pool_take(struct pool *pool, struct exchange *exchange);
 
 /* Threads with a store each, for operations that wait for a disk or a bucket: opening, reading and
- * writing objects. If a store cannot be opened, the next exchange tries again; until then requests
+ * writing objects. Nothing waits for a bucket longer than 15 s, except what joins an upload's parts. If a store cannot be opened, the next exchange tries again; until then requests
  * are answered 503. */
 
 struct store_pool;

@@ -361,6 +361,11 @@ bool cv_db_is_connected(const struct cv_db *db)
     return db->connection && PQstatus(db->connection) == CONNECTION_OK;
 }
 
+void cv_db_set_statement_timeout(struct cv_db *db, int64_t statement_timeout_ms)
+{
+    db->statement_timeout_ms = statement_timeout_ms;
+}
+
 bool cv_db_is_open(struct cv_db *db)
 {
     enum { LOOKS = 3 }; /* its last message, the end behind it, and a spare one */

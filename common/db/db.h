@@ -57,6 +57,9 @@ bool cv_db_is_connected(const struct cv_db *db);
  * the server has ended is noticed before it is used. For connections between two statements. */
 bool cv_db_is_open(struct cv_db *db);
 
+/* Sets statement_timeout_ms for the statements that follow. */
+void cv_db_set_statement_timeout(struct cv_db *db, int64_t statement_timeout_ms);
+
 /* ---- statements ------------------------------------------------------------------------------ */
 
 /* Rows of one statement. */

@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jobs import Queue
 from probing import get, port_of, scrape
+from workers import silent, wait_until
 
 OPERATIONS = {(method.upper(), path): operation for path, methods in DOCUMENT["paths"].items()
               for method, operation in methods.items()}
@@ -639,6 +640,27 @@ def test_probes_and_numbers(gateway):
 def test_it_ends_when_told(program, place, tmp_path):
     own = Gateway(program, place[0], tmp_path)
     assert own.process.stop() == 0
+
+
+def test_a_database_that_is_silent(program, cluster, tmp_path):
+    """A server that stands still does not keep the time limits of operations: the gateway does, and goes on when it does."""
+    name = cluster.create_database()
+    connection = cluster.connect(name)
+    make_login(Queue(connection))
+    connection.close()
+    own = Gateway(program, cluster.url(name), tmp_path, "--connections", "4")
+    try:
+        with concurrent.futures.ThreadPoolExecutor(8) as threads:
+            assert {one.status for one in threads.map(lambda _: own.ask("/me", OWNER), range(64))} == {200}  # all are connected
+            with silent(cluster):
+                asked = [threads.submit(own.ask, *one) for one in 4 * [("/videos", OWNER), ("/uploads", OWNER, "POST", {"name": "a", "size": 1})]]
+                answers = [one.result() for one in asked]
+        assert {(one.status, one.json["title"], one.json["detail"]) for one in answers} == {
+            (503, "The database is away", "try again in a moment")}
+        wait_until(lambda: own.ask("/videos", OWNER).status == 200, "the gateway to go on")
+        assert own.process.stop() == 0
+    finally:
+        own.end()
 
 
 def test_the_database_comes_and_goes(program, cluster, tmp_path):

@@ -222,6 +222,27 @@ def test_a_code_gives_a_token_that_the_gateway_accepts(start, place, monkeypatch
     assert gateway.ask("/me", Cookie=cookie).json["role"] == "service"
 
 
+def test_a_gateway_without_a_secret_says_what_a_code_needs(program, place, issuer, tmp_path):
+    issuer.keys = [Key(tmp_path, "only", "ES256")]
+    process = Worker([program("api-gateway"), "--api", "127.0.0.1:0", "--listen", "127.0.0.1:0"],
+                     {"DATABASE_URL": place[0].replace("postgres@", "api_login@"), "CORTANA_JWKS_URL": issuer.url,
+                      "STORE_URL": f"dir:{tmp_path}/store"}, tmp_path / "log")
+    gateway = Gateway.__new__(Gateway)
+    gateway.process = process
+    try:
+        line = wait_until(lambda: process.says("the API at port"), "the gateway to listen")[0]
+        gateway.port = int(re.search(r"port (\d+)", line["message"])[1])
+        wait_until(lambda: gateway.ask("/me", issuer.keys[0].token()).status == 200, "the issuer's keys")
+        code = place[1].value("SELECT cortana.make_sign_in_code(%s)", ALICE)
+        for _ in range(6):
+            answer = sign_in(gateway, code)
+            assert answer.status == 403 and "CORTANA_JWT_SECRET" in answer.json["detail"], answer.data
+        assert len(process.says("CORTANA_JWT_SECRET")) == 1
+        assert place[1].value("SELECT uses_left FROM cortana.sign_in_codes WHERE hash = sha256(%s::bytea)", code) == 5
+    finally:
+        process.kill()
+
+
 def test_a_code_that_signs_nobody_in(start, gateway, place):
     def make():
         return place[1].value("SELECT cortana.make_sign_in_code(%s)", ALICE)

@@ -22,6 +22,8 @@ from store_client import StoreClient
 from workers import wait_until
 
 BUCKET = "media"
+UPLOAD_BEGUN = "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>"
+NO_KEY = "<Error><Code>NoSuchKey</Code></Error>"
 SECRETS = "the first secret of the tests, which signs\nthe second one, which is still accepted\n"
 OWNER = token(app_metadata={"team_id": TEAM})
 VIEWER = token(app_metadata={"cortana_role": "viewer", "team_id": TEAM})
@@ -361,6 +363,47 @@ def test_a_store_that_is_silent(program, place, tmp_path, grant):
             assert list(threads.map(ask, range(12))) == [503] * 12
         assert over[-1] - begun < (over[0] - begun) * 1.5, "as many turns as threads need"
         assert 4 <= len(store.requests)
+    finally:
+        ended.set()
+        assert other.process.stop() == 0
+        store.close()
+
+
+def test_reads_do_not_wait_for_writes(program, place, tmp_path, grant):
+    """A bucket that is silent about uploads, with as many ends of uploads and removals as there are threads."""
+    begun, ended = threading.Event(), threading.Event()
+    (tmp_path / "secrets").write_text(SECRETS)
+
+    def answer(request):
+        if not request.key.endswith(".m3u8"):
+            if begun.is_set():
+                ended.wait(120)
+            if "uploads" in request.query:
+                request.tell(200, UPLOAD_BEGUN if request.command == "POST" else "<ListMultipartUploadsResult/>")
+            elif "uploadId" in request.query:
+                request.tell(200, "<ListPartsResult/>")
+            else:
+                request.tell(404, NO_KEY)
+        else:
+            request.tell(200, PLAYLIST, ETag='"1"', Last_Modified="Thu, 01 Jan 2026 00:00:00 GMT")
+
+    store = LyingServer(answer)
+    other = Gateway(program, place[0], tmp_path, **store.environment(), CORTANA_GRANT_SECRET_FILE=str(tmp_path / "secrets"))
+
+    def begin(_):
+        return other.ask("/uploads", OWNER, "POST", {"name": "a.mp4", "size": 9}).json["location"]
+
+    try:
+        with concurrent.futures.ThreadPoolExecutor(14) as threads:
+            places = list(threads.map(begin, range(9)))
+            asked = len(store.requests)
+            begun.set()
+            waiting = [threads.submit(other.ask, where + "/complete" * (i < 5), OWNER, "POST" if i < 5 else "DELETE", base="")
+                       for i, where in enumerate(places)]
+            wait_until(lambda: len(store.requests) >= asked + 4, "the bucket to be asked")
+            assert read(other, grant["base_url"] + grant["playlist"]).data == PLAYLIST
+            assert not all(one.done() for one in waiting[:5]), "the ends of uploads wait"
+            ended.set()
     finally:
         ended.set()
         assert other.process.stop() == 0

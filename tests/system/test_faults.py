@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 from tcp_gate import TcpGate
-from workers import STAGE_SCHEMA, Chaos, Jobs, Workers, children_of, is_running, wait_until
+from workers import STAGE_SCHEMA, Chaos, Jobs, Workers, is_running, silent, wait_until
 
 FAST_RETRIES = """UPDATE job_types SET retry_delays = array_fill('10 ms'::interval, ARRAY[500])
                   WHERE name = 'test_stage'"""
@@ -109,18 +109,8 @@ def test_a_database_that_hangs_costs_no_more_than_the_lease(cluster, stoppable):
     stage = worker.wait_for_stage()
     jobs.rows("UPDATE jobs SET payload = '{\"do\": \"succeed\"}' WHERE id = %s", job_id)
     jobs.connection.close()
-    postmaster = int((cluster.data / "postmaster.pid").read_text().split()[0])
-    os.kill(postmaster, signal.SIGSTOP)  # first, so that the list of its children is the last word
-    servers = [postmaster, *children_of(postmaster)]
-    for pid in servers[1:]:
-        with contextlib.suppress(ProcessLookupError):  # one that was just ending
-            os.kill(pid, signal.SIGSTOP)
-    try:
+    with silent(cluster):
         wait_until(lambda: not is_running(stage), "the stage to be ended with its lease")
-    finally:
-        for pid in servers:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
     jobs = open_jobs()
     jobs.wait_for(job_id, "done", "failed")
     assert [row["attempt"] for row in jobs.results(job_id)] == [2]

@@ -48,6 +48,23 @@ def children_of(pid):
     return found
 
 
+@contextlib.contextmanager
+def silent(cluster):
+    """A server whose processes stand still, with their sockets open."""
+    postmaster = int((cluster.data / "postmaster.pid").read_text().split()[0])
+    os.kill(postmaster, signal.SIGSTOP)  # first, so that the list of its children is the last word
+    servers = [postmaster, *children_of(postmaster)]
+    for pid in servers[1:]:
+        with contextlib.suppress(ProcessLookupError):  # one that was just ending
+            os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in servers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
 def stages_of(supervisor):
     """Pids of its stage processes; the host of its brokers is another child."""
     found = []
