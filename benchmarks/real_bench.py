@@ -1,8 +1,11 @@
 #!/usr/bin/python3
-"""Scores of the text found in a folder of recordings against their truth: real_bench.py BUILD FOLDER [NAME...]
+"""Scores of the text found in folders of recordings against their truth: real_bench.py BUILD FOLDER[=SEEN]…
 
-FOLDER holds NAME.truth.json (in the form of tests/score.py) beside NAME.mp4, .mov, .mkv or .webm; a
-folder NAME with a recording and truth.json is taken, too. Without names all recordings are scored.
+A folder holds NAME.truth.json (in the form of tests/score.py) beside NAME.mp4, .mov, .mkv or .webm; a
+folder NAME with a recording and truth.json is taken, too. SEEN says what the recordings were used for: "fitted"
+(weights or limits come from them), "looked at" (while the program was changed), or "neither", which is the default and
+the figure that counts; a truth that has "seen" says it itself. The means stand apart, "neither" first. --told reads
+with the models that a truth lists in "languages"; without it, nobody says in which languages a recording is.
 
 Results of `sample` and `ocr` are kept under --cache by the hash of the program and of its input, so that a
 run after a change of one stage repeats that stage alone. Prints a table, or with --json one object a line.
@@ -32,21 +35,40 @@ def digest(*parts):
     return whole.hexdigest()[:24]
 
 
+SEEN = ("neither", "looked at", "fitted")
+
+
 class Recording:
-    def __init__(self, name, clip, truth):
+    def __init__(self, name, clip, truth, seen):
         self.name, self.clip, self.truth = name, clip, truth
+        known = json.loads(truth.read_text())
+        self.seen, self.languages = known.get("seen", seen), known.get("languages")
 
 
-def recordings(folder, names):
+def recordings_of(words, names):
+    """The recordings of FOLDER[=SEEN]…; of several folders, names are those of some."""
+    found = []
+    for word in words:
+        folder, _, seen = word.partition("=")
+        if seen and seen not in SEEN:
+            sys.exit(f"{word}: not one of {', '.join(SEEN)}")
+        found += recordings(pathlib.Path(folder), [], seen or SEEN[0])
+    unknown = set(names) - {recording.name for recording in found}
+    if unknown:
+        sys.exit(f"no recording with a truth is named {', '.join(sorted(unknown))}")
+    return [recording for recording in found if not names or recording.name in names]
+
+
+def recordings(folder, names, seen=SEEN[0]):
     """The recordings of a folder that have a truth, by name."""
     found = []
     for truth in sorted(folder.glob("*.truth.json")):
         name = truth.name.removesuffix(".truth.json")
         clips = [folder / (name + suffix) for suffix in SUFFIXES if (folder / (name + suffix)).exists()]
-        found += [Recording(name, clip, truth) for clip in clips[:1]]
+        found += [Recording(name, clip, truth, seen) for clip in clips[:1]]
     for truth in sorted(folder.glob("*/truth.json")):
         clips = [clip for clip in sorted(truth.parent.iterdir()) if clip.suffix in SUFFIXES]
-        found += [Recording(truth.parent.name, clip, truth) for clip in clips[:1]]
+        found += [Recording(truth.parent.name, clip, truth, seen) for clip in clips[:1]]
     unknown = set(names) - {recording.name for recording in found}
     if unknown:
         sys.exit(f"{folder} has no recording with a truth named {', '.join(sorted(unknown))}")
@@ -54,8 +76,8 @@ def recordings(folder, names):
 
 
 class Stages:
-    def __init__(self, build, cache):
-        self.build, self.cache = build, cache
+    def __init__(self, build, cache, told=False):
+        self.build, self.cache, self.told = build, cache, told
         self.programs = {stage: build / "workers" / stage / f"{stage}-worker" for stage in ("sample", "ocr")}
         self.hashes = {stage: digest(path.read_bytes()) for stage, path in self.programs.items()}
 
@@ -100,15 +122,18 @@ class Stages:
             result, cpu = self.once("sample", store, {"video_id": video, "s3_original_path": key})
             return {"result": result, "cpu": cpu}
 
+        told = {"languages": recording.languages} if self.told and recording.languages else {}
+
         def read():
             frames = sampled["result"]["frames"]
             result, cpu = self.once("ocr", store, {"video_id": video, "frames": frames,
                                                    "frame_paths": [frame["path"] for frame in frames],
-                                                   "evidence": True})
+                                                   "evidence": True, **told})
             return {"result": result, "cpu": cpu}
 
         sampled = self.cached(f"sample-{sampled_name}", sample)
-        found = self.cached(f"ocr-{digest(self.hashes['ocr'], sampled_name)}", read)
+        models = os.environ.get("TESSDATA_PREFIX", ""), os.environ.get("CORTANA_LANGUAGES", "")
+        found = self.cached(f"ocr-{digest(self.hashes['ocr'], sampled_name, json.dumps([told, models]))}", read)
         return found["result"], sampled["cpu"], found["cpu"]
 
 
@@ -155,20 +180,30 @@ def print_row(name, row):
     print(f"{name:18}" + "".join(f"{value:9.3f}" if isinstance(value, float) else f"{value!s:>9}" for value in row))
 
 
-COLUMNS = ["recall", "precision", "per line", "start95", "end95", "sample s", "ocr s"]
+COLUMNS = ["recall", "precision", "per line", "start95", "end95", "sample s", "ocr s", "read by"]
 
 
-def print_table(rows):
+def print_table(all_rows):
     print(f"{'':18}" + "".join(f"{column:>9}" for column in COLUMNS))
-    for name, figures, sample_cpu, ocr_cpu in rows:
+    for seen in SEEN:
+        rows = [row[1:] for row in all_rows if row[0].seen == seen]
+        if rows:
+            print_means(seen, rows)
+
+
+def print_means(seen, rows):
+    for name, figures, sample_cpu, ocr_cpu, models in rows:
         print_row(name, [figures["line_recall"], figures["segment_precision"], figures["segments_per_line"],
-                         figures["t_start_err_ms"]["p95"], figures["t_end_err_ms"]["p95"], sample_cpu, ocr_cpu])
+                         figures["t_start_err_ms"]["p95"], figures["t_end_err_ms"]["p95"], sample_cpu, ocr_cpu,
+                         f"  {models}"])
     means = [mean([row[1][key] for row in rows]) for key in ("line_recall", "segment_precision", "segments_per_line")]
     times = [mean([row[1][key]["p95"] for row in rows]) for key in ("t_start_err_ms", "t_end_err_ms")]
-    print_row("mean", [*means, *times, sum(row[2] for row in rows), sum(row[3] for row in rows)])
+    print_row(f"mean, {seen}", [*means, *times, sum(row[2] for row in rows), sum(row[3] for row in rows)])
     for kind in ("mention", "hashtag", "url", "emoji"):
         entities = [row[1]["entities"][kind] for row in rows]
         want, have = (sum(entity[key] for entity in entities) for key in ("want", "have"))
+        if not want and not have:
+            continue
         found = sum(entity["recall"] * entity["want"] for entity in entities)
         right = sum((entity["precision"] or 0) * entity["have"] for entity in entities)
         print(f"{kind:18} {found:.0f} of {want} found, {right:.0f} of {have} right")
@@ -177,16 +212,17 @@ def print_table(rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("build", type=pathlib.Path)
-    parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("names", nargs="*")
+    parser.add_argument("folders", nargs="+", metavar="FOLDER[=SEEN]")
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="these recordings alone")
+    parser.add_argument("--told", action="store_true", help="read with the models that a truth lists")
     parser.add_argument("--cache", type=pathlib.Path,
                         default=pathlib.Path(tempfile.gettempdir()) / f"cortana-real-{os.getuid()}")
     parser.add_argument("--exports", type=pathlib.Path, help="keep NAME.export.json in this folder")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    wanted = recordings(options.folder, options.names)
-    stages = Stages(options.build.resolve(), options.cache.resolve())
+    wanted = recordings_of(options.folders, options.only)
+    stages = Stages(options.build.resolve(), options.cache.resolve(), options.told)
     with concurrent.futures.ThreadPoolExecutor(options.processes) as pool:
         found = list(pool.map(stages.detections, wanted))
     rows = []
@@ -196,10 +232,11 @@ def main():
         index = Index(options.build.resolve(), cluster.migrated_database())
         for recording, (result, sample_cpu, ocr_cpu) in zip(wanted, found):
             figures = score(recording, index.export(result["detections"]), folder)
-            rows.append((recording.name, figures, sample_cpu, ocr_cpu))
+            rows.append((recording, recording.name, figures, sample_cpu, ocr_cpu, result["languages"]))
     if options.json:
-        for name, figures, sample_cpu, ocr_cpu in rows:
-            print(json.dumps({"name": name, "sample_cpu_s": sample_cpu, "ocr_cpu_s": ocr_cpu, **figures}))
+        for recording, name, figures, sample_cpu, ocr_cpu, models in rows:
+            print(json.dumps({"name": name, "seen": recording.seen, "models": models, "sample_cpu_s": sample_cpu,
+                              "ocr_cpu_s": ocr_cpu, **figures}))
     else:
         print_table(rows)
 

@@ -117,7 +117,7 @@ def encode(recording, sides, store):
 
 def measure(options, stages, index, recording, folder):
     def read(clip):
-        result, _, _ = stages.detections(Recording(recording.name, clip, recording.truth))
+        result, _, _ = stages.detections(Recording(recording.name, clip, recording.truth, recording.seen))
         export = index.export(result["detections"])
         return export, score(recording, export, folder)["line_recall"]
 
