@@ -505,7 +505,6 @@ static int print_place(struct cli_call *call, struct cv_error *error)
 
 int cli_watch_inbox(struct cli_call *call, struct cli_workers *workers, struct cv_error *error)
 {
-    static const char *const services[] = {NULL, "scanner", "scheduler", "command", "webhook"};
     bool created = false;
     unsigned unknown = 0;
     cv_auto(json_decref) json_t *shown = json_object();
@@ -517,9 +516,8 @@ int cli_watch_inbox(struct cli_call *call, struct cli_workers *workers, struct c
         result = cv_bucket_init(call->session.store, 0, &created, &unknown, error);
         result = result < 0 ? result : 0;
     }
-    for (size_t i = 0; result == 0 && i < CV_COUNT(services); i++) {
-        result = cli_workers_start(workers, services[i], error);
-    }
+    result = result ? result : cli_workers_start(workers, NULL, error);
+    result = result ? result : cli_workers_start_services(workers, error);
     result = result ? result : print_place(call, error);
     while (result == 0) {
         result = show_changes(call, &progress, shown, false, error);

@@ -16,38 +16,38 @@ enum {
     GATEWAY_PORT = 8080, /* if the port is free */
 };
 
-static const struct cli_worker_process descriptions[CLI_WORKER_COUNT] = {
-    {.job_type = "transcode", .name = "transcode-worker"},
-    {.job_type = "sample", .name = "sample-worker"},
-    {.job_type = "ocr", .name = "ocr-worker"},
-    {.job_type = "segment_index", .name = "segment-index-worker"},
-    {.job_type = "clip_generate", .name = "clip-generate-worker"},
-    {.job_type = "embed", .name = "embed-worker", .is_spare = true},
-    {.job_type = "object_remove", .name = "object-remove-worker"},
-    {.job_type = "scanner", .name = "scanner-worker", .service = "--interval=2"},
-    {.job_type = "scheduler", .name = "scheduler", .service = "--poll-ms=1000"},
-    {.job_type = "command", .name = "command-worker", .service = "--poll-ms=500"},
-    {.job_type = "webhook", .name = "webhook-worker", .service = "--poll-ms=500"},
+static const struct cli_worker_process services[CLI_SERVICE_COUNT] = {
+    {.job_type = "scanner",
+     .name = "scanner-worker",
+     .option = "--interval=2",
+     .starts = CLI_STARTS_SERVICE},
+    {.job_type = "scheduler",
+     .name = "scheduler",
+     .option = "--poll-ms=1000",
+     .starts = CLI_STARTS_SERVICE},
     {.job_type = "gateway",
      .name = "api-gateway",
-     .service = "--api=127.0.0.1:0",
-     .is_spare = true},
+     .option = "--api=127.0.0.1:0",
+     .starts = CLI_STARTS_SETTING},
 };
 
 void cli_workers_init(struct cli_workers *workers, const struct cli_session *session)
 {
     *workers = (struct cli_workers){.session = session};
-    for (size_t i = 0; i < CLI_WORKER_COUNT; i++) {
-        workers->workers[i] = descriptions[i];
-        workers->workers[i].slots = 1;
+    for (size_t i = 0; i < cli_stage_count; i++) {
+        workers->workers[workers->count] = cli_stages[i];
+        workers->workers[workers->count++].slots = 1;
+    }
+    for (size_t i = 0; i < CV_COUNT(services); i++) {
+        workers->workers[workers->count++] = services[i];
     }
 }
 
 static struct cli_worker_process *find(struct cli_workers *workers, const char *job_type,
                                        size_t length)
 {
-    for (size_t i = 0; i < CLI_WORKER_COUNT; i++) {
-        if (!workers->workers[i].service && strlen(workers->workers[i].job_type) == length &&
+    for (size_t i = 0; i < workers->count; i++) {
+        if (!workers->workers[i].option && strlen(workers->workers[i].job_type) == length &&
             strncmp(workers->workers[i].job_type, job_type, length) == 0) {
             return &workers->workers[i];
         }
@@ -152,9 +152,9 @@ static int start_worker(struct cli_workers *workers, struct cli_worker_process *
         own.secret, "CORTANA_JWT_SECRET=", "CORTANA_JWKS_FILE=", "CORTANA_JWT_ISSUER=",
         "CORTANA_JWT_AUDIENCE=", NULL};
     const char *const worker_argv[] = {program, "--slots", slots, "--poll-ms", "500", NULL};
-    const char *const service_argv[] = {program, worker->service, NULL};
+    const char *const option_argv[] = {program, worker->option, NULL};
     const struct cli_process_params params = {
-        .argv = worker->service ? service_argv : worker_argv,
+        .argv = worker->option ? option_argv : worker_argv,
         .environment = environment,
         .without_pg = true,
         .output = log,
@@ -173,16 +173,29 @@ static int pipeline_embeds(struct cv_db *db, bool *ret_embeds, struct cv_error *
     return result;
 }
 
+int cli_workers_start_services(struct cli_workers *workers, struct cv_error *error)
+{
+    for (size_t i = 0; i < workers->count; i++) {
+        struct cli_worker_process *worker = &workers->workers[i];
+        if (worker->pid == 0 && worker->starts == CLI_STARTS_SERVICE) {
+            CV_TRY(start_worker(workers, worker, error));
+        }
+    }
+    return 0;
+}
+
 int cli_workers_start(struct cli_workers *workers, const char *job_type, struct cv_error *error)
 {
     bool embeds = false;
     CV_TRY(job_type ? 0 : pipeline_embeds(workers->session->db, &embeds, error));
-    for (size_t i = 0; i < CLI_WORKER_COUNT; i++) {
+    for (size_t i = 0; i < workers->count; i++) {
         struct cli_worker_process *worker = &workers->workers[i];
         bool is_wanted =
             job_type ? strcmp(job_type, worker->job_type) == 0
-                     : !worker->service && (embeds || strcmp(worker->job_type, "embed") != 0);
-        if (is_wanted && worker->is_spare && !job_type && !cv_env("EMBED_URL", NULL)) {
+                     : worker->starts == CLI_STARTS_ALWAYS ||
+                           (worker->starts == CLI_STARTS_SETTING && !worker->option && embeds);
+        if (is_wanted && worker->starts == CLI_STARTS_SETTING && !job_type &&
+            !cv_env("EMBED_URL", NULL)) {
             (void)snprintf(workers->note, sizeof(workers->note),
                            "note: texts are to be embedded, but EMBED_URL names no endpoint: "
                            "%s is not started, everything else is",
@@ -226,9 +239,9 @@ int cli_workers_start_gateway(struct cli_workers *workers, const char **ret_addr
         (void)snprintf(workers->page, sizeof(workers->page), "%s127.0.0.1:%d", option,
                        find_port(GATEWAY_PORT));
     }
-    for (size_t i = 0; i < CLI_WORKER_COUNT; i++) {
+    for (size_t i = 0; i < workers->count; i++) {
         if (is_gateway(&workers->workers[i])) {
-            workers->workers[i].service = workers->page;
+            workers->workers[i].option = workers->page;
         }
     }
     *ret_address = workers->page + sizeof(option) - 1;
@@ -264,7 +277,7 @@ static void check_disk(struct cli_workers *workers)
 int cli_workers_check(struct cli_workers *workers, struct cv_error *error)
 {
     check_disk(workers);
-    for (size_t i = 0; i < CLI_WORKER_COUNT; i++) {
+    for (size_t i = 0; i < workers->count; i++) {
         struct cli_worker_process *worker = &workers->workers[i];
         int status = 0;
         if (worker->pid == 0 || !cli_process_has_ended(worker->pid, &status)) {
@@ -274,7 +287,7 @@ int cli_workers_check(struct cli_workers *workers, struct cv_error *error)
         bool is_misconfigured =
             WIFEXITED(status) && WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != CV_EXIT_RETRY;
         bool is_over = is_misconfigured || ++worker->restarts > RESTARTS_MAX;
-        if (is_over && worker->is_spare) {
+        if (is_over && worker->starts == CLI_STARTS_SETTING) {
             (void)snprintf(workers->note, sizeof(workers->note),
                            "note: %s does not stay up; everything else goes on: see %s/log/%s.log",
                            worker->name, workers->session->installation.directory, worker->name);
@@ -304,13 +317,13 @@ const char *cli_workers_note(struct cli_workers *workers)
 
 void cli_workers_stop(struct cli_workers *workers)
 {
-    for (size_t i = 0; i < CLI_WORKER_COUNT; i++) {
+    for (size_t i = 0; i < workers->count; i++) {
         if (workers->workers[i].pid > 0) {
             (void)kill(workers->workers[i].pid, SIGTERM);
         }
     }
     int64_t end = cv_monotonic_ms() + STOP_TIMEOUT_MS;
-    for (size_t i = 0; i < CLI_WORKER_COUNT; i++) {
+    for (size_t i = 0; i < workers->count; i++) {
         pid_t pid = workers->workers[i].pid;
         if (pid <= 0) {
             continue;

@@ -3,20 +3,29 @@
 
 #include "cli/local/session.h"
 
-enum { CLI_WORKER_COUNT = 12, CLI_SLOTS_MAX = 64 };
+enum { CLI_STAGES_MAX = 32, CLI_SERVICE_COUNT = 3, CLI_SLOTS_MAX = 64 };
+
+/* When `cortana run` starts a program: for every video; to watch the inbox; if the pipeline has its
+ * stage and its settings are there. */
+enum cli_starts { CLI_STARTS_ALWAYS, CLI_STARTS_SERVICE, CLI_STARTS_SETTING };
 
 struct cli_worker_process {
     const char *job_type;
-    const char *name;    /* name of the program and of its log */
-    const char *service; /* --option=value for a program without slots */
-    bool is_spare;       /* the others work without it */
+    const char *name;   /* name of the program and of its log */
+    const char *option; /* --option=value of a program without slots; NULL: a stage */
+    enum cli_starts starts;
     int slots;
     pid_t pid; /* 0: not running */
     int restarts;
 };
 
+/* The stages, made from the file `stages`. */
+extern const struct cli_worker_process cli_stages[];
+extern const size_t cli_stage_count; /* at most CLI_STAGES_MAX */
+
 struct cli_workers {
-    struct cli_worker_process workers[CLI_WORKER_COUNT];
+    struct cli_worker_process workers[CLI_STAGES_MAX + CLI_SERVICE_COUNT];
+    size_t count;
     char note[PATH_MAX + 256]; /* a note that was not reported yet; "": none */
     char told[PATH_MAX + 256];
     char page[64]; /* "--api=ADDRESS:PORT"; "": the gateway was not started */
@@ -31,11 +40,14 @@ void cli_workers_init(struct cli_workers *workers, const struct cli_session *ses
 /* Reads "STAGE=N,STAGE=N"; false if a stage is unknown or a number is not 1…CLI_SLOTS_MAX. */
 CV_MUST_CHECK bool cli_workers_parse(struct cli_workers *workers, const char *text);
 
-/* Starts workers that are not running: those of one job type, all of them (NULL; embed only if the
- * pipeline has it), or "scanner", "scheduler", "command" or "webhook". Logs are in
- * DIR/log/NAME.log. */
+/* Starts workers that are not running: those of one job type, or all that videos need (NULL; embed
+ * only if the pipeline has it). Logs are in DIR/log/NAME.log. */
 CV_MUST_CHECK int cli_workers_start(struct cli_workers *workers, const char *job_type,
                                     struct cv_error *error);
+
+/* Starts what else an installation has that goes on running: scanner, scheduler, and the stages
+ * that are no part of the pipeline. */
+CV_MUST_CHECK int cli_workers_start_services(struct cli_workers *workers, struct cv_error *error);
 
 /* Starts the gateway on loopback, at CORTANA_API_LISTEN, port 8080, or any free port; *ret_address
  * is its address ("127.0.0.1:8080"), borrowed from `workers`. The session must have an owner

@@ -20,15 +20,15 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(ROOT / "scripts")]
 
 import emulated  # noqa: E402
+import stages  # noqa: E402
 from emulator import Emulator  # noqa: E402
 from namespaces import Namespaces  # noqa: E402
 from server import Failed  # noqa: E402
 
-STAGES = ["transcode", "sample", "ocr", "segment-index", "clip-generate", "object-remove", "command", "webhook"]
-UNITS = [*(f"cortana-worker@{stage}" for stage in STAGES), "cortana-scanner", "cortana-scheduler", "cortana-gateway"]
+UNITS = [*(f"cortana-worker@{stage.name}" for stage in stages.started(stages.read())), "cortana-scanner", "cortana-scheduler", "cortana-gateway"]
 # systemd-analyze security, which calls 0 safe and 10 not; docs/operations.md says what is left and why.
 EXPOSURE_MAX = 2.5
 OPERATIONS = (ROOT / "docs/operations.md").read_text()

@@ -10,14 +10,18 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build"))
-WORKERS = ["transcode", "sample", "ocr", "segment-index", "clip-generate", "object-remove", "embed", "command", "webhook",
-           "scanner"]
+sys.path.insert(0, str(ROOT / "scripts"))
+import stages  # noqa: E402
+
+STAGES = stages.read()
+WORKERS = [*(stage.name for stage in STAGES), "scanner"]
 NOBODY = 65534
 
 
@@ -83,7 +87,8 @@ def test_systemd_takes_the_units_and_finds_them_hardened(installed, tmp_path):
         subprocess.run(["systemd-analyze", "security", "--offline=yes", "--threshold=25", tmp_path / unit], check=True,
                        capture_output=True)
     wanted = set(re.findall(r"cortana-\S+\.service", (tmp_path / "cortana.target").read_text()))
-    assert wanted == set(units) - {"cortana.target", "cortana-worker@embed.service"}
+    assert wanted == set(units) - {"cortana.target"} - {
+        f"cortana-worker@{stage.name}.service" for stage in STAGES if stage.starts == "setting"}
 
 
 # ---- settings ------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 import subprocess
+import sys
 import uuid
 
 import autoscaler
@@ -20,9 +21,12 @@ from manifests import (LONG_GRACE_SECONDS, OVERLAYS, ROOT, grace_of, lint, of_ki
 from probing import port_of, scrape
 from workers import Workers, wait_until
 
+sys.path.insert(0, str(ROOT / "scripts"))
+import stages  # noqa: E402
+
 MONITORING = ROOT / "k8s/components/monitoring"
-# Programs that run elsewhere than in a pod of their own, and why.
-NOT_IN_PODS = {"embed-worker": "off by default: docs/operations.md says how it is added"}
+# Off by default: docs/operations.md says how they are added.
+NOT_IN_PODS = {stage.program for stage in stages.read() if stage.starts == "setting"}
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +53,7 @@ def test_schemas_and_rules(overlays, overlay):
 def test_every_program_runs_somewhere(overlays):
     run = {template_of(d)["spec"]["containers"][0]["command"][0] for d in overlays["prod"]
            if d["kind"] in ("Deployment", "CronJob")}
-    assert run == programs() - set(NOT_IN_PODS)
+    assert run == programs() - NOT_IN_PODS
 
 
 def find(documents, kind, name):

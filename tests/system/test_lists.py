@@ -1,0 +1,54 @@
+"""A list that is half done is noticed by scripts/check, in the words of what has to be done."""
+
+import sys
+
+import pytest
+from conftest import ROOT
+
+sys.path.insert(0, str(ROOT / "scripts"))
+import lists  # noqa: E402
+
+NEW_STAGE = "workers/audit  always  fleet  yes  nobody  60  1-2  64Mi-4352Mi  64Mi-1Gi  5  1  Looks at what others made."
+
+
+def read(path):
+    return (ROOT / path).read_text()
+
+
+def without(path, words):
+    """The file without its lines that have these words."""
+    kept = [line for line in read(path).splitlines(True) if words not in line]
+    assert len(kept) < len(read(path).splitlines()), words
+    return {path: "".join(kept)}
+
+
+def with_change(path, old, new):
+    assert old in read(path), old
+    return {path: read(path).replace(old, new)}
+
+
+HALF_DONE = {
+    "a stage without a program": ({"stages": read("stages") + NEW_STAGE}, "workers/audit/meson.build makes no program audit-worker"),
+    "a stage without a job type in SQL": (
+        {"stages": read("stages") + NEW_STAGE}, "no migration inserts audit into job_types"),
+    "a stage without a manifest": ({"stages": read("stages") + NEW_STAGE}, "k8s/base/stages.yaml: is not what follows"),
+    "a stage that nothing scales": (
+        {"k8s/components/keda/scaled-objects.yaml": "none"}, "k8s/components/keda/scaled-objects.yaml: is not what follows"),
+    "a stage without a service": (without("compose.yaml", "ocr-worker"), "compose.yaml: is not what follows"),
+    "a stage that is not listed": (without("stages", "workers/ocr "), "ocr is no stage: add its line to `stages`"),
+    "a stage of another job type": (
+        with_change("workers/ocr/main.c", '.job_type = "ocr"', '.job_type = "read"'), "workers/ocr has the job type ocr"),
+    "a stage whose way to the store is shut": (
+        with_change("workers/segment_index/main.c", "CV_STAGE_NEEDS_DATABASE", "CV_STAGE_NEEDS_STORE"), "`store` is no"),
+}
+
+
+def test_no_list_is_half_done():
+    assert lists.problems() == []
+
+
+@pytest.mark.parametrize("fault", HALF_DONE)
+def test_half_done_lists_are_noticed(fault):
+    changed, words = HALF_DONE[fault]
+    found = lists.problems(lists.Tree(changed))
+    assert any(words in problem for problem in found), found
