@@ -53,6 +53,7 @@ struct exchange {
     struct MHD_Connection *connection;
     struct exchange *next;      /* the next one in a pool's queue, or of those that wait */
     struct exchange *next_poll; /* if is_poll: the next long poll */
+    char waits_for[37];         /* if it is parked: the id of the job */
     uint64_t caller;            /* by which turns are taken; set when it is queued */
     int64_t turn;               /* in a queue */
     /* What a thread of the store pool must do. It answers; a failure, and a store that cannot be

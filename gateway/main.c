@@ -300,7 +300,7 @@ static void serve(struct gateway *gateway)
         look_at_schema(gateway);
         session_tell(&gateway->session, gateway->db);
         server_close_late(gateway->server);
-        server_ask_again(gateway->server);
+        server_ask_again(gateway->server, gateway->db);
         cv_daemon_wait(&gateway->daemon, NULL, cv_monotonic_ms() + LOOP_MS);
     }
 }

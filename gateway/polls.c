@@ -14,16 +14,25 @@ void polls_deinit(struct polls *polls)
     (void)pthread_mutex_destroy(&polls->mutex);
 }
 
-/* Whether the answer of an operation with the parameter "wait" may still change. */
-static bool is_under_way(const struct answer *answer)
+static bool is_over(const struct exchange *exchange)
+{
+    json_int_t wait_s = json_integer_value(json_object_get(exchange->values, "wait"));
+    return cv_monotonic_ms() - exchange->began_ms >= wait_s * 1000;
+}
+
+/* Whether the answer, a job or a clip, may still change; finds the job. */
+static bool is_under_way(struct exchange *exchange)
 {
     static const char *const ends[] = {"done", "failed", "canceled"};
-    cv_auto(json_decref) json_t *body = answer_json(answer);
+    cv_auto(json_decref) json_t *body = answer_json(&exchange->answer);
     const char *state = json_string_value(json_object_get(body, "state"));
+    const char *job = json_string_value(json_object_get(body, "job_id"));
+    job = job ? job : json_string_value(json_object_get(body, "id"));
     for (size_t i = 0; state && i < CV_COUNT(ends); i++) {
         state = strcmp(state, ends[i]) == 0 ? NULL : state;
     }
-    return state != NULL;
+    (void)snprintf(exchange->waits_for, sizeof(exchange->waits_for), "%s", job ? job : "");
+    return state && job;
 }
 
 /* Counts an exchange among its caller's; false: these are too many. */
@@ -45,9 +54,7 @@ static bool enter(struct polls *polls, struct exchange *exchange)
 
 bool polls_park(struct polls *polls, struct exchange *exchange)
 {
-    json_int_t wait_s = json_integer_value(json_object_get(exchange->values, "wait"));
-    if (cv_monotonic_ms() - exchange->began_ms >= wait_s * 1000 ||
-        !is_under_way(&exchange->answer)) {
+    if (is_over(exchange) || !is_under_way(exchange)) {
         return false;
     }
     CV_LOCK(&polls->mutex);
@@ -67,12 +74,49 @@ bool polls_park(struct polls *polls, struct exchange *exchange)
     return true;
 }
 
-struct exchange *polls_take(struct polls *polls, bool is_ending)
+bool polls_jobs(struct polls *polls, struct cv_buffer *array)
+{
+    CV_LOCK(&polls->mutex);
+    cv_buffer_text(array, "{");
+    for (const struct exchange *exchange = polls->parked; exchange; exchange = exchange->next) {
+        cv_db_array_append(array, exchange->waits_for);
+    }
+    cv_buffer_text(array, "}");
+    return polls->parked && !array->failed;
+}
+
+static bool is_among(const struct cv_db_result *rows, const char *id)
+{
+    for (int row = 0; rows && row < cv_db_rows(rows); row++) {
+        if (strcmp(cv_db_text(rows, row, "id"), id) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+struct exchange *polls_take(struct polls *polls, const struct cv_db_result *ended)
+{
+    struct exchange *taken = NULL;
+    CV_LOCK(&polls->mutex);
+    for (struct exchange **here = &polls->parked, *exchange; (exchange = *here);) {
+        if (!is_over(exchange) && !is_among(ended, exchange->waits_for)) {
+            here = &exchange->next;
+            continue;
+        }
+        *here = exchange->next;
+        exchange->next = taken;
+        taken = exchange;
+    }
+    return taken;
+}
+
+struct exchange *polls_end(struct polls *polls)
 {
     CV_LOCK(&polls->mutex);
     struct exchange *taken = polls->parked;
     polls->parked = NULL;
-    polls->is_ending = polls->is_ending || is_ending;
+    polls->is_ending = true;
     return taken;
 }
 

@@ -1,6 +1,9 @@
-/* Long polls: requests with the parameter "wait", which are asked again until what they ask about has
- * ended or their time is over. Any thread may call these functions. */
+/* Long polls: requests with the parameter "wait", which are asked again when the job that they wait for
+ * has ended or their time is over. One statement asks for the jobs of all of them. Any thread may call
+ * these functions. */
 #pragma once
+
+#include "common/db/db.h"
 
 #include "gateway/exchange.h"
 
@@ -20,8 +23,16 @@ void polls_deinit(struct polls *polls);
  * because its caller has too many (then the answer is a refusal). */
 CV_MUST_CHECK bool polls_park(struct polls *polls, struct exchange *exchange);
 
-/* Takes all that wait, a list by `next`, to be asked again. `is_ending`: none is parked any more. */
-struct exchange *polls_take(struct polls *polls, bool is_ending);
+/* Writes the ids of the jobs that the parked ones wait for, as a PostgreSQL array; whether there are
+ * any. */
+CV_MUST_CHECK bool polls_jobs(struct polls *polls, struct cv_buffer *array);
+
+/* Takes those whose job is among the rows (column "id"; NULL: none), and those whose time is over, a list
+ * by `next`, to be asked again. */
+struct exchange *polls_take(struct polls *polls, const struct cv_db_result *ended);
+
+/* Takes all; none is parked any more. */
+struct exchange *polls_end(struct polls *polls);
 
 /* To be called before an exchange is freed. */
 void polls_forget(struct polls *polls, struct exchange *exchange);

@@ -658,9 +658,20 @@ static void ask_again(struct exchange *exchange)
     }
 }
 
-void server_ask_again(struct server *server)
+void server_ask_again(struct server *server, struct cv_db *db)
 {
-    ask_again(polls_take(&server->polls, false));
+    cv_auto(cv_buffer_deinit) struct cv_buffer jobs = {0};
+    cv_auto(cv_db_result_free) struct cv_db_result *ended = NULL;
+    struct cv_error error;
+    if (!polls_jobs(&server->polls, &jobs)) {
+        return;
+    }
+    /* While the database is away they go on waiting, until their time is over. */
+    if (db && cv_db_is_open(db) &&
+        cv_db_run(db, &ended, &error, "SELECT api.ended_jobs($1::uuid[]) AS id", jobs.data) != 0) {
+        cv_log_error(&error, "requests that wait for jobs");
+    }
+    ask_again(polls_take(&server->polls, ended));
 }
 
 /* The operation that follows when all bytes of an upload are stored. */
@@ -815,7 +826,7 @@ int server_start(const struct server_params *params, struct server **ret_server,
 
 void server_quiesce(struct server *server)
 {
-    ask_again(polls_take(&server->polls, true));
+    ask_again(polls_end(&server->polls));
     MHD_socket fd = MHD_quiesce_daemon(server->daemon);
     if (fd >= 0) {
         (void)close(fd);

@@ -44,8 +44,9 @@ void server_take_work(struct exchange *exchange);
 /* Closes connections that are too slow; must be called every second. */
 void server_close_late(struct server *server);
 
-/* Repeats the queries of callers that wait for a change; must be called twice a second. */
-void server_ask_again(struct server *server);
+/* Asks the database, if it is connected, which jobs that callers wait for have ended, and repeats these
+ * callers' requests and those whose time is over; must be called twice a second. */
+void server_ask_again(struct server *server, struct cv_db *db);
 
 /* Stops accepting connections. */
 void server_quiesce(struct server *server);

@@ -174,6 +174,18 @@ COMMENT ON FUNCTION api.event_states IS
     'The state of jobs and uploads that are watched individually. SECURITY DEFINER, called only by the gateway, like '
     'event_tail().';
 
+CREATE FUNCTION api.ended_jobs(p_ids uuid[]) RETURNS SETOF uuid
+LANGUAGE sql STABLE
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT i FROM unnest(p_ids) AS i
+    WHERE NOT EXISTS (SELECT FROM jobs j WHERE j.id = i AND (j.status IN ('queued', 'processing')
+                                                            OR j.status = 'failed' AND j.scheduled_for IS NOT NULL))
+$$;
+COMMENT ON FUNCTION api.ended_jobs IS
+    'Which of these jobs have ended, or do not exist any more. SECURITY DEFINER, called only by the gateway, for jobs '
+    'that requests wait for; each caller''s own request is then run again.';
+
 -- ---- jobs --------------------------------------------------------------------------------------------------
 
 CREATE FUNCTION api.is_admin() RETURNS boolean
@@ -564,4 +576,4 @@ GRANT EXECUTE ON FUNCTION api.is_admin, api.require_service, api.require_job, ap
     api.artifacts, api.why, api.job_summary, api.runs, api.run, api.all_items, api.preview_schedule TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION api.set_job_priority, api.job_priority, api.bulk_candidates, api.bulk_change, api.bulk_jobs,
     api.changed_run, api.cancel_run, api.restart_run, api.pause_type, api.resume_type TO cortana_app, service_role;
-GRANT EXECUTE ON FUNCTION api.event_tail, api.event_states TO cortana_gateway;
+GRANT EXECUTE ON FUNCTION api.event_tail, api.event_states, api.ended_jobs TO cortana_gateway;

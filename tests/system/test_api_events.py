@@ -1,5 +1,6 @@
 """Live events of the HTTP API: what is streamed to whom, in which order, and what is lost (nothing)."""
 
+import concurrent.futures
 import contextlib
 import json
 import random
@@ -11,6 +12,7 @@ import uuid
 
 import pytest
 from api import BOB, DOCUMENT, TEAM, Gateway, Library, make_login, token
+from conftest import run_sql
 from jobs import Queue
 from workers import wait_until
 
@@ -262,6 +264,35 @@ def test_waiting_requests_of_one_caller_are_bounded(program, place, library, tmp
         queue.run("SELECT cancel_job(%s)", other)
     finally:
         assert own.process.stop() == 0
+
+
+def test_one_statement_asks_for_all_that_wait(program, place, library, tmp_path):
+    """Each request is run when it comes and when its job has ended; in between all of them together cost one call per round."""
+    cluster, name, queue = place
+    run_sql(cluster, f"ALTER DATABASE {name} SET track_functions = 'all'")
+    own = Gateway(program, cluster.url(name), tmp_path, "--connections", "2", "--streams", "0")
+    job, other = (queue.add(kind, video_id=library.videos["own"]) for kind in ("object_remove", "sample"))
+    waiting = 20
+
+    def calls(function):
+        return queue.value("SELECT coalesce(sum(calls), 0)::int FROM pg_stat_user_functions WHERE schemaname = 'api' AND funcname = %s",
+                           function)
+
+    before = calls("job")
+    try:
+        with concurrent.futures.ThreadPoolExecutor(waiting + 1) as threads:
+            asked = [threads.submit(own.ask, f"/jobs/{job}?wait=60", token()) for _ in range(waiting)]
+            later = threads.submit(own.ask, f"/jobs/{other}?wait=60", token())
+            wait_until(lambda: calls("ended_jobs") >= 6, "rounds")
+            queue.run("SELECT cancel_job(%s)", job)
+            assert {one.result().json["state"] for one in asked} == {"canceled"} and not later.done()
+            queue.run("SELECT cancel_job(%s)", other)
+            assert later.result().json["state"] == "canceled"
+        assert own.process.stop() == 0
+        assert calls("job") - before == 2 * (waiting + 1)
+    finally:
+        own.end()
+        run_sql(cluster, f"ALTER DATABASE {name} RESET track_functions")
 
 
 def test_callers_take_turns(program, place, library, tmp_path):
