@@ -1,5 +1,5 @@
 /* Finds the operation of a request, and checks its parameters against the OpenAPI document.
- * scripts/routes.py generates the table of operations from gateway/openapi.json. */
+ * scripts/routes.py generates the table of operations from the document. */
 #pragma once
 
 #include "gateway/limits.h"

@@ -3,8 +3,8 @@
 
 usage: routes.py openapi.json OUTPUT.c
 
-The document is the one source: an operation that is not in it does not exist, and a parameter that it does not name is
-refused. What this script does not understand of a schema it refuses, so that no check is dropped without a word.
+scripts/openapi.py makes the document. An operation that is not in it does not exist, and a parameter that it does not
+name is refused. What this script does not understand of a schema it refuses, so that no check is dropped without a word.
 """
 import html
 import json
@@ -24,8 +24,10 @@ def quote(text):
 
 
 def resolve(document, schema):
+    """A schema with what it refers to in it; what stands beside a reference counts more."""
     while "$ref" in schema:
-        schema = document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
+        referred = document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
+        schema = {**referred, **{keyword: value for keyword, value in schema.items() if keyword != "$ref"}}
     return schema
 
 
@@ -33,6 +35,8 @@ def rule(operation, name, place, schema, required):
     unknown = set(schema) - KNOWN
     if schema["type"] == "object":
         unknown -= {"properties", "required", "additionalProperties"}  # the operation itself checks its members
+    elif schema["type"] == "array":
+        unknown -= {"items"}  # and its items
     if unknown:
         sys.exit(f"{operation}: {name}: this gateway does not check {', '.join(sorted(unknown))}")
     kind = (FORMATS[schema["format"]] if "format" in schema
@@ -54,8 +58,8 @@ def rules_of(document, operation):
     for parameter in operation["parameters"]:
         if parameter["in"] == "header":
             continue  # of a protocol: read where that is spoken
-        yield rule(name, parameter["name"], "PLACE_" + parameter["in"].upper(), parameter["schema"],
-                   parameter.get("required"))
+        yield rule(name, parameter["name"], "PLACE_" + parameter["in"].upper(),
+                   resolve(document, parameter["schema"]), parameter.get("required"))
     if "requestBody" in operation:
         body = resolve(document, operation["requestBody"]["content"]["application/json"]["schema"])
         if body.get("additionalProperties") is not False:
@@ -126,21 +130,12 @@ def bytes_of(name, content):
     return lines + ["};"]
 
 
-def without_duplicates(members):
-    """A member that stands twice is an error that json.loads() keeps silent about."""
-    names = [name for name, _ in members]
-    for name in names:
-        if names.count(name) > 1:
-            raise SystemExit(f"openapi.json: \"{name}\" stands twice in one object")
-    return dict(members)
-
-
 def main(source, target):
-    document = json.loads(pathlib.Path(source).read_text(encoding="utf-8"), object_pairs_hook=without_duplicates)
+    document = json.loads(pathlib.Path(source).read_text(encoding="utf-8"))
     base = document["servers"][0]["url"]
     lines = ['#include "gateway/routes.h"', "", "#include <math.h>", ""]
     table = []
-    for path, methods in document["paths"].items():
+    for path, methods in sorted(document["paths"].items()):  # /jobs/summary before /jobs/{id}
         for method in [key for key in methods if key in METHODS]:
             operation = methods[method]
             name = operation["operationId"]

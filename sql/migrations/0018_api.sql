@@ -1,4 +1,4 @@
--- The functions that the HTTP API calls: one for each operation of gateway/openapi.json. Each takes the checked
+-- The functions that the HTTP API calls: one for each operation in gateway/operations. Each takes the checked
 -- parameters of a request as one jsonb value, runs with the role and the claims of the caller's token, and returns
 -- the answer. Row-level security decides what the caller sees. PostgREST or Supabase may expose the same schema.
 

@@ -4,9 +4,13 @@ A value in a text is %, as in RAISE, whatever its format is there."""
 import json
 import pathlib
 import re
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-API = json.loads((ROOT / "gateway" / "openapi.json").read_text())["components"]["schemas"]
+sys.path.insert(0, str(ROOT / "scripts"))
+import openapi  # noqa: E402
+
+API = openapi.document()["components"]["schemas"]
 
 # Conditions whose message the gateway shows (gateway/exchange.c), and one whose message the API's functions for triggers hand on.
 SHOWN = {"invalid_parameter_value", "object_not_in_prerequisite_state", "program_limit_exceeded", "configuration_limit_exceeded"}
@@ -91,7 +95,7 @@ def of_opening(source):
 
 def refusals(known_kinds):
     """Every text that a refusal may have. @p known_kinds: those of problems whose titles the page has words for."""
-    found = {*API["Job"]["properties"]["state"]["enum"], *API["Run"]["properties"]["status"]["enum"]}
+    found = {*API["JobState"]["enum"], *API["RunStatus"]["enum"]}
     for name, body in functions_of_sql():
         found |= {*raised(name, body), *made(name, body)}
         if name == "skip_waiting_jobs":

@@ -8,13 +8,17 @@ import json
 import pathlib
 import re
 import subprocess
+import sys
 import time
 import uuid
 
 from workers import Worker, wait_until
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+import openapi  # noqa: E402
+
 SECRET = "a secret of the tests that is long enough"
-DOCUMENT = json.loads((pathlib.Path(__file__).resolve().parents[2] / "gateway" / "openapi.json").read_text())
+DOCUMENT = openapi.document()
 ALICE, BOB, MATE, TEAM = (str(uuid.uuid4()) for _ in range(4))
 
 

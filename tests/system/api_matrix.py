@@ -1,4 +1,4 @@
-"""Who may do what: the status of each operation of gateway/openapi.json for each caller and each kind of thing."""
+"""Who may do what: the status of each operation of gateway/operations for each caller and each kind of thing."""
 
 import time
 import uuid

@@ -1,5 +1,5 @@
 """Every operation of the document, for every kind of caller, on every kind of thing; and with drawn requests. The lists
-come from gateway/openapi.json, so that an operation that is added is tried, too."""
+come from gateway/operations, so that an operation that is added is tried, too."""
 
 import json
 import os
