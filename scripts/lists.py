@@ -1,6 +1,7 @@
 """Each list of the program stands once. What has to follow from it somewhere else is compared with it here; scripts/check
 prints what is missing."""
 
+import json
 import pathlib
 import re
 
@@ -63,9 +64,28 @@ def check_stages(tree):
             yield f"{path}: is not what follows from `stages`: run scripts/stages.py"
 
 
+def labels_of(tree, prefix):
+    """{language: names that have a label in it}"""
+    return {path: {key.removeprefix(prefix) for key in json.loads(tree.read(path)) if key.startswith(prefix)}
+            for path in tree.find("web/lang/??.json")}
+
+
+def check_entity_types(tree):
+    """A type is a pattern, a row, and a label in each language of the page."""
+    found = set(re.findall(r'^    \{"(\w+)", CV_ENTITY_', tree.read("common/text/entity_patterns.c"), re.MULTILINE))
+    rows = set(rows_of(tree.sql(), "entity_types"))
+    for name in sorted(found - rows):
+        yield f"common/text/entity_patterns.c: finds {name}, and no migration inserts it into entity_types"
+    for name in sorted(rows - found):
+        yield f"sql/migrations: entity_types has {name}, for which common/text/entity_patterns.c has no pattern"
+    for path, labels in labels_of(tree, "kind.").items():
+        for name in sorted(rows ^ labels):
+            yield f"{path}: {'kind.' + name + ' is missing' if name in rows else 'kind.' + name + ' labels no entity type'}"
+
+
 def problems(tree=None):
     tree = tree or Tree()
     found = []
-    for check in (check_stages,):
+    for check in (check_stages, check_entity_types):
         found += check(tree)
     return found

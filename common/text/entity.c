@@ -31,7 +31,8 @@ struct cv_entity_extractor {
 struct claim {
     size_t start, end;
     const struct cv_entity_pattern *pattern;
-    char *normalized; /* NULL: claimed without an entity */
+    bool is_entity;
+    char *normalized; /* NULL: SQL makes the normal form of the value */
 };
 
 struct claims {
@@ -86,8 +87,8 @@ static int compile(const struct cv_entity_pattern *pattern, pcre2_code **ret_cod
         PCRE2_UCHAR message[128] = "";
         (void)pcre2_get_error_message(code, message, sizeof(message));
         return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "PCRE2 refuses entity pattern %d at offset %zu: %s", (int)pattern->kind,
-                       (size_t)offset, (const char *)message);
+                       "PCRE2 refuses entity pattern %d at offset %zu: %s",
+                       (int)(pattern - cv_entity_patterns), (size_t)offset, (const char *)message);
     }
     /* Where executable memory is forbidden the interpreter does the same, slower. */
     (void)pcre2_jit_compile(*ret_code, PCRE2_JIT_COMPLETE);
@@ -195,41 +196,30 @@ static bool normalize_number(const pcre2_code *code, pcre2_match_data *match, co
     return cv_number_normalize(&parts, out);
 }
 
-/* The normal form of text[start, end), or *ret_normalized NULL when it is not an entity after all. */
-static int normalize_value(const struct cv_entity_extractor *extractor, size_t which,
-                           const char *text, size_t start, size_t end, char **ret_normalized,
-                           struct cv_error *error)
+/* Finds out whether what was claimed is an entity after all, and its normal form. */
+static int normalize_value(const struct cv_entity_extractor *extractor, const char *text,
+                           struct claim *claim, struct cv_error *error)
 {
     cv_auto(cv_buffer_deinit) struct cv_buffer out = CV_BUFFER_INIT;
-    cv_auto_free char *value = strndup(text + start, end - start);
+    size_t which = (size_t)(claim->pattern - cv_entity_patterns);
+    size_t length = claim->end - claim->start;
+    cv_auto_free char *value = strndup(text + claim->start, length);
     CV_TRY_MEMORY(value, error, "an entity");
-    bool is_entity = true;
-    switch (cv_entity_patterns[which].kind) {
+    claim->is_entity = true;
+    switch (claim->pattern->form) {
+    case CV_ENTITY_TEXT:
+        return 0;
     case CV_ENTITY_URL:
-    case CV_ENTITY_BARE_URL:
-        normalize_url(value, end - start, &out);
+        normalize_url(value, length, &out);
         break;
     case CV_ENTITY_PHONE:
-        is_entity = cv_phone_normalize(value, end - start, &out);
+        claim->is_entity = cv_phone_normalize(value, length, &out);
         break;
     case CV_ENTITY_NUMBER:
-        is_entity = normalize_number(extractor->codes[which], extractor->match, text, &out);
-        break;
-    case CV_ENTITY_MENTION:
-    case CV_ENTITY_HASHTAG:
-    case CV_ENTITY_EMOJI:
-        *ret_normalized = cv_take(value); /* its normal form is made in SQL, by normal_form() */
-        return 0;
-    case CV_ENTITY_MAIL:
-    case CV_ENTITY_STRUCTURED:
-        is_entity = false;
+        claim->is_entity = normalize_number(extractor->codes[which], extractor->match, text, &out);
         break;
     }
-    if (!is_entity && !out.failed) {
-        *ret_normalized = NULL;
-        return 0;
-    }
-    return cv_buffer_take(&out, ret_normalized, error);
+    return claim->is_entity || out.failed ? cv_buffer_take(&out, &claim->normalized, error) : 0;
 }
 
 /* ---- claiming -------------------------------------------------------------------------------- */
@@ -284,21 +274,19 @@ static int claim_pattern(struct cv_entity_extractor *extractor, size_t which, co
             break; /* no more; or a limit: the rest of such a text is not worth it */
         }
         const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(extractor->match);
-        struct claim claim = {ends[0], ends[1], pattern, NULL};
+        struct claim claim = {.start = ends[0], .end = ends[1], .pattern = pattern};
         at = claim.end; /* never empty: every pattern takes a character */
         size_t other_end;
         if (is_claimed(claims, sorted, claim.start, claim.end, &other_end)) {
             at = other_end;
             continue;
         }
-        bool is_url = pattern->kind == CV_ENTITY_URL || pattern->kind == CV_ENTITY_BARE_URL;
-        if (is_url && claim.end - claim.start <= MAX_VALUE_BYTES) {
+        if (pattern->form == CV_ENTITY_URL && claim.end - claim.start <= MAX_VALUE_BYTES) {
             claim.end = url_end(text, claim.start, claim.end);
         }
         if (claim.end - claim.start <= MAX_VALUE_BYTES && pattern->type) {
-            CV_TRY(normalize_value(extractor, which, text, claim.start, claim.end,
-                                   &claim.normalized, error));
-            if (!claim.normalized) {
+            CV_TRY(normalize_value(extractor, text, &claim, error));
+            if (!claim.is_entity) {
                 continue;
             }
         }
@@ -318,7 +306,8 @@ static int publish(const char *text, struct claims *claims, struct cv_entity_lis
     CV_TRY_MEMORY(list.entities, error, "entities");
     for (size_t i = 0; i < claims->count && list.count < MAX_ENTITIES; i++) {
         struct claim *claim = &claims->items[i];
-        if (!claim->normalized || strlen(claim->normalized) > 2 * MAX_VALUE_BYTES) {
+        if (!claim->is_entity ||
+            (claim->normalized && strlen(claim->normalized) > 2 * MAX_VALUE_BYTES)) {
             continue;
         }
         struct cv_entity *entity = &list.entities[list.count++];
@@ -330,6 +319,16 @@ static int publish(const char *text, struct claims *claims, struct cv_entity_lis
     *ret_list = list;
     list = (struct cv_entity_list){0};
     return 0;
+}
+
+bool cv_is_entity_type(const char *type)
+{
+    for (size_t i = 0; i < cv_entity_pattern_count; i++) {
+        if (cv_entity_patterns[i].type && strcmp(cv_entity_patterns[i].type, type) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 int cv_entity_extract(struct cv_entity_extractor *extractor, const char *text,

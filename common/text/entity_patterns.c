@@ -66,30 +66,32 @@
     "| (?-i: [mglhsdwtVWA] ) (?! [\\p{L}\\p{N}] ) )"
 
 const struct cv_entity_pattern cv_entity_patterns[] = {
-    {CV_ENTITY_URL, "url",
+    {"url", CV_ENTITY_URL,
      NOT_AFTER_WORD("@") " (?: https?:// [\\p{L}\\p{N}\\[] | www\\. [\\p{L}\\p{N}] (?= "
                          "[\\p{L}\\p{N}-]*+ \\. [\\p{L}\\p{N}] ) ) " URL_CHAR "*+"},
-    {CV_ENTITY_BARE_URL, "url",
+    {"url", CV_ENTITY_URL,
      "(?<! [\\p{L}\\p{N}_@./:&=%+~-] ) " HOST_LABELS "(?: " KNOWN_TLD " (?: : [0-9]{2,5} )? / "
      "(?= [\\p{L}\\p{N}@~#?] ) " URL_CHAR "*+ | (?-i: " COMMON_TLD " ) (?! [\\p{L}\\p{N}_@-] | "
      "\\.[\\p{L}\\p{N}] ) /? )"},
-    {CV_ENTITY_MAIL, NULL,
+    /* E-mail addresses. */
+    {NULL, CV_ENTITY_TEXT,
      "(?<! [\\p{L}\\p{N}_.+%-] ) [\\p{L}\\p{N}_.+%-]++ @ (?: [\\p{L}\\p{N}-]++ \\. )++ "
      "[\\p{L}\\p{N}-]++"},
-    {CV_ENTITY_MENTION, "mention", NOT_AFTER_WORD("@") " @ [a-z0-9_]++"},
-    {CV_ENTITY_HASHTAG, "hashtag",
+    {"mention", CV_ENTITY_TEXT, NOT_AFTER_WORD("@") " @ [a-z0-9_]++"},
+    {"hashtag", CV_ENTITY_TEXT,
      "(?<! [\\p{L}\\p{M}\\p{N}_#\\x{FF03}&] ) [#\\x{FF03}] (?! [0-9]\\x{FE0F}?\\x{20E3} ) "
      "[\\p{L}\\p{N}_] " WORD_CHAR "*+"},
     /* A sequence; or one picture. Signs that are text by default count as a picture when a
      * presentation mark asks for it, or when they are drawings and no letters, arrows or signs. */
-    {CV_ENTITY_EMOJI, "emoji",
+    {"emoji", CV_ENTITY_TEXT,
      "[0-9\\#*] \\x{FE0F}? \\x{20E3} | " EMOJI_PART "(?: \\x{200D} " EMOJI_PART ")++ | "
      "\\p{RI}\\p{RI} | (?! \\p{RI} ) \\p{Emoji_Presentation} (?! \\x{FE0E} ) " SKIN_TONE
      "? (?: [\\x{E0020}-\\x{E007E}]{1,16} \\x{E007F} )? \\x{FE0F}? | (?= \\p{Emoji} ) "
      "[\\x{2600}-\\x{27BF}\\x{2B00}-\\x{2BFF}\\x{1F000}-\\x{1FAFF}] (?! \\x{FE0E} | \\p{RI} ) "
      "(?<! \\p{RI} ) (?: \\x{FE0F} | " SKIN_TONE " )? | "
      "\\p{Emoji} (?<! [0-9\\#*] ) \\x{FE0F} \\x{20E3}?"},
-    {CV_ENTITY_STRUCTURED, NULL,
+    /* Times, dates, versions. */
+    {NULL, CV_ENTITY_TEXT,
      "(?<! [\\p{L}\\p{N}_] ) (?<! [0-9][.,:/-] ) (?: "
      /* 9:41, 12:03:55.5, 9:41 pm, 16:9 */
      "[0-9]{1,3} : [0-9]{1,2} (?: : [0-9]{2} )? (?: [.,][0-9]{1,6} )? (?: \\x{20}? [ap]\\.?m\\b )? "
@@ -108,7 +110,7 @@ const struct cv_entity_pattern cv_entity_patterns[] = {
      /* 1920x1080 */
      "[0-9]{1,6} \\x{20}? [x\\x{D7}] \\x{20}? [0-9]{1,6} (?: [x\\x{D7}] [0-9]{1,6} )? "
      ") (?! [\\p{L}\\p{N}_] | [.,:/][0-9] )"},
-    {CV_ENTITY_PHONE, "number",
+    {"number", CV_ENTITY_PHONE,
      "(?<! [\\p{L}\\p{N}_] ) (?<! [0-9][.,:/-] ) (?: "
      "\\+ [1-9][0-9]{0,2} (?: [\\x{20}\\x{A0}.\\-/]? \\(?[0-9]{1,8}\\)? ){1,6} | "
      "00 [1-9][0-9]{0,2} (?: [\\x{20}\\x{A0}\\-/] \\(?[0-9]{1,8}\\)? ){1,6} | "
@@ -117,7 +119,7 @@ const struct cv_entity_pattern cv_entity_patterns[] = {
      "\\(? 0[1-9][0-9]{1,3} \\)? [\\x{20}\\x{A0}/-]{1,3} [0-9]{3,8} (?: [\\x{20}-] [0-9]{2,5} "
      "){0,3} "
      ") (?! [\\p{L}\\p{N}_] | [.,:/-][0-9] | \\x{20}? [%\\x{20AC}$\\x{A3}] )"},
-    {CV_ENTITY_NUMBER, "number",
+    {"number", CV_ENTITY_NUMBER,
      NOT_AFTER_WORD(
          "@#/") " (?<! [\\p{L}_][-\\x{2019}'.] ) (?<! " D "[.,:/] ) "
                 "(?: (?<before> " SYMBOL " | " CODE " ) [\\x{20}\\x{A0}\\x{202F}]? )? "

@@ -3,21 +3,17 @@
 
 #include <stddef.h>
 
-enum cv_entity_kind {
+/* By which form of their value two entities of a type are equal. */
+enum cv_entity_form {
+    CV_ENTITY_TEXT, /* the normal form of a text, which SQL makes */
     CV_ENTITY_URL,
-    CV_ENTITY_BARE_URL,
-    CV_ENTITY_MAIL, /* claimed so that nothing is found inside; no entity of its own */
-    CV_ENTITY_MENTION,
-    CV_ENTITY_HASHTAG,
-    CV_ENTITY_EMOJI,
-    CV_ENTITY_STRUCTURED, /* times, dates, versions: claimed, no entity */
     CV_ENTITY_PHONE,
     CV_ENTITY_NUMBER,
 };
 
 struct cv_entity_pattern {
-    enum cv_entity_kind kind;
-    const char *type; /* NULL: what matches is claimed and not reported */
+    const char *type; /* NULL: what matches is claimed and not reported, nor anything inside it */
+    enum cv_entity_form form;
     const char *pattern;
 };
 

@@ -7,10 +7,10 @@
 /* ---- entities -------------------------------------------------------------------------------- */
 
 struct cv_entity {
-    const char *type; /* "mention", "hashtag", "url", "emoji", "number": static */
+    const char *type; /* "url", …, as in the table entity_types: static */
     char *value;      /* as in the text */
     /* URLs have scheme and host in lower case; numbers are plain decimals with unit or currency:
-     * "24.50 USD", "42 %", "+4930901820"; others are the same as `value`. */
+     * "24.50 USD", "42 %", "+4930901820". NULL: the normal form of the text, which SQL makes. */
     char *normalized_value;
 };
 
@@ -28,6 +28,9 @@ CV_MUST_CHECK int cv_entity_extractor_new(struct cv_entity_extractor **ret_extra
                                           struct cv_error *error);
 void cv_entity_extractor_free(struct cv_entity_extractor *extractor);
 CV_DEFINE_CLEANUP(struct cv_entity_extractor *, cv_entity_extractor_free)
+
+/* Whether entities may have this type. */
+bool cv_is_entity_type(const char *type);
 
 /* Finds entities, in the order of the text, not overlapping, at most 500 and none longer than 1024
  * bytes; the list is initialised here. E-mail addresses, times, dates and version numbers are not

@@ -89,7 +89,9 @@ CREATE TABLE entity_types (
     name text PRIMARY KEY CHECK (name ~ '^[a-z][a-z0-9_]{0,30}$'),
     description text NOT NULL
 );
-COMMENT ON TABLE entity_types IS 'The kinds of entities. A new kind needs only a new row.';
+COMMENT ON TABLE entity_types IS
+    'The kinds of entities. Entities of a kind that is not in this table are refused; those that the program itself finds '
+    'also have a pattern there.';
 COMMENT ON COLUMN entity_types.name IS 'Name of the kind, as in entities.entity_type.';
 COMMENT ON COLUMN entity_types.description IS 'What the kind is.';
 ALTER TABLE entity_types ENABLE ROW LEVEL SECURITY;
@@ -99,7 +101,9 @@ REVOKE ALL ON entity_types FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON entity_types TO authenticated;
 GRANT SELECT, INSERT, UPDATE, DELETE ON entity_types TO service_role;
 INSERT INTO entity_types (name, description) VALUES
-    ('mention', '@name'), ('hashtag', '#name, in letters of any script'), ('url', 'an address on the web'),
+    ('mention', '@name'),
+    ('hashtag', '#name, in letters of any script'),
+    ('url', 'an address on the web'),
     ('emoji', 'an emoji, with its whole sequence'),
     ('number', 'a price, a percentage, a phone number or a count, with its currency or unit');
 
@@ -111,7 +115,7 @@ CREATE TABLE entities (
     normalized_value text NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now()
 );
-COMMENT ON TABLE entities IS 'Mentions, hashtags, URLs, emoji and numbers found in segments.';
+COMMENT ON TABLE entities IS 'What was found in segments: names, addresses, numbers, of the kinds in entity_types.';
 COMMENT ON COLUMN entities.id IS 'Identifier.';
 COMMENT ON COLUMN entities.segment_id IS 'The segment that contains the entity.';
 COMMENT ON COLUMN entities.entity_type IS 'The kind of entity, from entity_types.';
@@ -325,8 +329,7 @@ BEGIN
 
     WITH found AS MATERIALIZED (
         SELECT md5(concat_ws('|', i.id, e.type, e.number, e.value))::uuid AS id, i.id AS segment_id,
-               e.type, e.value, CASE WHEN e.type IN ('mention', 'hashtag', 'emoji') THEN normal_form(e.value)
-                                     ELSE e.normalized_value END AS normalized_value
+               e.type, e.value, coalesce(e.normalized_value, normal_form(e.value)) AS normalized_value
         FROM unnest(incoming) AS i,
              ROWS FROM (jsonb_to_recordset(i.entities) AS (type text, value text, normalized_value text))
                  WITH ORDINALITY AS e (type, value, normalized_value, number)
@@ -351,8 +354,8 @@ COMMENT ON FUNCTION replace_video_text IS
     'confidence, t_start, t_end, bounding_box, end_box, track, words, crop_pack, crop_offset, '
     'crop_bytes, entities: [{type, value, normalized_value}], paragraph, paragraph_line}, and makes '
     'them searchable. paragraph is the place of the first line of its paragraph in the list, from 0. '
-    ' normalized_value is read for URLs and numbers; the others get their normal form. Rows that are already the same are not written. The id of a '
-    'row is computed from its content, so that calling this again with the same list changes nothing.';
+    'An entity without normalized_value gets the normal form of its value. Rows that are already the same are not '
+    'written. The id of a row is computed from its content, so that calling this again with the same list changes nothing.';
 
 CREATE FUNCTION cortana.box_at(s segments, p_t_ms int) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE

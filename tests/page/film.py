@@ -37,7 +37,7 @@ def add_film(queue, worker, store):
              "bounding_box": {"x": 4, "y": 4, "width": 60, "height": 12}, "entities": []}
     rising = {**other, "text": TEXT, "normalized_text": TEXT, "confidence": 0.95, "t_start": 0, "t_end": SECONDS * 1000,
               "bounding_box": {**BAR, "y": FROM_Y}, "end_box": {**BAR, "y": TO_Y}, "track": [0, BAR["x"], FROM_Y, SECONDS * 1000, 0, TO_Y - FROM_Y],
-              "entities": [{"type": "mention", "value": "@anna", "normalized_value": "anna"}]}
+              "entities": [{"type": "mention", "value": "@anna"}]}
     lines = [rising, *({**other, "t_start": n * 150, "t_end": n * 150 + 140} for n in range(40))]
     queue.run("SELECT replace_video_text(%s, %s)", stage.video_id, json.dumps(lines))
     add_pictures(queue, stage.video_id, store)

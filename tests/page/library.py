@@ -23,8 +23,7 @@ def entities_of(text):
     for kind, sign in ENTITIES:
         for word in text.split():
             if word.startswith(sign):
-                plain = word if kind == "url" else word[1:]
-                yield {"type": kind, "value": word, "normalized_value": plain}
+                yield {"type": kind, "value": word, **({"normalized_value": word} if kind == "url" else {})}
 
 
 def line(dice, number, lines, duration_ms):

@@ -151,7 +151,7 @@ class Library:
                 {"text": f"the old bridge @anna {n}", "normalized_text": f"the old bridge @anna {n}", "language": "eng",
                  "confidence": 0.9, "t_start": n * 1000, "t_end": n * 1000 + 900,
                  "bounding_box": {"x": 1, "y": 2, "width": 300, "height": 40},
-                 "entities": [{"type": "mention", "value": "@anna", "normalized_value": "anna"}]}
+                 "entities": [{"type": "mention", "value": "@anna"}]}
                 for n in range(7)]))
 
 

@@ -26,7 +26,7 @@ def library(place):
             (0, "bridge at https://example.org", "deu", 0.5,
              [{"type": "url", "value": "https://example.org", "normalized_value": "https://example.org"}]),
             (8000, "no #bridges here", "eng", 0.95,
-             [{"type": "hashtag", "value": "#bridges", "normalized_value": "bridges"}]))]))
+             [{"type": "hashtag", "value": "#bridges"}]))]))
     made.videos["extra"] = extra
     return made
 

@@ -34,7 +34,7 @@ def video(sql):
     rows = [{"text": row["text"], "normalized_text": row["text"].lower(), "language": "eng",
              "confidence": 0.9, "t_start": row["t_start"], "t_end": row["t_end"],
              "bounding_box": {"x": 5, "y": row["y"], "width": 100, "height": 20},
-             "entities": [{"type": "mention", "value": "@anna", "normalized_value": "@anna"}]
+             "entities": [{"type": "mention", "value": "@anna"}]
              if "@anna" in row["text"] else []} for row in TEXTS]
     with sql.cursor() as cursor:
         cursor.execute("INSERT INTO videos (id, original_name, s3_original_path) VALUES (%s, 'film.mp4', 'videos/original/x/master.mp4')", (VIDEO,))

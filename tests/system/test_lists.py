@@ -43,6 +43,16 @@ HALF_DONE = {
 }
 
 
+HALF_DONE |= {
+    "an entity type without a row": (without("sql/migrations/0003_text.sql", "('url', "), "finds url, and no migration"),
+    "an entity type without a pattern": (
+        with_change("common/text/entity_patterns.c", '{"emoji", ', '{"smiley", '), "entity_types has emoji, for which"),
+    "an entity type without a label": (without("web/lang/de.json", '"kind.url"'), "web/lang/de.json: kind.url is missing"),
+    "a label of nothing": (
+        with_change("web/lang/en.json", '"kind.url"', '"kind.uri"'), "web/lang/en.json: kind.uri labels no entity type"),
+}
+
+
 def test_no_list_is_half_done():
     assert lists.problems() == []
 

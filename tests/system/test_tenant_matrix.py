@@ -42,7 +42,7 @@ def tenants(queue):
         queue.run("SELECT replace_video_text(%s, %s)", video, json.dumps([{
             "text": f"{word} berlin", "normalized_text": f"{word} berlin", "language": "eng", "confidence": 0.9,
             "t_start": 0, "t_end": 9, "bounding_box": {"x": 0, "y": 0, "width": 9, "height": 9},
-            "entities": [{"type": "hashtag", "value": f"#{word}", "normalized_value": f"#{word}"}]}]))
+            "entities": [{"type": "hashtag", "value": f"#{word}"}]}]))
         queue.run("INSERT INTO unread_lines (video_id, read_by, script, lines) VALUES (%s, 'ocr/0', 'Greek', 3)", video)
         queue.run("SELECT * FROM start_run('video_pipeline', '{}', %s)", video)
         for _ in range(2):

@@ -39,7 +39,7 @@ static void expect_entities(const char *text, const char *expected)
     for (size_t i = 0; i < list.count; i++) {
         const struct cv_entity *entity = &list.entities[i];
         cv_buffer_printf(&found, "%s%s %s", i ? "\n" : "", entity->type, entity->value);
-        if (strcmp(entity->value, entity->normalized_value) != 0) {
+        if (entity->normalized_value && strcmp(entity->value, entity->normalized_value) != 0) {
             cv_buffer_printf(&found, "=%s", entity->normalized_value);
         }
     }

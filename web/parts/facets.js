@@ -4,7 +4,6 @@ import {goQuery, queried} from '../router.js';
 import {count, languageName, t} from '../text.js';
 
 const SHOWN = 8; // values of a facet
-const KINDS = ['mention', 'hashtag', 'url', 'emoji', 'number'];
 
 /** Parameters of a search that narrow it down, and the facet of each. */
 export const NARROWING = {kind: 'kind', lang: 'language', match: 'match', video: 'video'};
@@ -18,8 +17,8 @@ function values(facets, name) {
     if (name === 'video') {
         return (facets?.video ?? []).map((one) => ({value: one.id, name: one.title || t('untitled'), number: one.count}));
     }
-    const order = name === 'kind' ? KINDS : Object.keys(facet).sort((a, b) => facet[b] - facet[a]);
-    return order.filter((value) => facet[value] || queried(name) === value)
+    const chosen = queried(name) in facet ? [] : [queried(name)];
+    return [...Object.keys(facet).sort((a, b) => facet[b] - facet[a]), ...chosen].filter(Boolean)
         .map((value) => ({value, name: names[name](value), number: facet[value] ?? 0}));
 }
 

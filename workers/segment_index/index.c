@@ -125,7 +125,7 @@ static json_t *entities_json(const struct cv_entity_list *list)
     cv_auto(json_decref) json_t *entities = json_array();
     for (size_t i = 0; i < list->count; i++) {
         const struct cv_entity *entity = &list->entities[i];
-        json_t *object = json_pack("{s:s, s:s, s:s}", "type", entity->type, "value", entity->value,
+        json_t *object = json_pack("{s:s, s:s, s:s*}", "type", entity->type, "value", entity->value,
                                    "normalized_value", entity->normalized_value);
         if (json_array_append_new(entities, object) != 0) {
             return NULL;
@@ -490,18 +490,14 @@ static bool is_picture(const json_t *segment, const char *video_id)
 
 static bool are_entities(const json_t *entities)
 {
-    static const char *const types[] = {"mention", "hashtag", "url", "emoji", "number"};
     if (!json_is_array(entities)) {
         return false;
     }
     for (size_t i = 0; i < json_array_size(entities); i++) {
         const json_t *entity = json_array_get(entities, i);
         const char *type = json_string_value(json_object_get(entity, "type"));
-        bool known = false;
-        for (size_t j = 0; type && j < CV_COUNT(types); j++) {
-            known = known || strcmp(type, types[j]) == 0;
-        }
-        if (!known || !is_text(entity, "value") || !is_text(entity, "normalized_value")) {
+        if (!type || !cv_is_entity_type(type) || !is_text(entity, "value") ||
+            (json_object_get(entity, "normalized_value") && !is_text(entity, "normalized_value"))) {
             return false;
         }
     }
