@@ -14,6 +14,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "fixtures/make"))
 
 from rendered_screens import browser as chromium  # noqa: E402
+from workers import DEADLINE  # noqa: E402
 
 WIDE, NARROW = (1366, 768), (360, 740)  # windows
 DESK, PHONE = (WIDE, "light"), (NARROW, "dark")
@@ -24,7 +25,6 @@ def on_desk_and_phone(fixture):
     return pytest.mark.parametrize(fixture, [DESK, PHONE], indirect=True, ids=["desk", "phone"])
 
 
-DEADLINE = 60  # seconds; the machine may be busy with other tests
 STATE = """const end = document.querySelector('.end');
     return {address: location.href, seen: document.visibilityState, place: JSON.stringify(history.state), y: scrollY,
         height: document.body.scrollHeight, end: end && end.getBoundingClientRect().top,

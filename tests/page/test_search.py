@@ -17,7 +17,7 @@ WEB = pathlib.Path(__file__).resolve().parents[2] / "web"
 
 
 def get(place, path, **headers):
-    connection = http.client.HTTPConnection("127.0.0.1", place.gateway.port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", place.gateway.port, timeout=300)
     connection.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
     answer = connection.getresponse()
     data = answer.read()

@@ -108,7 +108,7 @@ class Gateway:
         wait_until(lambda: self.ask("/me", token()).status == 200, "the gateway to be ready")
 
     def connect(self):
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
 
     def ask(self, path, bearer=None, method="GET", body=None, base="/api/v1", **headers):
         headers = {name.replace("_", "-"): value for name, value in headers.items()}

@@ -1,6 +1,7 @@
 """Fixtures of the system tests: real PostgreSQL clusters, databases made from one migrated template,
 and the built programs."""
 
+import contextlib
 import os
 import pathlib
 import pwd
@@ -22,6 +23,7 @@ psycopg2.extras.register_uuid()
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TEMPLATE = "cortana_template"
+MODELS = ("ara", "chi_sim", "deu", "eng", "fra", "heb", "jpn", "kor", "osd")
 
 # Many tests compare all objects of a store with what a stage writes; those of job logs switch them on.
 os.environ.setdefault("CORTANA_LOG_DAYS", "0")
@@ -78,10 +80,10 @@ class Cluster:
 
     def start(self):
         # -l: else the server keeps our pipe open and the run above never sees its end.
-        self._run("pg_ctl", "-w", "-t", "60", "-D", self.data, "-l", self.directory / "log", "start")
+        self._run("pg_ctl", "-w", "-t", "300", "-D", self.data, "-l", self.directory / "log", "start")
 
     def stop(self, immediate=False):
-        self._run("pg_ctl", "-w", "-t", "60", "-D", self.data, "-m",
+        self._run("pg_ctl", "-w", "-t", "300", "-D", self.data, "-m",
                   "immediate" if immediate else "fast", "stop")
 
     def restart(self, immediate=False):
@@ -119,6 +121,7 @@ class Cluster:
 
 
 def pytest_configure(config):
+    os.environ["TESSDATA_PREFIX"] = link_models()
     config.addinivalue_line("markers", "programs: runs programs of the build, set for every test that asks for `program`")
 
 
@@ -126,6 +129,16 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "program" in item.fixturenames:
             item.add_marker(pytest.mark.programs)
+
+
+def link_models():
+    """A directory of the models that the tests are written for, whatever else is installed on this machine."""
+    folder = build_directory() / "tests" / "models"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in MODELS:
+        with contextlib.suppress(FileExistsError):
+            (folder / f"{name}.traineddata").symlink_to(f"/usr/share/tesseract-ocr/5/tessdata/{name}.traineddata")
+    return str(folder)
 
 
 def run_sql(cluster, statement, database="postgres"):
@@ -219,7 +232,7 @@ def database(shared_cluster):
 def sql(database):
     """A connection to the fresh database; every statement is a transaction of its own, and one that
     waits for a lock for ever is a failure."""
-    connection = psycopg2.connect(database, options="-c statement_timeout=60s")
+    connection = psycopg2.connect(database, options="-c statement_timeout=300s")
     connection.autocommit = True
     yield connection
     connection.close()
@@ -268,7 +281,7 @@ def cortana(program, database, store_dir):
     def call(*arguments):
         return subprocess.run([program("cortana"), *map(str, arguments)], text=True, capture_output=True,
                               env={**os.environ, "DATABASE_URL": database, "STORE_URL": f"dir:{store_dir}"},
-                              stdin=subprocess.DEVNULL, timeout=60, check=False)
+                              stdin=subprocess.DEVNULL, timeout=300, check=False)
 
     return call
 

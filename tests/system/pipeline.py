@@ -50,7 +50,7 @@ class Pipeline:
             if worker.poll() is None:
                 worker.send_signal(signal.SIGTERM)
         for worker in self.workers.values():
-            worker.wait(timeout=60)
+            worker.wait(timeout=300)
 
     def query(self, statement, *parameters):
         with self.sql.cursor() as cursor:
@@ -117,7 +117,7 @@ class Pipeline:
                                  " WHERE video_id = %s ORDER BY 1", video_id),
         }
 
-    def wait_for_job(self, job_id, timeout=120):
+    def wait_for_job(self, job_id, timeout=300):
         deadline = time.monotonic() + timeout
         while True:
             status, payload = self.query("SELECT status::text, payload FROM jobs WHERE id = %s",

@@ -17,7 +17,7 @@ def port_of(worker):
 def get(port, page, host="127.0.0.1"):
     """(status, text)"""
     try:
-        with urllib.request.urlopen(f"http://{host}:{port}{page}", timeout=20) as answer:
+        with urllib.request.urlopen(f"http://{host}:{port}{page}", timeout=300) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as answer:
         with answer:

@@ -54,4 +54,4 @@ class StoreClient:
 
     def close_process(self):
         self.process.stdin.close()
-        assert self.process.wait(60) == 0
+        assert self.process.wait(300) == 0

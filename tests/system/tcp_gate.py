@@ -186,7 +186,7 @@ pidfile =
 
     def kill(self):
         self.process.kill()
-        self.process.wait(30)
+        self.process.wait(300)
 
     def restart(self):
         self.kill()

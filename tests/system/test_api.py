@@ -515,7 +515,7 @@ def test_tokens_of_the_command_line(program, gateway, tmp_path):
 SECOND = f"GET /api/v1/me HTTP/1.1\r\nHost: b\r\nAuthorization: Bearer {OWNER}\r\n\r\n".encode()
 
 
-def send_raw(gateway, data, timeout=30, ends=b"\r\n\r\n"):
+def send_raw(gateway, data, timeout=300, ends=b"\r\n\r\n"):
     with socket.create_connection(("127.0.0.1", gateway.port), timeout=timeout) as connection:
         connection.sendall(data)
         received = b""
@@ -557,14 +557,14 @@ def test_requests_that_two_servers_could_read_differently(gateway, head):
 def test_an_unknown_encoding_is_refused_at_once(gateway, encoding, target):
     """Nobody knows where such a body ends: the next request on the connection would be its middle, or it would never end."""
     head = f"POST {target} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: {encoding}\r\n\r\n"
-    received = send_raw(gateway, head.encode() + b"0\r\n\r\n" + SECOND, ends=b"never", timeout=10)
+    received = send_raw(gateway, head.encode() + b"0\r\n\r\n" + SECOND, ends=b"never")
     assert received.startswith(b"HTTP/1.1 501 ") and received.count(b"HTTP/1.1 ") == 1, received[:300]
     assert b"Connection: close" in received and b"/problems/encoding" in received
 
 
 def test_chunks_are_not_for_the_old_version(gateway):
     received = send_raw(gateway, b"POST /api/v1/session HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + SECOND,
-                        ends=b"never", timeout=10)
+                        ends=b"never")
     assert received.split(b" ", 2)[1] == b"400" and received.count(b"HTTP/1.") == 1, received[:300]
 
 
@@ -698,6 +698,6 @@ def test_the_database_comes_and_goes(program, cluster, tmp_path):
     ([], {"CORTANA_JWKS_FILE": "/nonexistent"}, "/nonexistent"),
     ([], {"CORTANA_DEFAULT_ROLE": "root"}, "CORTANA_DEFAULT_ROLE")])
 def test_settings_that_are_refused(program, place, arguments, environment, words):
-    done = subprocess.run([program("api-gateway"), *arguments], capture_output=True, text=True, timeout=30, check=False,
+    done = subprocess.run([program("api-gateway"), *arguments], capture_output=True, text=True, timeout=300, check=False,
                           env={**os.environ, "DATABASE_URL": place[0], "CORTANA_JWT_SECRET": SECRET, **environment})
     assert done.returncode == 78 and words in done.stderr, done.stderr

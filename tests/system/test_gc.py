@@ -133,7 +133,7 @@ def test_what_a_canceled_transcode_leaves(library, fixtures_dir):
     assert library.of(video) == [f"videos/original/{video}/master.mp4"]
     assert len(library.of(kept)) == len(PLACES)
     library.rows("SELECT retry_job(%s)", job)
-    wait_until(lambda: status_of(library, job) == "done", "the second attempt", 300)
+    wait_until(lambda: status_of(library, job) == "done", "the second attempt")
     library.rows("SELECT cancel_job(id) FROM jobs WHERE status = 'queued'")  # the stages behind it
     whole = produced(library, video)
     library.put(f"videos/proxy/{video}/720p/segment_99999.ts")

@@ -325,7 +325,7 @@ def check_line(line):
 
 def test_what_root_has_to_type_is_printed(unprivileged):
     process = unprivileged.start(subprocess.PIPE)
-    line, = process.communicate(timeout=60)[1].decode().splitlines()
+    line, = process.communicate(timeout=300)[1].decode().splitlines()
     assert process.returncode == 1
     check_line(line)
 
@@ -337,5 +337,5 @@ def test_on_a_terminal_it_goes_on_when_the_packages_are_there(unprivileged):
         check_line(screen.readline().rstrip())
         assert process.poll() is None
         unprivileged.there.touch()
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=300) == 0
     os.close(other)

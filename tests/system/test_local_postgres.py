@@ -47,7 +47,7 @@ def running(program):
 
 
 def connect(data, role, **options):
-    return psycopg2.connect(host=str(data / "postgres/socket"), user=role, connect_timeout=10,
+    return psycopg2.connect(host=str(data / "postgres/socket"), user=role, connect_timeout=300,
                             dbname="postgres" if role == "postgres" else "cortana", **options)
 
 
@@ -142,7 +142,7 @@ def test_a_stage_cannot_log_in(running, program, tmp_path, role):
                "password": str(running / "passwords" / role)}
     done = subprocess.run(
         [program("test-stage"), "--once"], input=json.dumps(payload), text=True, check=False,
-        capture_output=True, timeout=60,
+        capture_output=True, timeout=300,
         env={**os.environ, "STORE_URL": "s3://bucket", "S3_ENDPOINT": "http://127.0.0.1:9",
              "S3_ACCESS_KEY_ID": "x", "S3_SECRET_ACCESS_KEY": "x", "CORTANA_SCRATCH": str(tmp_path)})
     assert done.returncode == 0, done.stderr

@@ -58,7 +58,7 @@ def call(program, login, store_dir):
 
     def run(role, *argv):
         url = urls[role] = urls.get(role) or login(role)
-        return subprocess.run([program(argv[0]), *argv[1:]], text=True, capture_output=True, check=False, timeout=120,
+        return subprocess.run([program(argv[0]), *argv[1:]], text=True, capture_output=True, check=False, timeout=300,
                               stdin=subprocess.DEVNULL,
                               env={**os.environ, "DATABASE_URL": url, "STORE_URL": f"dir:{store_dir}"})
 
@@ -177,7 +177,7 @@ def test_a_migration_waits_for_its_database(program, cluster, tmp_path):
         with pytest.raises(subprocess.TimeoutExpired):
             migrating.wait(timeout=4)  # an unanswered connection is refused at once
         cluster.start()
-        assert migrating.wait(timeout=60) == 0, log.read_text()
+        assert migrating.wait(timeout=300) == 0, log.read_text()
     assert "0 applied now" in log.read_text()
 
 
@@ -185,7 +185,7 @@ def test_a_scanner_that_comes_before_the_schema_is_started_again(program, shared
     name = f"empty_{uuid.uuid4().hex}"
     run_sql(shared_cluster, f"CREATE DATABASE {name}")
     try:
-        done = subprocess.run([program("scanner-worker")], text=True, capture_output=True, check=False, timeout=60,
+        done = subprocess.run([program("scanner-worker")], text=True, capture_output=True, check=False, timeout=300,
                               stdin=subprocess.DEVNULL,
                               env={**os.environ, "DATABASE_URL": shared_cluster.url(name), "STORE_URL": f"dir:{store_dir}"})
     finally:
@@ -197,6 +197,6 @@ def test_a_scanner_that_comes_before_the_schema_is_started_again(program, shared
 def test_a_scanner_with_a_wrong_key_is_not_started_again(program, fleet, s3_server, wrong):
     """The status that the podFailurePolicy of its CronJob takes for a failure for good."""
     environment = {**os.environ, "DATABASE_URL": fleet, **s3_server.environment("nowhere"), **wrong}
-    done = subprocess.run([program("scanner-worker")], text=True, capture_output=True, check=False, timeout=60,
+    done = subprocess.run([program("scanner-worker")], text=True, capture_output=True, check=False, timeout=300,
                           stdin=subprocess.DEVNULL, env=environment)
     assert done.returncode == STOP and "the object store answers" in done.stderr, (done.returncode, done.stderr)

@@ -74,7 +74,7 @@ def test_parts_are_searchable_one_by_one_and_whole_in_the_end(pipeline, recordin
         return pipeline.query("SELECT count(*) FROM jobs WHERE step = 'ocr' AND status = 'done'") == [(len(BEGINNINGS),)]
 
     assert pipeline.wait(video, wanted=("processing",)) == "processing"
-    wait_until(searchable, "all parts read", 300)
+    wait_until(searchable, "all parts read")
     assert killed
     # segment_index does not run yet: what was found is there already, the video is not ready.
     assert pipeline.status(video) == "processing"
@@ -98,7 +98,7 @@ def test_parts_are_searchable_one_by_one_and_whole_in_the_end(pipeline, recordin
     assert set(pipeline.objects()) == {key for *_, key in frames} | set(lists) | set(packs)
 
     pipeline.query("SELECT reindex_video(%s)", video)
-    wait_until(lambda: pipeline.query("SELECT status FROM runs WHERE workflow = 'reindex'") == [("done",)], "read again", 300)
+    wait_until(lambda: pipeline.query("SELECT status FROM runs WHERE workflow = 'reindex'") == [("done",)], "read again")
     assert pipeline.query(READ, video) == expected(), "read again from the parts' kept lines"
 
 

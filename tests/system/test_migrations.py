@@ -30,7 +30,7 @@ def start(program, url, *arguments):
 
 def migrate(program, url, *arguments):
     process = start(program, url, *arguments)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=300)
     return process.returncode, out, err
 
 
@@ -63,7 +63,7 @@ def test_every_migration_is_applied_once(program, empty_database):
 def test_several_at_once_wait_for_each_other(program, empty_database):
     processes = [start(program, empty_database) for _ in range(20)]
     for process in processes:
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=300)
         assert process.returncode == 0, err
         assert json.loads(out)["pending"] == 0
     count, distinct = execute(empty_database,
@@ -117,7 +117,7 @@ def test_a_role_that_may_only_read_does_not_hold_up_a_migration(program, empty_d
                    "the migration to wait for its lock")
         assert locks(empty_database, "advisory") == []
         owner.rollback()
-        _, err = process.communicate(timeout=120)
+        _, err = process.communicate(timeout=300)
         assert process.returncode == 0, err
 
 

@@ -112,7 +112,7 @@ def test_uploads_become_videos_and_duplicates_are_linked(scanning):
     scanning.put(f"inbox/{OWNER}/again.mkv", b"same bytes")
     scanning.put("inbox/new line.mp4", b"other")
     running = [scanning.start() for _ in range(2)]
-    outputs = [process.communicate(timeout=60) for process in running]
+    outputs = [process.communicate(timeout=300) for process in running]
     assert [process.returncode for process in running] == [0, 0], outputs
     videos = scanning.videos()
     assert {row["original_name"] for row in videos.values()} == \

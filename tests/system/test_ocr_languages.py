@@ -123,7 +123,7 @@ def test_two_characters_find_a_line(library, pages):  # noqa: F811
         key = ocr.put(0, pages(name)[0])
         library.query("SELECT enqueue_job('ocr', %s, %s)", json.dumps(
             {"video_id": video, "frame_paths": [key], "languages": [name]}), video)
-        wait_until(lambda: pages(name)[1][0] in library.texts(video), f"the text in {name}", 60)
+        wait_until(lambda: pages(name)[1][0] in library.texts(video), f"the text in {name}")
         assert library.wait(video) == "ready"
         for word in words:
             assert video in library.found(word), word

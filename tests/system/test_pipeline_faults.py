@@ -173,7 +173,7 @@ class Fleet:
             worker.send_signal(signal.SIGCONT)
             worker.terminate()
         for worker in self.workers:
-            worker.wait(timeout=60)
+            worker.wait(timeout=300)
 
 
 class PipelineFaults(Faults):

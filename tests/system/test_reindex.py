@@ -125,7 +125,7 @@ class Library(Pipeline):
         return self.query("SELECT status FROM runs WHERE id = %s", run)[0][0]
 
     def wait_for_run(self, run, wanted="done"):
-        wait_until(lambda: self.run_status(run) == wanted, f"run {run} to be {wanted}", 60)
+        wait_until(lambda: self.run_status(run) == wanted, f"run {run} to be {wanted}")
 
     def texts(self, video):
         return [row[1] for row in self.rows(video)["segments"]]

@@ -12,7 +12,7 @@ import pytest
 def cortana(program, database):
     def call(*arguments, code=0):
         done = subprocess.run([program("cortana"), *arguments], text=True, capture_output=True, check=False,
-                              stdin=subprocess.DEVNULL, timeout=60, env={**os.environ, "DATABASE_URL": database})
+                              stdin=subprocess.DEVNULL, timeout=300, env={**os.environ, "DATABASE_URL": database})
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout if code == 0 else done.stderr
 

@@ -226,7 +226,7 @@ def test_the_worker_commits(program, database, sql, queue, video, store_dir, tmp
               video)
     pipeline.start("segment_index")
     try:
-        assert pipeline.wait(video, timeout=60) == "ready"
+        assert pipeline.wait(video, timeout=300) == "ready"
     finally:
         pipeline.stop()
     job = queue.run("SELECT status::text, result FROM jobs WHERE video_id = %s", video)[0]

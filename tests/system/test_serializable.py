@@ -18,7 +18,7 @@ LEVELS = ["SERIALIZABLE", "REPEATABLE READ"]
 
 @contextlib.contextmanager
 def isolated(database, level):
-    with contextlib.closing(psycopg2.connect(database, options="-c statement_timeout=60s")) as link:
+    with contextlib.closing(psycopg2.connect(database, options="-c statement_timeout=300s")) as link:
         link.set_session(isolation_level=level)
         yield link, Queue(link)
 
@@ -114,7 +114,7 @@ def test_callers_at_once_lose_and_double_nothing(queue, database, level):
     for caller in callers:
         caller.start()
     for caller in callers:
-        caller.join(120)
+        caller.join(300)
     assert [caller.error for caller in callers] == [None] * 4
     print("refused and tried again:", [caller.refused for caller in callers])
     jobs = {row["id"] for row in queue.run("SELECT id FROM jobs WHERE status = 'done'")}

@@ -74,7 +74,7 @@ def test_progress_keeps_to_its_rows_whatever_the_window(program, data, fixtures_
     """At any width, and while the window changes, a stage has one row and no row is cut by the window."""
     window = terminal(80, 24, f"{program('cortana')} run {fixtures_dir}/feed.mp4 "
                               f"{fixtures_dir}/awkward/testsrc.mkv --no-page --data {data}")
-    wait_until(lambda: rows_of(window.screen(), "transcode"), "the first bars", deadline=60)
+    wait_until(lambda: rows_of(window.screen(), "transcode"), "the first bars")
 
     def fits(columns):
         # One look: the next frame after a resize may be 200 ms away.
@@ -84,8 +84,8 @@ def test_progress_keeps_to_its_rows_whatever_the_window(program, data, fixtures_
 
     for columns in (80, 41, 120, 30, 80):
         window.resize(columns, 24)
-        wait_until(lambda: fits(columns), f"a row a stage within {columns} columns", deadline=20)
-    wait_until(lambda: "EXIT 0" in window.screen(), "the end", deadline=400)
+        wait_until(lambda: fits(columns), f"a row a stage within {columns} columns")
+    wait_until(lambda: "EXIT 0" in window.screen(), "the end")
     everything = window.screen(history=True)
     for stage in ("transcode", "sample", "segment_index"):
         # What is drawn in the moment of a resize may stay in the history, once.
@@ -99,7 +99,7 @@ def test_no_bars_where_they_are_not_wanted(program, data, fixtures_dir, terminal
                                            told):
     window = terminal(80, 24, f"{program('cortana')} run {fixtures_dir}/awkward/testsrc.mkv "
                               f"--no-page --data {data} {options}", **environment)
-    wait_until(lambda: "EXIT 0" in window.screen(), "the end", deadline=200)
+    wait_until(lambda: "EXIT 0" in window.screen(), "the end")
     screen = window.screen(history=True)
     assert "█" not in screen and "░" not in screen
     assert ("transcode done in" in screen) == told
@@ -109,16 +109,16 @@ def test_no_bars_where_they_are_not_wanted(program, data, fixtures_dir, terminal
 
 def test_the_inbox_shows_what_is_worked_on_and_outlives_its_server(program, data, fixtures_dir, terminal):
     window = terminal(80, 24, f"EMBED_URL= {program('cortana')} run --data {data}")
-    wait_until(lambda: "put videos into" in window.screen(), "the inbox", deadline=60)
+    wait_until(lambda: "put videos into" in window.screen(), "the inbox")
     postmaster = int((data / "postgres/data/postmaster.pid").read_text().split("\n")[0])
     os.kill(postmaster, signal.SIGKILL)
-    wait_until(lambda: "the database is back" in window.screen(history=True), "the server", deadline=90)
+    wait_until(lambda: "the database is back" in window.screen(history=True), "the server")
     shutil.copy(fixtures_dir / "chat.mp4", data / "store/inbox/talk.mp4")
     wait_until(lambda: re.search(r"^talk.mp4 .*(transcode|sample|ocr)", window.screen(), re.M),
-               "what is worked on", deadline=120)
-    wait_until(lambda: "talk.mp4 is ready: " in window.screen(history=True), "the video", deadline=300)
+               "what is worked on")
+    wait_until(lambda: "talk.mp4 is ready: " in window.screen(history=True), "the video")
     os.kill(int((data / "running").read_text()), signal.SIGINT)  # as Ctrl-C does; the shell stays
-    wait_until(lambda: "EXIT 0" in window.screen(), "the end", deadline=60)
+    wait_until(lambda: "EXIT 0" in window.screen(), "the end")
     window.close()  # its command line names the folder, too
     wait_until(lambda: processes_of(data) == [], "everything to have stopped")
 
@@ -161,7 +161,7 @@ def test_colors_are_not_for_everyone(program, data, fixtures_dir, terminal):
     command = f"{program('cortana')} run {fixtures_dir}/edge/portrait.mp4 --no-page --data {data}"
     for environment, is_colored in (({}, True), ({"NO_COLOR": "1"}, False)):
         window = terminal(80, 24, command, **environment)
-        wait_until(lambda window=window: "EXIT 0" in window.screen(), "the end", deadline=200)
+        wait_until(lambda window=window: "EXIT 0" in window.screen(), "the end")
         assert ("\033[1m" in window.call("capture-pane", "-p", "-e")) == is_colored
         window.close()
 
@@ -221,7 +221,7 @@ def test_the_page_stays_up_at_a_terminal_and_search_opens_it(program, data, fixt
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     window = terminal(600, 40, f"{program('cortana')} run {fixtures_dir}/edge/portrait.mp4 --data {data}")
-    wait_until(lambda: "Ctrl-C stops" in window.screen(), "the page", deadline=200)
+    wait_until(lambda: "Ctrl-C stops" in window.screen(), "the page")
     link = re.findall(r"^page: (http\S+/videos/\S+)", window.screen(history=True), re.M)[-1]
     place = re.fullmatch(r"(http://127\.0\.0\.1:\d+)/videos/([0-9a-f-]{36})\?t=[\d.]+&q=[^#]+#t=([\w-]{22})", link)
     page, video, code = place.groups()
@@ -242,7 +242,7 @@ def test_the_page_stays_up_at_a_terminal_and_search_opens_it(program, data, fixt
         told = (tmp_path / "xdg-open.given").read_text() if given else output.splitlines()[-1]
         assert told.startswith(f"{page}/videos/{video}?t=")
     os.kill(int((data / "running").read_text()), signal.SIGINT)
-    wait_until(lambda: "EXIT 0" in window.screen(), "the end", deadline=60)
+    wait_until(lambda: "EXIT 0" in window.screen(), "the end")
     window.close()
     original, = glob.glob(f"{data}/store/videos/original/*/*")
     code, output, errors = finish(start(program, data, "search", word, "--open"))
@@ -272,7 +272,7 @@ def library(program, database, store_dir, queue):
 
     def call(command, **environment):
         return subprocess.run(["bash", "-c", command.replace("cortana ", f"{program('cortana')} ")],
-                              text=True, capture_output=True, check=False, timeout=120,
+                              text=True, capture_output=True, check=False, timeout=300,
                               env={**os.environ, "DATABASE_URL": database,
                                    "STORE_URL": f"dir:{store_dir}", **environment})
 

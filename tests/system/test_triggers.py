@@ -31,7 +31,7 @@ def database(shared_cluster):
 @pytest.fixture
 def queue(database):
     """The same database for all tests, without what the one before has left."""
-    connection = psycopg2.connect(database, options="-c statement_timeout=60s")
+    connection = psycopg2.connect(database, options="-c statement_timeout=300s")
     connection.autocommit = True
     queue = Queue(connection)
     for table in ("job_triggers", "event_outbox", "jobs", "runs"):

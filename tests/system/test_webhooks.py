@@ -67,7 +67,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.server.received.append((self.path, dict(self.headers.items()), body))
         kind, _, query = self.path[1:].partition("?")
         if kind == "silent":
-            self.server.is_over.wait(30)
+            self.server.is_over.wait(300)
             return
         if kind == "headers":
             with contextlib.suppress(OSError):
@@ -105,7 +105,7 @@ def workers(program, database, tmp_path_factory):
 
 @pytest.fixture
 def queue(database):
-    connection = psycopg2.connect(database, options="-c statement_timeout=60s")
+    connection = psycopg2.connect(database, options="-c statement_timeout=300s")
     connection.autocommit = True
     queue = Queue(connection)
     for table in ("job_triggers", "event_outbox", "jobs", "webhooks"):
@@ -404,14 +404,14 @@ def test_payloads_that_are_none(queue, workers, payload):
 
 def test_a_wrong_list_of_networks_stops_the_worker(program, database):
     done = subprocess.run([program("webhook-worker"), "--once"], input="{}", text=True, capture_output=True, check=False,
-                          timeout=60, env={**os.environ, "DATABASE_URL": database, "CORTANA_WEBHOOK_ALLOW": "10.0.0.0/99"})
+                          timeout=300, env={**os.environ, "DATABASE_URL": database, "CORTANA_WEBHOOK_ALLOW": "10.0.0.0/99"})
     assert done.returncode == 78 and "CORTANA_WEBHOOK_ALLOW" in done.stdout
 
 
 def test_webhooks_from_the_command_line(queue, workers, receiver, program, database):
     def cortana(*arguments, code=0):
         done = subprocess.run([program("cortana"), "webhooks", *arguments], text=True, capture_output=True, check=False,
-                              timeout=60, env={**os.environ, "DATABASE_URL": database})
+                              timeout=300, env={**os.environ, "DATABASE_URL": database})
         assert done.returncode == code, done.stderr
         return done.stdout if code == 0 else done.stderr
 
