@@ -66,6 +66,7 @@ static const struct {
     [REFUSE_CHANGED] = {412, "changed", "It has changed since", 0},
     [REFUSE_TOO_LARGE] = {413, "too-large", "Too much at once", 0},
     [REFUSE_MEDIA_TYPE] = {415, "media-type", "The body has another form", 0},
+    [REFUSE_NO_VIDEO] = {415, "no-video", "This is no video", 0},
     [REFUSE_RANGE] = {416, "range", "There are no such bytes", 0},
     [REFUSE_IDEMPOTENCY_KEY] = {422, "idempotency-key", "The key belongs to another request", 0},
     [REFUSE_LOCKED] = {423, "locked", "Somebody else writes", 1},

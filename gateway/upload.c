@@ -1,5 +1,7 @@
 #include "gateway/upload.h"
 
+#include "common/recognise/recognise.h"
+
 #include "gateway/media.h"
 
 #include <fcntl.h>
@@ -440,9 +442,28 @@ static int write_piece(struct upload_part *part, const struct cv_buffer *piece,
     return 0;
 }
 
+/* Refuses a file whose first bytes show that it is no video; whether it did. */
+static bool refuse_what_is_no_video(struct exchange *exchange)
+{
+    const struct upload_part *part = exchange->part;
+    const struct cv_buffer *piece = &exchange->body;
+    struct cv_error error;
+    if (part->fd < 0 || part->at > 0 || piece->length == 0 ||
+        cv_recognise_surely((const unsigned char *)piece->data, piece->length,
+                            (int64_t)piece->length == part->upload.size, &error) == 0) {
+        return false;
+    }
+    cv_buffer_clear(&exchange->body);
+    exchange_refuse(exchange, REFUSE_NO_VIDEO, error.message);
+    return true;
+}
+
 int upload_write(struct cv_store *store, struct exchange *exchange, struct cv_error *error)
 {
     struct upload_part *part = exchange->part;
+    if (refuse_what_is_no_video(exchange)) {
+        return 0;
+    }
     int64_t length = part->fd >= 0 ? (int64_t)exchange->body.length : 0;
     bool has_room = length == 0 || length <= room_for_uploads(cv_store_directory(store));
     int result = !has_room ? cv_fail(error, CV_ERROR_DISK_FULL, "no room for an upload on the disk")
@@ -478,7 +499,9 @@ int upload_close(struct cv_store *store, struct exchange *exchange, struct cv_er
     cv_auto(upload_part_free) struct upload_part *part = exchange->part;
     int result = upload_write(store, exchange, error);
     exchange->part = NULL;
-    CV_TRY(result);
+    if (result != 0 || exchange->answer.status) {
+        return result;
+    }
     CV_TRY(finish(store, exchange, part, error));
     upload_answer_empty(&exchange->answer);
     upload_set_tus_headers(&exchange->answer, part->at, part->upload.size);

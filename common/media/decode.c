@@ -5,7 +5,7 @@
 #include "common/media/filters.h"
 #include "common/media/libav.h"
 #include "common/media/picture_codec.h"
-#include "common/media/recognise.h"
+#include "common/media/refuse.h"
 
 #include <libavutil/intreadwrite.h>
 #include <libavutil/pixdesc.h>

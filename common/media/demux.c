@@ -2,7 +2,7 @@
 
 #include "common/media/boxes.h"
 #include "common/media/libav.h"
-#include "common/media/recognise.h"
+#include "common/media/refuse.h"
 #include "common/media/streams.h"
 
 #include <string.h>

@@ -1,7 +1,8 @@
 #include "common/media/streams.h"
 
 #include "common/media/libav.h"
-#include "common/media/recognise.h"
+#include "common/media/refuse.h"
+#include "common/recognise/recognise.h"
 
 #include <libavcodec/avcodec.h>
 #include <libavutil/avstring.h>
@@ -168,7 +169,7 @@ static int refuse_without_video(const struct cv_input *input, struct cv_error *e
     for (unsigned i = 0; i < input->format->nb_streams; i++) {
         const AVCodecParameters *codec = input->format->streams[i]->codecpar;
         if (codec->codec_type == AVMEDIA_TYPE_AUDIO) {
-            return cv_refuse_sound(avcodec_get_name(codec->codec_id), error);
+            return cv_recognise_sound(avcodec_get_name(codec->codec_id), error);
         }
     }
     CV_TRY(cv_refuse_recognised(&input->source, error));

@@ -17,7 +17,7 @@ SHOWN = {"invalid_parameter_value", "object_not_in_prerequisite_state", "program
 HANDED_ON = {"job_triggers_before_write": "foreign_key_violation"}
 # Functions that raise what another has made, and those that make such texts.
 # What refuses files, and the types of errors that are the file's fault.
-OPENING = ("recognise.c", "recognise.h", "streams.c", "demux.c", "decode.c")
+OPENING = ("recognise/recognise.c", "media/refuse.c", "media/refuse.h", "media/streams.c", "media/demux.c", "media/decode.c")
 OF_FILES = "NOT_A_VIDEO|UNSUPPORTED_MEDIA|DECODE"
 RAISE_OTHERS = {"search_refuse", "check_tenants_trigger", "create_trigger", "change_trigger", "define_command"}
 MAKE_FAULTS = {"check_clip", "json_schema_fault", "json_schema_defect", "check_tenants_trigger", "plan_command"}
@@ -103,5 +103,5 @@ def refusals(known_kinds):
     for path in sorted((ROOT / "gateway").glob("*.c")):
         found |= {text for kind, text in of_gateway(path.read_text()) if kind not in known_kinds}
     for name in OPENING:
-        found |= set(of_opening((ROOT / "common" / "media" / name).read_text()))
+        found |= set(of_opening((ROOT / "common" / name).read_text()))
     return {text for text in found if re.search("[a-z]{2}", text)}

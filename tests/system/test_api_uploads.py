@@ -12,9 +12,11 @@ import uuid
 import jsonschema
 import pytest
 from api import ALICE, DOCUMENT, TEAM, Gateway, Library, token
+from media_tools import make_clip
 from s3_server import S3Server
 from store_client import StoreClient
 from test_faults import small_disk
+from unreadable_files import make_unreadable_files
 from workers import wait_until
 
 OWNER = token(app_metadata={"team_id": TEAM})
@@ -68,6 +70,33 @@ def test_names_are_cleaned_where_they_get_in(gateway, place, name, expected):
     place[1].run("UPDATE videos SET title = %s WHERE id = %s", f"{name}\n{name}", upload["id"])
     assert place[1].value("SELECT title FROM videos WHERE id = %s", upload["id"]) == f"{expected} {expected}"
     assert gateway.ask(upload["location"], OWNER, "DELETE", base="").status == 204
+
+
+def test_what_is_no_video_is_refused_when_it_begins(gateway, store, tmp_path):
+    """With the sentence of the stages, where its first bytes tell; what they do not tell is taken in, as any video is."""
+    sentences = make_unreadable_files(tmp_path)
+    later = {"no_index", "index_cut", "partial", "segment", "init", "encrypted", "a.bmp", "a.m4a", "a.mp3", "nulls", "noise"}
+    videos = {"moving.gif.mp4": "-f lavfi -i testsrc=s=64x48:r=10:d=1 -f gif", "moving.apng.mp4": "-f lavfi -i testsrc=s=64x48:r=10:d=1 -f apng",
+              "white.y4m.mp4": "-f lavfi -i color=white:s=64x48:r=10:d=1 -f yuv4mpegpipe", "a.ts.mp4":
+              "-f lavfi -i testsrc=s=64x48:r=10:d=1 -c:v mpeg2video -f mpegts"}
+    for name, arguments in videos.items():
+        make_clip(tmp_path / name, arguments)
+    for name in [*(sentences.keys() - {"empty.mp4"}), *videos]:
+        data = (tmp_path / name).read_bytes()
+        upload = begin(gateway, len(data), name)
+        answer = send(gateway, upload, 0, data)
+        if name in videos or name.removesuffix(".mp4").removesuffix(".m4s") in later:
+            assert answer.status == 204, (name, answer.data)
+            continue
+        assert (answer.status, answer.json["type"], answer.json["detail"]) == (415, "/problems/no-video", sentences[name]), name
+        assert not (store / "uploads" / upload["id"]).read_bytes()
+        assert gateway.ask(upload["location"], OWNER, "DELETE", base="").status == 204
+    # In pieces: nothing is judged by fewer bytes than tell, and a long body ends with the same answer.
+    page = (tmp_path / "sign_in.mp4").read_bytes() + b" " * 2_000_000
+    upload = begin(gateway, len(page))
+    assert send(gateway, upload, 0, page).json["detail"] == sentences["sign_in.mp4"]
+    assert send(gateway, upload, 0, page[:100]).status == 204
+    assert send(gateway, upload, 100, page[100:]).status == 204
 
 
 def test_an_upload_in_parts(gateway, place, store):

@@ -1,5 +1,6 @@
-/* Says what a file is that cannot be read as a video, and what to do about it: by its first bytes,
- * and in MP4 by its boxes. Each sentence has a German text in web/lang/refusals.de.json. */
+/* Says of a file that cannot be read as a video what it is, and what to do about it: by its first bytes
+ * (common/recognise), and in MP4 by its boxes. Each sentence has a German text in
+ * web/lang/refusals.de.json. */
 #pragma once
 
 #include "common/base/base.h"
@@ -18,6 +19,3 @@
  * for files that FFmpeg has refused: a video in an unusual container may begin like something else.
  */
 CV_MUST_CHECK int cv_refuse_recognised(const struct cv_byte_source *source, struct cv_error *error);
-
-/* Fails with CV_ERROR_NOT_A_VIDEO and the sentence for a file that has nothing but sound. */
-CV_MUST_CHECK int cv_refuse_sound(const char *codec, struct cv_error *error);
