@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { PIECE_BYTES = 64 * 1024, OF_HITS = 2 /* columns of CSV that hits alone have */ };
+enum { PIECE_BYTES = 64 * 1024 };
 
 bool cv_export_format_of(const char *name, enum cv_export_format *ret_format)
 {
@@ -134,17 +134,66 @@ static void append_object(struct export *export, const struct cv_db_result *rows
 
 /* ---- what the others are made of ------------------------------------------------------------- */
 
-/* The columns of every source of lines, in the order in which they are written. */
+enum column_kind {
+    COLUMN,
+    COLUMN_TIME,    /* milliseconds, written as 01:02:03.400 */
+    COLUMN_OF_HITS, /* not in the export of one video */
+};
+
+/* The columns of CSV, in their order; the other formats read some of them, too. A value is computed
+ * from s (segments), v (videos), and h, which has the line as it was found. */
+static const struct column {
+    const char *name, *value;
+    enum column_kind kind;
+} columns[] = {
+    {"video", "coalesce(v.original_name, v.title, v.id::text)", COLUMN},
+    {"start", "h.t_start", COLUMN_TIME},
+    {"end", "h.t_end", COLUMN_TIME},
+    {"t_start_ms", "h.t_start", COLUMN},
+    {"t_end_ms", "h.t_end", COLUMN},
+    {"text", "h.text", COLUMN},
+    {"normalized_text", "s.normalized_text", COLUMN},
+    {"confidence", "h.confidence", COLUMN},
+    {"language", "h.language", COLUMN},
+    {"x", "h.box ->> 'x'", COLUMN},
+    {"y", "h.box ->> 'y'", COLUMN},
+    {"width", "h.box ->> 'width'", COLUMN},
+    {"height", "h.box ->> 'height'", COLUMN},
+    {"entities",
+     "(SELECT string_agg(e.entity_type || ':' || e.value, ' ' ORDER BY e.entity_type, e.value)"
+     " FROM entities e WHERE e.segment_id = s.id)",
+     COLUMN},
+    {"id", "s.id", COLUMN},
+    {"video_id", "v.id", COLUMN_OF_HITS},
+    {"link", "h.link", COLUMN_OF_HITS},
+};
+
 static const char lines_of_a_video[] =
-    "SELECT s.id, s.t_start, s.t_end, s.text, s.normalized_text, s.confidence, s.language,"
-    " s.bounding_box ->> 'x' AS x, s.bounding_box ->> 'y' AS y,"
-    " s.bounding_box ->> 'width' AS width, s.bounding_box ->> 'height' AS height,"
-    " (SELECT string_agg(e.entity_type || ':' || e.value, ' ' ORDER BY e.entity_type, e.value)"
-    " FROM entities e WHERE e.segment_id = s.id) AS entities,"
-    " coalesce(v.original_name, v.title, v.id::text) AS name, v.resolution"
-    " FROM segments s JOIN videos v ON v.id = s.video_id WHERE s.video_id = $1::uuid"
-    " ORDER BY s.t_start, s.place, s.id";
-static const char lines_of_hits[] = "SELECT * FROM api.search_hits($1::jsonb)";
+    " FROM segments s JOIN videos v ON v.id = s.video_id,"
+    " LATERAL (SELECT s.t_start, s.t_end, s.text, s.confidence, s.language, s.bounding_box) AS"
+    " h (t_start, t_end, text, confidence, language, box)"
+    " WHERE s.video_id = $1::uuid ORDER BY s.t_start, s.place, s.id";
+static const char lines_of_hits[] =
+    " FROM api.search_hits($1::jsonb) AS h JOIN segments s ON s.id = h.segment_id"
+    " JOIN videos v ON v.id = s.video_id ORDER BY h.place";
+
+static bool has_column(const struct export *export, const struct column *column)
+{
+    return export->is_of_hits || column->kind != COLUMN_OF_HITS;
+}
+
+static int make_statement(const struct export *export, char **ret_sql, struct cv_error *error)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer sql = CV_BUFFER_INIT;
+    cv_buffer_text(&sql, "SELECT v.resolution");
+    for (size_t i = 0; i < CV_COUNT(columns); i++) {
+        if (has_column(export, &columns[i])) {
+            cv_buffer_printf(&sql, ", %s AS \"%s\"", columns[i].value, columns[i].name);
+        }
+    }
+    cv_buffer_text(&sql, export->is_of_hits ? lines_of_hits : lines_of_a_video);
+    return cv_buffer_take(&sql, ret_sql, error);
+}
 
 void export_append_time(struct cv_buffer *text, int64_t ms, char point)
 {
@@ -180,20 +229,21 @@ static void append_cell(struct cv_buffer *text, const char *value)
 
 static void append_csv(struct export *export, const struct cv_db_result *rows, int row)
 {
-    static const char *const columns[] = {
-        "t_start", "t_end", "text",   "normalized_text", "confidence", "language", "x",
-        "y",       "width", "height", "entities",        "id",         "video_id", "link"};
-    size_t count = CV_COUNT(columns) - (export->is_of_hits ? 0 : OF_HITS);
     struct cv_buffer *text = &export->text;
-    append_cell(text, cv_db_text(rows, row, "name"));
-    cv_buffer_text(text, ",");
-    export_append_time(text, cv_db_int(rows, row, "t_start", 0), '.');
-    cv_buffer_text(text, ",");
-    export_append_time(text, cv_db_int(rows, row, "t_end", 0), '.');
-    for (size_t i = 0; i < count; i++) {
-        const char *value = cv_db_text(rows, row, columns[i]);
-        cv_buffer_text(text, ",");
-        append_cell(text, value ? value : "");
+    const char *separator = "";
+    for (size_t i = 0; i < CV_COUNT(columns); i++) {
+        const struct column *column = &columns[i];
+        if (!has_column(export, column)) {
+            continue;
+        }
+        cv_buffer_text(text, separator);
+        separator = ",";
+        if (column->kind == COLUMN_TIME) {
+            export_append_time(text, cv_db_int(rows, row, column->name, 0), '.');
+        } else {
+            const char *value = cv_db_text(rows, row, column->name);
+            append_cell(text, value ? value : "");
+        }
     }
     cv_buffer_text(text, "\r\n");
 }
@@ -201,10 +251,12 @@ static void append_csv(struct export *export, const struct cv_db_result *rows, i
 static void append_csv_head(struct export *export)
 {
     cv_buffer_text(&export->text, export->params->bom ? "\xEF\xBB\xBF" : "");
-    cv_buffer_text(&export->text,
-                   "video,start,end,t_start_ms,t_end_ms,text,normalized_text,confidence,"
-                   "language,x,y,width,height,entities,id");
-    cv_buffer_text(&export->text, export->is_of_hits ? ",video_id,link\r\n" : "\r\n");
+    for (size_t i = 0; i < CV_COUNT(columns); i++) {
+        if (has_column(export, &columns[i])) {
+            cv_buffer_printf(&export->text, "%s%s", i > 0 ? "," : "", columns[i].name);
+        }
+    }
+    cv_buffer_text(&export->text, "\r\n");
 }
 
 /* ---- text and Markdown ----------------------------------------------------------------------- */
@@ -236,12 +288,12 @@ static void append_md(struct export *export, const struct cv_db_result *rows, in
     static const char special[] = "\\`*_{}[]<>#|~";
     struct cv_buffer *text = &export->text;
     if (export->rows == 0) {
-        append_md_head(text, cv_db_text(rows, row, "name"));
+        append_md_head(text, cv_db_text(rows, row, "video"));
     }
     cv_buffer_text(text, "| ");
-    append_short_time(text, cv_db_int(rows, row, "t_start", 0));
+    append_short_time(text, cv_db_int(rows, row, "t_start_ms", 0));
     cv_buffer_text(text, " | ");
-    append_short_time(text, cv_db_int(rows, row, "t_end", 0));
+    append_short_time(text, cv_db_int(rows, row, "t_end_ms", 0));
     cv_buffer_text(text, " | ");
     for (const char *c = cv_db_text(rows, row, "text"); *c; c++) {
         cv_buffer_text(text, strchr(special, *c) ? "\\" : "");
@@ -252,14 +304,12 @@ static void append_md(struct export *export, const struct cv_db_result *rows, in
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-static int export_rows(struct export *export, const char *sql, const char *parameter,
-                       struct cv_error *error)
+static int export_lines(struct export *export, const char *parameter, struct cv_error *error)
 {
+    cv_auto_free char *sql = NULL;
+    CV_TRY(make_statement(export, &sql, error));
     int result = 0;
     switch (export->params->format) {
-    case CV_EXPORT_JSON:
-    case CV_EXPORT_JSONL:
-        return for_each_row(export, sql, parameter, append_object, error);
     case CV_EXPORT_CSV:
         append_csv_head(export);
         return for_each_row(export, sql, parameter, append_csv, error);
@@ -280,11 +330,13 @@ static int run_export(struct export *export, const char *video_id, const char *r
                       struct cv_error *error)
 {
     enum cv_export_format format = export->params->format;
-    CV_TRY(!video_id                  ? export_rows(export, lines_of_hits, request, error)
-           : format == CV_EXPORT_JSON ? export_json(export, video_id, error)
-           : format == CV_EXPORT_JSONL
-               ? export_rows(export, "SELECT export_segments($1::uuid) AS object", video_id, error)
-               : export_rows(export, lines_of_a_video, video_id, error));
+    const char *parameter = video_id ? video_id : request;
+    const char *objects = video_id ? "SELECT export_segments($1::uuid) AS object"
+                                   : "SELECT object FROM api.search_hits($1::jsonb)";
+    CV_TRY(video_id && format == CV_EXPORT_JSON ? export_json(export, video_id, error)
+           : format == CV_EXPORT_JSON || format == CV_EXPORT_JSONL
+               ? for_each_row(export, objects, parameter, append_object, error)
+               : export_lines(export, parameter, error));
     return pass_on(export, error);
 }
 

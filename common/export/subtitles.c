@@ -157,8 +157,8 @@ static int add_times(struct schedule *schedule, const struct cv_db_result *rows,
         schedule->room = room;
     }
     for (int row = 0; row < more; row++) {
-        int64_t from = cv_db_int(rows, row, "t_start", 0);
-        int64_t until = cv_db_int(rows, row, "t_end", 0);
+        int64_t from = cv_db_int(rows, row, "t_start_ms", 0);
+        int64_t until = cv_db_int(rows, row, "t_end_ms", 0);
         schedule->cues[schedule->count] =
             (struct cue){schedule->count, from, until > from ? until : from + CUE_LEAST_MS, -1, 0};
         schedule->count++;

@@ -631,23 +631,18 @@ COMMENT ON FUNCTION api.search IS
     'removed. "capped": there are more than these 1000 lines.';
 
 CREATE FUNCTION api.search_hits(p jsonb)
-    RETURNS TABLE (id uuid, t_start int, t_end int, text text, normalized_text text, confidence real, language text, x text,
-                   y text, width text, height text, entities text, name text, resolution text, object jsonb, video_id uuid, link text)
+    RETURNS TABLE (place bigint, segment_id uuid, t_start int, t_end int, text text, box jsonb, confidence real, language text,
+                   object jsonb, link text)
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
-    SELECT h.segment_id, h.t_start, h.t_end, h.text, s.normalized_text, h.confidence, h.language, h.box ->> 'x', h.box ->> 'y',
-           h.box ->> 'width', h.box ->> 'height',
-           (SELECT string_agg(e.entity_type || ':' || e.value, ' ' ORDER BY e.entity_type, e.value)
-            FROM entities e WHERE e.segment_id = h.segment_id),
-           coalesce(v.original_name, v.title, v.id::text), v.resolution,
-           CASE WHEN p ->> 'format' = 'jsonl' THEN api.hit_object(h, terms) END, h.video_id,
+    SELECT row_number() OVER (ORDER BY CASE WHEN p ->> 'format' <> 'srt' THEN h.n END, h.t_start, h.n) AS place,
+           h.segment_id, h.t_start, h.t_end, h.text, h.box, h.confidence, h.language,
+           CASE WHEN p ->> 'format' = 'jsonl' THEN api.hit_object(h, terms) END,
            coalesce(rtrim(p ->> 'site', '/'), '') || '/videos/' || h.video_id || '?t=' || round(h.t_start / 1000.0, 3)
-    FROM search_parse(p ->> 'q') AS terms
-    CROSS JOIN api.hits(p, 1000) AS h
-    JOIN segments s ON s.id = h.segment_id JOIN videos v ON v.id = h.video_id
+    FROM search_parse(p ->> 'q') AS terms CROSS JOIN api.hits(p, 1000) AS h
     WHERE h.passes
-    ORDER BY CASE WHEN p ->> 'format' <> 'srt' THEN h.n END, h.t_start, h.n
+    ORDER BY place
 $$;
 COMMENT ON FUNCTION api.search_hits IS
     'The hits of a search for common/export: for subtitles ordered by time, otherwise by "sort".';
