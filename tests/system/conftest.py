@@ -2,6 +2,7 @@
 and the built programs."""
 
 import contextlib
+import functools
 import os
 import pathlib
 import pwd
@@ -18,11 +19,16 @@ from fault_proxy import FaultProxy
 from jobs import Queue
 from s3_server import S3Server
 from workers import STAGE_SCHEMA, Jobs, Workers
+from xdist.scheduler import LoadScopeScheduling
 
 psycopg2.extras.register_uuid()
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 TEMPLATE = "cortana_template"
+# What takes longest is begun first: at the end no process is to work alone.
+LONGEST = ("test_pipeline_faults", "test_pipeline", "test_clip_playback", "test_fault_schedule", "test_faults", "test_gc",
+           "test_s3_pipeline", "test_clip_cuts", "test_clip", "test_clip_requests", "test_recordings", "test_terminal", "test_quality")
 MODELS = ("ara", "chi_sim", "deu", "eng", "fra", "heb", "jpn", "kor", "osd")
 
 # Many tests compare all objects of a store with what a stage writes; those of job logs switch them on.
@@ -125,7 +131,25 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "programs: runs programs of the build, set for every test that asks for `program`")
 
 
+class Scheduling(LoadScopeScheduling):
+    """Hands a file's tests out one by one; all of them to one process where they share what is made once."""
+
+    @functools.cached_property
+    def shared(self):
+        return {path.name for path in HERE.glob("test_*.py") if 'scope="module"' in path.read_text()}
+
+    def _split_scope(self, nodeid):
+        path = nodeid.partition("::")[0]
+        return path if pathlib.PurePath(path).name in self.shared else nodeid
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return Scheduling(config, log)
+
+
 def pytest_collection_modifyitems(items):
+    order = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path.stem, len(order)))
     for item in items:
         if "program" in item.fixturenames:
             item.add_marker(pytest.mark.programs)
@@ -294,9 +318,9 @@ def proxy(s3_server):
     own.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def s3_server():
-    """A real S3 server of the module's own; that it cannot start is a failure, not a reason to skip."""
+    """A real S3 server; that it cannot start is a failure, not a reason to skip."""
     server = S3Server()
     try:
         server.start()

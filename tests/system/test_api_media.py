@@ -17,7 +17,6 @@ import uuid
 import pytest
 from api import ALICE, BOB, SECRET, TEAM, Gateway, token
 from lying_server import LyingServer
-from s3_server import S3Server
 from store_client import StoreClient
 from workers import wait_until
 
@@ -532,44 +531,39 @@ def check_types_of_bucket(client, gateway, grant, video):
             assert response.headers["Content-Disposition"] == 'attachment; filename="evening.mp4"'
 
 
-def test_a_bucket(program, place, tmp_path):
+def test_a_bucket(program, place, tmp_path, s3_server):
     """Playlists come through the gateway, everything else from the bucket itself."""
-    server = S3Server()
+    environment = s3_server.environment(BUCKET)
+    client = StoreClient(program("store-commands"), environment)
+    assert client.bucket(method="PUT", subresource="")["status"] == 200
+
+    def put(key, data):
+        (tmp_path / "object").write_bytes(data)
+        assert client.put(key=key, path=str(tmp_path / "object"))["result"] == 0
+
+    shop = Shop(place[1], put)
+    gateway = Gateway(program, place[0], tmp_path, **environment)
     try:
-        server.start()
-        environment = server.environment(BUCKET)
-        client = StoreClient(program("store-commands"), environment)
-        assert client.bucket(method="PUT", subresource="")["status"] == 200
-
-        def put(key, data):
-            (tmp_path / "object").write_bytes(data)
-            assert client.put(key=key, path=str(tmp_path / "object"))["result"] == 0
-
-        shop = Shop(place[1], put)
-        gateway = Gateway(program, place[0], tmp_path, **environment)
-        try:
-            grant = gateway.ask(f"/videos/{shop.videos['own']}/grant", OWNER, "POST").json
-            playlist = read(gateway, grant["base_url"] + grant["playlist"])
-            assert (playlist.status, playlist.data) == (200, PLAYLIST)
-            part = read(gateway, grant["base_url"] + grant["playlist"], Range="bytes=3-6")
-            assert (part.status, part.data) == (206, PLAYLIST[3:7])
-            url = (grant["base_url"] + grant["playlist"]).replace("index.m3u8", "v0/segment_0.m4s")
-            answer = read(gateway, url)
-            assert answer.status == 307 and answer.data == b""
-            with urllib.request.urlopen(answer.headers["Location"], timeout=300) as response:
-                assert response.read() == SEGMENT
-            assert gateway.ask(f"/segments/{shop.lines['own'][0]}/crop", OWNER).data == LINE
-            assert gateway.ask(f"/segments/{shop.lines['own'][2]}/crop", OWNER).status == 404
-            frame = gateway.ask(f"/segments/{shop.lines['own'][0]}/frame", OWNER)
-            with urllib.request.urlopen(frame.headers["Location"], timeout=300) as response:
-                assert (frame.status, response.read()) == (307, b"frame")
-            check_types_of_bucket(client, gateway, grant, shop.videos["own"])
-            check_passing_through(program, place, tmp_path, environment, url, put)
-            missing = read(gateway, url.replace("segment_0", "segment_1"))
-            assert missing.status == 404
-            assert missing.without_id() == read(gateway, "/media/x/y").without_id()
-        finally:
-            assert gateway.process.stop() == 0
-        client.close_process()
+        grant = gateway.ask(f"/videos/{shop.videos['own']}/grant", OWNER, "POST").json
+        playlist = read(gateway, grant["base_url"] + grant["playlist"])
+        assert (playlist.status, playlist.data) == (200, PLAYLIST)
+        part = read(gateway, grant["base_url"] + grant["playlist"], Range="bytes=3-6")
+        assert (part.status, part.data) == (206, PLAYLIST[3:7])
+        url = (grant["base_url"] + grant["playlist"]).replace("index.m3u8", "v0/segment_0.m4s")
+        answer = read(gateway, url)
+        assert answer.status == 307 and answer.data == b""
+        with urllib.request.urlopen(answer.headers["Location"], timeout=300) as response:
+            assert response.read() == SEGMENT
+        assert gateway.ask(f"/segments/{shop.lines['own'][0]}/crop", OWNER).data == LINE
+        assert gateway.ask(f"/segments/{shop.lines['own'][2]}/crop", OWNER).status == 404
+        frame = gateway.ask(f"/segments/{shop.lines['own'][0]}/frame", OWNER)
+        with urllib.request.urlopen(frame.headers["Location"], timeout=300) as response:
+            assert (frame.status, response.read()) == (307, b"frame")
+        check_types_of_bucket(client, gateway, grant, shop.videos["own"])
+        check_passing_through(program, place, tmp_path, environment, url, put)
+        missing = read(gateway, url.replace("segment_0", "segment_1"))
+        assert missing.status == 404
+        assert missing.without_id() == read(gateway, "/media/x/y").without_id()
     finally:
-        server.stop()
+        assert gateway.process.stop() == 0
+    client.close_process()

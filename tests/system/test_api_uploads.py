@@ -13,7 +13,6 @@ import jsonschema
 import pytest
 from api import ALICE, DOCUMENT, TEAM, Gateway, Library, token
 from media_tools import make_clip
-from s3_server import S3Server
 from store_client import StoreClient
 from test_faults import small_disk
 from unreadable_files import make_unreadable_files
@@ -348,17 +347,8 @@ def test_two_uploads_at_once_do_not_share_the_last_room(gateway, place):
 
 
 @pytest.fixture(scope="module")
-def bucket():
-    server = S3Server()
-    try:
-        server.start()
-        yield server.environment("uploads")
-    finally:
-        server.stop()
-
-
-@pytest.fixture(scope="module")
-def bucket_gateway(program, place, bucket, tmp_path_factory):
+def bucket_gateway(program, place, s3_server, tmp_path_factory):
+    bucket = s3_server.environment("uploads")
     client = StoreClient(program("store-commands"), bucket)
     assert client.bucket(method="PUT", subresource="")["status"] == 200
     gateway = Gateway(program, place[0], tmp_path_factory.mktemp("gateway"), **bucket)
