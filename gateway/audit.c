@@ -186,13 +186,13 @@ void audit_stop(struct audit *audit)
     free(audit);
 }
 
-void audit_note(struct audit *audit, const struct exchange *exchange)
+void audit_record(struct audit *audit, const struct exchange *exchange)
 {
     char network[ADDRESS_TEXT_SIZE];
     limits_network(exchange->address, network);
     bool is_known = exchange->principal.role != CALLER_NOBODY;
-    struct rate_state state =
-        limits_take(audit->params.limits, RATE_NOTE, is_known ? exchange->principal.name : network);
+    struct rate_state state = limits_charge(audit->params.limits, RATE_NOTE,
+                                            is_known ? exchange->principal.name : network);
     char *row = state.is_over ? NULL : audit_row(exchange);
     (void)pthread_mutex_lock(&audit->mutex);
     if (row && audit->count < ROWS_MAX) {

@@ -28,4 +28,4 @@ CV_DEFINE_CLEANUP(struct audit *, audit_stop)
 
 /* Queues the row of an exchange that was refused, or that changed something without the database.
  * Any thread may call it. */
-void audit_note(struct audit *audit, const struct exchange *exchange);
+void audit_record(struct audit *audit, const struct exchange *exchange);

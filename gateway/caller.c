@@ -60,7 +60,7 @@ static bool is_own_page(const struct admission *admission, const struct exchange
     return mark && strcmp(mark, "1") == 0 && origin && is_own_origin(admission, exchange, origin);
 }
 
-static bool take_token(char token[TOKEN_TEXT_MAX], const char *text, size_t length)
+static bool copy_token(char token[TOKEN_TEXT_MAX], const char *text, size_t length)
 {
     if (length == 0 || length >= TOKEN_TEXT_MAX) {
         return false;
@@ -89,7 +89,7 @@ static bool is_code(const char *text)
 
 /* Stores the digest of a key or a code, by which the database finds it. The digest of 16 random bytes
  * or more reveals nothing, nor does the time of looking it up. */
-static const char *note_key(struct exchange *exchange, const char *key)
+static const char *record_key(struct exchange *exchange, const char *key)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
     struct principal *principal = &exchange->principal;
@@ -158,14 +158,15 @@ static const char *caller_identify(const struct admission *admission, struct exc
                 "with the cookie, a change needs the headers Origin (this site) and X-Cortana: 1");
             return "origin";
         }
-        if (take_token(token, cookie, length)) {
+        if (copy_token(token, cookie, length)) {
             return verify(exchange, admission->keys, token);
         }
     } else if (!authorization) {
         return identify_nobody(exchange);
     } else if (strncasecmp(authorization, "Bearer ", 7) == 0 &&
-               take_token(token, authorization + 7, strlen(authorization + 7))) {
-        return is_key(token) ? note_key(exchange, token) : verify(exchange, admission->keys, token);
+               copy_token(token, authorization + 7, strlen(authorization + 7))) {
+        return is_key(token) ? record_key(exchange, token)
+                             : verify(exchange, admission->keys, token);
     }
     exchange_refuse(exchange, REFUSE_UNAUTHORIZED, "the credential is not a bearer token");
     return token_fault_name(TOKEN_MALFORMED);
@@ -239,7 +240,7 @@ static const char *caller_sign_in(const struct admission *admission, struct exch
     }
     if (is_code(token)) {
         principal_deinit(&exchange->principal);
-        return note_key(exchange, token);
+        return record_key(exchange, token);
     }
     return sign_in_with(admission, exchange, token);
 }
@@ -335,15 +336,15 @@ static void refuse_as_too_often(const struct admission *admission, struct exchan
 
 /* Counts a credential that was refused, by its address. Who goes on guessing is told to wait; a valid
  * credential is never counted and never refused for what others of its address have sent. */
-static void note_fault(const struct admission *admission, struct exchange *exchange,
-                       const char *fault)
+static void count_fault(const struct admission *admission, struct exchange *exchange,
+                        const char *fault)
 {
     char network[ADDRESS_TEXT_SIZE];
     if (!fault) {
         return;
     }
     limits_network(exchange->address, network);
-    struct rate_state state = limits_take(admission->limits, RATE_FAILURE, network);
+    struct rate_state state = limits_charge(admission->limits, RATE_FAILURE, network);
     cv_metric_add(admission->metrics, &auth_failures, CV_LABELS(fault), 1);
     if (state.is_over) {
         exchange->rate = state;
@@ -352,7 +353,7 @@ static void note_fault(const struct admission *admission, struct exchange *excha
 }
 
 /* Callers who are not signed in, or whose key has not been looked up yet, are counted by address. */
-static void take_from_limit(const struct admission *admission, struct exchange *exchange)
+static void charge_caller(const struct admission *admission, struct exchange *exchange)
 {
     char network[ADDRESS_TEXT_SIZE];
     const struct principal *principal = &exchange->principal;
@@ -363,7 +364,7 @@ static void take_from_limit(const struct admission *admission, struct exchange *
         limits_network(exchange->address, network);
         name = network;
     }
-    exchange->rate = limits_take(admission->limits, exchange->operation->rate, name);
+    exchange->rate = limits_charge(admission->limits, exchange->operation->rate, name);
     if (exchange->rate.is_over) {
         refuse_as_too_often(admission, exchange);
     }
@@ -392,12 +393,12 @@ void admission_check(const struct admission *admission, struct exchange *exchang
 {
     enum handler handler = exchange->operation->handler;
     find_address(admission, exchange);
-    note_fault(admission, exchange,
-               handler == HANDLER_SIGN_IN || handler == HANDLER_SIGN_OUT
-                   ? caller_identify_newcomer(admission, exchange)
-                   : caller_identify(admission, exchange));
+    count_fault(admission, exchange,
+                handler == HANDLER_SIGN_IN || handler == HANDLER_SIGN_OUT
+                    ? caller_identify_newcomer(admission, exchange)
+                    : caller_identify(admission, exchange));
     if (!exchange->answer.status) {
-        take_from_limit(admission, exchange);
+        charge_caller(admission, exchange);
     }
     if (!exchange->answer.status && !exchange->principal.key_digest[0]) {
         check_rights(exchange);
@@ -409,15 +410,15 @@ bool caller_only_asks(const struct exchange *exchange)
     return json_is_true(json_object_get(exchange->values, "dry_run"));
 }
 
-bool admission_take_code(const struct admission *admission, struct exchange *exchange,
-                         const char *claims)
+bool admission_accept_code(const struct admission *admission, struct exchange *exchange,
+                           const char *claims)
 {
-    note_fault(admission, exchange, exchange_code(admission, exchange, claims));
+    count_fault(admission, exchange, exchange_code(admission, exchange, claims));
     return !exchange->answer.status;
 }
 
-bool admission_take_key(const struct admission *admission, struct exchange *exchange,
-                        const char *claims)
+bool admission_accept_key(const struct admission *admission, struct exchange *exchange,
+                          const char *claims)
 {
     struct principal known = {0};
     cv_auto(json_decref) json_t *object = claims ? json_loads(claims, 0, NULL) : NULL;
@@ -431,7 +432,7 @@ bool admission_take_key(const struct admission *admission, struct exchange *exch
                         "the key's role is not one that may use this API");
     }
     if (fault != TOKEN_GOOD) {
-        note_fault(admission, exchange, token_fault_name(fault));
+        count_fault(admission, exchange, token_fault_name(fault));
         return false;
     }
     principal_deinit(&exchange->principal);
@@ -442,5 +443,5 @@ bool admission_take_key(const struct admission *admission, struct exchange *exch
 
 void admission_sign_in(const struct admission *admission, struct exchange *exchange)
 {
-    note_fault(admission, exchange, caller_sign_in(admission, exchange));
+    count_fault(admission, exchange, caller_sign_in(admission, exchange));
 }

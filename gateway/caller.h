@@ -33,8 +33,8 @@ void admission_check(const struct admission *admission, struct exchange *exchang
 
 /* Continues after the lookup of the exchange's API key: `claims` as JSON, NULL if there is no such
  * key. Returns whether the exchange is admitted; if not, it has its answer. */
-CV_MUST_CHECK bool admission_take_key(const struct admission *admission, struct exchange *exchange,
-                                      const char *claims);
+CV_MUST_CHECK bool admission_accept_key(const struct admission *admission,
+                                        struct exchange *exchange, const char *claims);
 
 /* For the operation that signs in: the principal comes from the token in the body. A code is looked up
  * later, in the database. */
@@ -43,9 +43,9 @@ void admission_sign_in(const struct admission *admission, struct exchange *excha
 /* Whether somebody who signs in only asks whom the token or the code would sign in. */
 bool caller_only_asks(const struct exchange *exchange);
 
-/* Continues after the lookup of the code that signs in: as admission_take_key. */
-CV_MUST_CHECK bool admission_take_code(const struct admission *admission, struct exchange *exchange,
-                                       const char *claims);
+/* Continues after the lookup of the code that signs in: as admission_accept_key. */
+CV_MUST_CHECK bool admission_accept_code(const struct admission *admission,
+                                         struct exchange *exchange, const char *claims);
 
 /* Answers so that the browser deletes the cookie. */
 void admission_sign_out(const struct admission *admission, struct exchange *exchange);

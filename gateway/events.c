@@ -277,7 +277,7 @@ static bool is_news(struct topic *topic, const char *data)
     return !is_same;
 }
 
-static void tell(struct stream *stream, const json_t *event)
+static void send_if_wanted(struct stream *stream, const json_t *event)
 {
     const struct position at = {json_integer_value(json_object_get(event, "xid")),
                                 json_integer_value(json_object_get(event, "event"))};
@@ -300,7 +300,7 @@ static void tell(struct stream *stream, const json_t *event)
     }
 }
 
-static void tell_queues(struct stream *stream, int64_t now)
+static void send_queues(struct stream *stream, int64_t now)
 {
     for (size_t i = 0; i < stream->topic_count; i++) {
         if (strcmp(stream->topics[i].column, "queues") == 0 && stream->queues_at_ms <= now) {
@@ -330,8 +330,8 @@ static json_t *topics_of(const struct stream *stream, json_t *lists)
 }
 
 /* Reads the timeline once after a position; *ret_look is the result of api.event_tail. */
-static int look(struct events *events, const struct position *position, int64_t since_s,
-                const char *topics, json_t **ret_look, struct cv_error *error)
+static int read_timeline(struct events *events, const struct position *position, int64_t since_s,
+                         const char *topics, json_t **ret_look, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cv_db_run(events->db, &rows, error,
@@ -360,7 +360,7 @@ static struct position end_of(const json_t *look)
 }
 
 /* Finds the first stream that has not caught up, and copies its topics; false: there is none. */
-static bool take_newcomer(struct events *events, int64_t *ret_serial, struct position *position,
+static bool find_newcomer(struct events *events, int64_t *ret_serial, struct position *position,
                           char **ret_topics)
 {
     bool found = false;
@@ -385,11 +385,11 @@ static int greet(struct events *events, struct cv_error *error)
         struct position position = {0};
         cv_auto_free char *topics = NULL;
         cv_auto(json_decref) json_t *found = NULL;
-        if (!take_newcomer(events, &serial, &position, &topics)) {
+        if (!find_newcomer(events, &serial, &position, &topics)) {
             return 0;
         }
         int64_t since = cv_wall_ms() / 1000 - REPLAY_S;
-        CV_TRY(look(events, &position, since, topics, &found, error));
+        CV_TRY(read_timeline(events, &position, since, topics, &found, error));
         struct position end = end_of(found);
         bool is_full = json_is_true(json_object_get(found, "is_full"));
         size_t i;
@@ -402,10 +402,10 @@ static int greet(struct events *events, struct cv_error *error)
         if (stream) {
             json_array_foreach(json_object_get(found, "events"), i, event)
             {
-                tell(stream, event);
+                send_if_wanted(stream, event);
             }
             if (json_is_true(json_object_get(found, "is_changed"))) {
-                tell_queues(stream, cv_monotonic_ms());
+                send_queues(stream, cv_monotonic_ms());
             }
             stream->position = end;
             stream->is_new = is_full;
@@ -461,7 +461,8 @@ static int follow(struct events *events, struct cv_error *error)
     bool is_full = true;
     while (is_full && events->position.xid > 0 && events->topics) {
         cv_auto(json_decref) json_t *found = NULL;
-        CV_TRY(look(events, &events->position, events->since_s, events->topics, &found, error));
+        CV_TRY(read_timeline(events, &events->position, events->since_s, events->topics, &found,
+                             error));
         int64_t now = cv_monotonic_ms();
         bool is_changed = json_is_true(json_object_get(found, "is_changed"));
         size_t i;
@@ -471,11 +472,11 @@ static int follow(struct events *events, struct cv_error *error)
             json_array_foreach(json_object_get(found, "events"), i, event)
             {
                 if (!stream->is_new) {
-                    tell(stream, event);
+                    send_if_wanted(stream, event);
                 }
             }
             if (is_changed) {
-                tell_queues(stream, now);
+                send_queues(stream, now);
             }
         }
         (void)pthread_mutex_unlock(&events->mutex);

@@ -304,7 +304,7 @@ static bool put_in_turn(struct exchange_queue *queue, struct exchange *exchange)
     return true;
 }
 
-bool exchange_queue_take(struct exchange_queue *queue, struct exchange *exchange)
+bool exchange_queue_add(struct exchange_queue *queue, struct exchange *exchange)
 {
     exchange->queued_ms = cv_monotonic_ms();
     (void)pthread_mutex_lock(&queue->mutex);

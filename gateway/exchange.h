@@ -180,9 +180,9 @@ struct exchange *exchange_queue_wait(struct exchange_queue *queue);
 /* Ends the threads after the queued exchanges. Later exchanges are refused. */
 void exchange_queue_stop(struct exchange_queue *queue);
 
-/* Frees it. Call it after exchange_queue_stop, when exchange_queue_take is not called any more. */
+/* Frees it. Call it after exchange_queue_stop, when exchange_queue_add is not called any more. */
 void exchange_queue_deinit(struct exchange_queue *queue);
 
 /* Queues an exchange; false if the queue is full, its caller has a large part of it already, or it
  * has been stopped. */
-CV_MUST_CHECK bool exchange_queue_take(struct exchange_queue *queue, struct exchange *exchange);
+CV_MUST_CHECK bool exchange_queue_add(struct exchange_queue *queue, struct exchange *exchange);

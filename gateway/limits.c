@@ -140,7 +140,7 @@ static struct bucket *find(struct limits *limits, uint64_t caller, double burst,
     return oldest;
 }
 
-struct rate_state limits_take(struct limits *limits, enum rate_class class, const char *caller)
+struct rate_state limits_charge(struct limits *limits, enum rate_class class, const char *caller)
 {
     double rate = limits->classes[class].rate;
     double burst = limits->classes[class].burst;

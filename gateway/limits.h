@@ -41,8 +41,8 @@ struct rate_state {
     int retry_s;  /* time until the next request is accepted; at least 1 if is_over */
 };
 
-/* Takes one request out of the caller's bucket, unless it is empty. */
-struct rate_state limits_take(struct limits *limits, enum rate_class class, const char *caller);
+/* Charges one request to the caller's bucket, unless it is empty. */
+struct rate_state limits_charge(struct limits *limits, enum rate_class class, const char *caller);
 
 /* Converts an address to the text by which its subscriber's requests are counted. `network` has
  * ADDRESS_TEXT_SIZE bytes. */

@@ -246,8 +246,9 @@ static int start_server(struct gateway *gateway, const struct options *options,
     }
     CV_TRY(start_page(gateway, error));
     const struct pool_params pool = {(int)options->connections, options->hides_payloads,
-                                     gateway->abort, &gateway->admission, server_take_answer};
-    const struct store_pool_params store_pool = {gateway->abort, server_take_work};
+                                     gateway->abort, &gateway->admission,
+                                     server_continue_after_database};
+    const struct store_pool_params store_pool = {gateway->abort, server_continue_after_store};
     const struct events_params events = {gateway->abort, (int)options->streams};
     const struct audit_params audit = {gateway->abort, gateway->admission.limits,
                                        gateway->admission.metrics};
@@ -274,7 +275,7 @@ static int start_server(struct gateway *gateway, const struct options *options,
 
 /* Checks the schema: requests are run only while the database is available and has a schema that
  * this program knows. */
-static void look_at_schema(struct gateway *gateway)
+static void check_schema(struct gateway *gateway)
 {
     const struct cv_daemon_db_params params = {.statement_timeout_ms = SCHEMA_STATEMENT_MS};
     struct cv_daemon *daemon = &gateway->daemon;
@@ -297,8 +298,8 @@ static void look_at_schema(struct gateway *gateway)
 static void serve(struct gateway *gateway)
 {
     while (!cv_daemon_is_stopping(&gateway->daemon)) {
-        look_at_schema(gateway);
-        session_tell(&gateway->session, gateway->db);
+        check_schema(gateway);
+        session_report(&gateway->session, gateway->db);
         server_close_late(gateway->server);
         server_ask_again(gateway->server, gateway->db);
         cv_daemon_wait(&gateway->daemon, NULL, cv_monotonic_ms() + LOOP_MS);

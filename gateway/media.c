@@ -516,7 +516,7 @@ static bool is_plain_key(const char *key)
 
 /* Removes the query "?name=NAME" from a key; the browser stores the file under that name. Any other
  * query stays, so that the key is not plain. */
-static void take_name(char *key, struct answer *answer)
+static void cut_name_off(char *key, struct answer *answer)
 {
     static const char letters[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.";
@@ -538,7 +538,7 @@ int media_answer_target(struct cv_store *store, struct exchange *exchange, struc
     size_t length = strcspn(text, "/");
     char *key = exchange->target + strlen(base) + length + (text[length] == '/');
     struct grant grant;
-    take_name(key, &exchange->answer);
+    cut_name_off(key, &exchange->answer);
     if (!is_plain_key(key) ||
         !grant_read(exchange->media->grants, text, length, cv_wall_ms() / 1000, &grant) ||
         !grant_covers(&grant, key)) {

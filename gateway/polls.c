@@ -95,7 +95,7 @@ static bool is_among(const struct cv_db_result *rows, const char *id)
     return false;
 }
 
-struct exchange *polls_take(struct polls *polls, const struct cv_db_result *ended)
+struct exchange *polls_detach(struct polls *polls, const struct cv_db_result *ended)
 {
     struct exchange *taken = NULL;
     CV_LOCK(&polls->mutex);

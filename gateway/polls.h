@@ -29,7 +29,7 @@ CV_MUST_CHECK bool polls_jobs(struct polls *polls, struct cv_buffer *array);
 
 /* Takes those whose job is among the rows (column "id"; NULL: none), and those whose time is over, a list
  * by `next`, to be asked again. */
-struct exchange *polls_take(struct polls *polls, const struct cv_db_result *ended);
+struct exchange *polls_detach(struct polls *polls, const struct cv_db_result *ended);
 
 /* Takes all; none is parked any more. */
 struct exchange *polls_end(struct polls *polls);

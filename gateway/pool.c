@@ -39,7 +39,7 @@ struct pool {
     " set_config('request.hide_payloads', $6, true), set_config('role', $5, true)"
 
 /* Makes the first row the answer. */
-static int take_answer(struct exchange *exchange, const struct cv_db_result *rows,
+static int read_answer(struct exchange *exchange, const struct cv_db_result *rows,
                        struct cv_error *error)
 {
     struct answer *answer = &exchange->answer;
@@ -103,8 +103,8 @@ static void refuse_room(struct exchange *exchange, const struct cv_error *error)
 /* Reads the lines that the operation allows, in the caller's own transaction, into an unnamed file.
  * So memory is limited, a failure can still be reported, and a slow reader does not block a
  * database connection. */
-static int take_export(struct cv_db *db, struct exchange *exchange, const char *values,
-                       struct cv_error *error)
+static int write_export(struct cv_db *db, struct exchange *exchange, const char *values,
+                        struct cv_error *error)
 {
     struct answer *answer = &exchange->answer;
     cv_auto_fd int fd = make_file();
@@ -136,30 +136,30 @@ static int take_export(struct cv_db *db, struct exchange *exchange, const char *
 }
 
 /* Looks up the code of a link that signs in. 0, or REFUSED: the exchange has its answer. */
-static int look_up_code(const struct pool *pool, struct cv_db *db, struct exchange *exchange,
-                        struct cv_error *error)
+static int find_code(const struct pool *pool, struct cv_db *db, struct exchange *exchange,
+                     struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cv_db_run(
         db, &rows, error, "SELECT api.take_code(decode($1, 'hex'), $2::boolean)::text AS claims",
         exchange->principal.key_digest, caller_only_asks(exchange) ? "false" : "true"));
-    return admission_take_code(pool->params.admission, exchange, cv_db_text(rows, 0, "claims"))
+    return admission_accept_code(pool->params.admission, exchange, cv_db_text(rows, 0, "claims"))
                ? 0
                : REFUSED;
 }
 
 /* Looks up the exchange's API key, or its code. 0, or REFUSED: the exchange has its answer. */
-static int look_up_key(const struct pool *pool, struct cv_db *db, struct exchange *exchange,
-                       struct cv_error *error)
+static int find_key(const struct pool *pool, struct cv_db *db, struct exchange *exchange,
+                    struct cv_error *error)
 {
     if (exchange->operation->handler == HANDLER_SIGN_IN) {
-        return look_up_code(pool, db, exchange, error);
+        return find_code(pool, db, exchange, error);
     }
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cv_db_run(db, &rows, error,
                      "SELECT api.take_key(decode($1, 'hex'), $2::inet)::text AS claims",
                      exchange->principal.key_digest, exchange->address));
-    if (!admission_take_key(pool->params.admission, exchange, cv_db_text(rows, 0, "claims"))) {
+    if (!admission_accept_key(pool->params.admission, exchange, cv_db_text(rows, 0, "claims"))) {
         CV_TRY(REFUSED);
     }
     return 0;
@@ -181,7 +181,7 @@ static int begin_once(struct cv_db *db, struct exchange *exchange, struct cv_err
     }
     exchange->is_noted = true;
     if (strcmp(outcome, "again") == 0) {
-        CV_TRY(take_answer(exchange, rows, error));
+        CV_TRY(read_answer(exchange, rows, error));
         return ANSWERED;
     }
     exchange_refuse(exchange, REFUSE_IDEMPOTENCY_KEY,
@@ -241,7 +241,7 @@ static int run_read(const struct pool *pool, struct cv_db *db, struct exchange *
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cv_db_query_after(db, SETTINGS_OF(pool, exchange),
                              CV_DB_STATEMENT(exchange->operation->sql, values), &rows, error));
-    return take_answer(exchange, rows, error);
+    return read_answer(exchange, rows, error);
 }
 
 /* Runs the transaction. 0, or REFUSED: the exchange has its answer. */
@@ -254,7 +254,7 @@ static int run_transaction(const struct pool *pool, struct cv_db *db, struct exc
         CV_TRY(cv_db_run(db, NULL, error, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"));
     }
     if (exchange->principal.key_digest[0]) {
-        CV_TRY(look_up_key(pool, db, exchange, error));
+        CV_TRY(find_key(pool, db, exchange, error));
     }
     int begun = exchange->once_key ? begin_once(db, exchange, error) : 0;
     if (begun == ANSWERED) {
@@ -266,9 +266,9 @@ static int run_transaction(const struct pool *pool, struct cv_db *db, struct exc
         CV_TRY(check_version(db, exchange, values, error));
     }
     CV_TRY(cv_db_run(db, &rows, error, exchange->operation->sql, values));
-    CV_TRY(take_answer(exchange, rows, error));
+    CV_TRY(read_answer(exchange, rows, error));
     if (exchange->operation->step == STEP_EXPORT) {
-        CV_TRY(take_export(db, exchange, values, error));
+        CV_TRY(write_export(db, exchange, values, error));
     }
     if (exchange->is_write) {
         CV_TRY(end_write(db, exchange, error));
@@ -296,7 +296,7 @@ static void confirm_key(const struct pool *pool, struct cv_db *db, struct exchan
     struct answer refusal = exchange->answer;
     exchange->answer = (struct answer){0};
     int result = cv_db_begin(db, &error);
-    result = result ? result : look_up_key(pool, db, exchange, &error);
+    result = result ? result : find_key(pool, db, exchange, &error);
     result = result ? result : cv_db_commit(db, &error);
     if (result == 0) {
         exchange->answer = refusal;
@@ -409,9 +409,9 @@ void pool_set_ready(struct pool *pool, bool is_ready)
     pool->is_ready = is_ready;
 }
 
-bool pool_take(struct pool *pool, struct exchange *exchange)
+bool pool_add(struct pool *pool, struct exchange *exchange)
 {
-    return exchange_queue_take(&pool->queue, exchange);
+    return exchange_queue_add(&pool->queue, exchange);
 }
 
 /* ---- threads of the store -------------------------------------------------------------------- */
@@ -516,10 +516,10 @@ void store_pool_free(struct store_pool *pool)
     }
 }
 
-bool store_pool_take(struct store_pool *pool, struct exchange *exchange)
+bool store_pool_add(struct store_pool *pool, struct exchange *exchange)
 {
-    return exchange_queue_take(exchange->is_write ? &pool->writes.queue : &pool->reads.queue,
-                               exchange);
+    return exchange_queue_add(exchange->is_write ? &pool->writes.queue : &pool->reads.queue,
+                              exchange);
 }
 
 bool store_pool_do(struct store_pool *pool, struct exchange *exchange)

@@ -22,7 +22,7 @@ struct pool_params {
 CV_MUST_CHECK int pool_start(const struct pool_params *params, struct pool **ret_pool,
                              struct cv_error *error);
 
-/* Ends the threads after the queued exchanges. pool_take must not be called afterwards. */
+/* Ends the threads after the queued exchanges. pool_add must not be called afterwards. */
 void pool_stop(struct pool *pool);
 CV_DEFINE_CLEANUP(struct pool *, pool_stop)
 
@@ -30,7 +30,7 @@ CV_DEFINE_CLEANUP(struct pool *, pool_stop)
 void pool_set_ready(struct pool *pool, bool is_ready);
 
 /* Queues an exchange; false if the queue is full. */
-CV_MUST_CHECK bool pool_take(struct pool *pool, struct exchange *exchange);
+CV_MUST_CHECK bool pool_add(struct pool *pool, struct exchange *exchange);
 
 /* Threads with a store each, for operations that wait for a disk or a bucket: opening, reading and
  * writing objects. Nothing waits for a bucket longer than 15 s, except what joins an upload's parts. If a store cannot be opened, the next exchange tries again; until then requests
@@ -50,11 +50,11 @@ CV_MUST_CHECK int store_pool_start(const struct store_pool_params *params,
 /* Ends the threads after the queued exchanges. Later exchanges are refused. */
 void store_pool_stop(struct store_pool *pool);
 
-/* Frees it, when store_pool_take and store_pool_do are not called any more. */
+/* Frees it, when store_pool_add and store_pool_do are not called any more. */
 void store_pool_free(struct store_pool *pool);
 
 /* Queues an exchange, whose `work` a thread then calls; false if the queue is full. */
-CV_MUST_CHECK bool store_pool_take(struct store_pool *pool, struct exchange *exchange);
+CV_MUST_CHECK bool store_pool_add(struct store_pool *pool, struct exchange *exchange);
 
 /* Calls an exchange's `work` in the calling thread, if the store is a directory and no other thread
  * is doing the same: two thread switches cost more than opening a file. So at most one caller waits

@@ -189,7 +189,7 @@ static void keep(struct check *check, const char *name, json_t *value)
 }
 
 /* Converts a parameter of the path or the query to its type. */
-static void take_text(struct check *check, const struct rule *rule, const char *text)
+static void read_text(struct check *check, const struct rule *rule, const char *text)
 {
     int64_t whole = 0;
     double number = 0;
@@ -223,7 +223,7 @@ static void take_text(struct check *check, const struct rule *rule, const char *
 }
 
 /* Checks a member of the body. */
-static void take_json(struct check *check, const struct rule *rule, json_t *value)
+static void check_json(struct check *check, const struct rule *rule, json_t *value)
 {
     bool has_type = rule->type == TYPE_INTEGER ? json_is_integer(value)
                     : rule->type == TYPE_INTEGER_OR_TEXT
@@ -273,7 +273,7 @@ static void check_path(struct check *check, const char *path, size_t length)
             if (rule && (size_t)length_written >= sizeof(value)) {
                 add_fault(check, name, "is longer than anything that is called so");
             } else if (rule) {
-                take_text(check, rule, value);
+                read_text(check, rule, value);
             }
         }
         pattern += expected + (pattern[expected] == '/');
@@ -302,7 +302,7 @@ static bool decode(const char *encoded, size_t length, char *text)
     return true;
 }
 
-static void take_pair(struct check *check, const char *name, const char *value)
+static void read_pair(struct check *check, const char *name, const char *value)
 {
     cv_auto(json_decref) json_t *probe = json_pack("[s, s]", name, value); /* NULL: not UTF-8 */
     const struct rule *rule = probe ? find_rule(check->operation, PLACE_QUERY, name) : NULL;
@@ -313,7 +313,7 @@ static void take_pair(struct check *check, const char *name, const char *value)
     } else if (json_object_get(check->values, name)) {
         add_fault(check, name, "is given twice");
     } else {
-        take_text(check, rule, value);
+        read_text(check, rule, value);
     }
 }
 
@@ -338,7 +338,7 @@ static void check_query(struct check *check, const char *query)
         if (length > 0) {
             if (decode(query, name_length, name) &&
                 decode(equals ? equals + 1 : "", value_length, value)) {
-                take_pair(check, name, value);
+                read_pair(check, name, value);
             } else {
                 add_fault(check, "query", "is wrongly percent-encoded");
             }
@@ -369,7 +369,7 @@ static void check_body(struct check *check, const char *text, size_t length)
     {
         const struct rule *rule = find_rule(check->operation, PLACE_BODY, name);
         if (rule) {
-            take_json(check, rule, value);
+            check_json(check, rule, value);
         } else {
             add_fault(check, name, "is not a member of this body");
         }

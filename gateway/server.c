@@ -131,12 +131,12 @@ static void count(const struct exchange *exchange, const char *method)
 }
 
 /* Records in the audit log what was refused, and what the gateway has done without the database. */
-static void note(const struct exchange *exchange)
+static void record_in_audit(const struct exchange *exchange)
 {
     unsigned status = exchange->answer.status;
     if (exchange->operation && exchange->operation != &media_operation && !exchange->is_noted &&
         (exchange->is_write || status == 401 || status == 403 || status == 429)) {
-        audit_note(exchange->server->params.audit, exchange);
+        audit_record(exchange->server->params.audit, exchange);
     }
 }
 
@@ -162,7 +162,7 @@ static void forget_request(struct exchange *exchange)
 static bool hand_to_relay(struct exchange *exchange)
 {
     MHD_suspend_connection(exchange->connection);
-    if (store_pool_take(exchange->server->params.store_pool, exchange)) {
+    if (store_pool_add(exchange->server->params.store_pool, exchange)) {
         return true;
     }
     MHD_resume_connection(exchange->connection);
@@ -181,8 +181,8 @@ static enum MHD_Result queue_answer(struct exchange *exchange, const char *metho
         refuse_stream(exchange);
     }
     count(exchange, method);
-    session_note(exchange->server->params.session, exchange);
-    note(exchange);
+    session_record(exchange->server->params.session, exchange);
+    record_in_audit(exchange);
     struct MHD_Response *response = response_is_stream(exchange)
                                         ? events_respond(exchange->server->params.events, exchange)
                                     : answer->relay ? relay_respond(exchange, hand_to_relay)
@@ -424,7 +424,7 @@ static void begin(struct exchange *exchange, const char *method, const char *ver
 }
 
 /* Stores received bytes of a body; false: more than is read for a request that is refused anyway. */
-static bool take_body(struct exchange *exchange, const char *data, size_t length)
+static bool store_body(struct exchange *exchange, const char *data, size_t length)
 {
     bool is_written = exchange->part && !exchange->answer.status;
     exchange->received += length;
@@ -460,7 +460,7 @@ static void answer_document(struct exchange *exchange)
 
 /* Uses a header as a parameter: a browser's EventSource sends the last event's id only so, and tus
  * the offset. */
-static void take_header(struct exchange *exchange, const char *header, const char *name)
+static void read_header(struct exchange *exchange, const char *header, const char *name)
 {
     const char *given = exchange_header(exchange, header);
     json_t *text = given ? json_string(given) : NULL;
@@ -488,11 +488,11 @@ static bool answer_here(struct exchange *exchange)
         upload_answer_options(exchange);
         break;
     case HANDLER_EVENTS:
-        take_header(exchange, "Last-Event-ID", "last_event_id");
+        read_header(exchange, "Last-Event-ID", "last_event_id");
         break;
     case HANDLER_DATABASE:
         if (exchange->operation->takes_bytes) {
-            take_header(exchange, "Upload-Offset", "offset");
+            read_header(exchange, "Upload-Offset", "offset");
         } else if (exchange->operation->is_creation) {
             upload_check_room(exchange);
             put_off(exchange);
@@ -510,7 +510,7 @@ static void refuse_busy(struct exchange *exchange)
 /* Has a database thread run a request that is suspended; refuses it if there are too many. */
 static void ask_database(struct exchange *exchange)
 {
-    if (!pool_take(exchange->server->params.pool, exchange)) {
+    if (!pool_add(exchange->server->params.pool, exchange)) {
         refuse_busy(exchange);
         MHD_resume_connection(exchange->connection);
     }
@@ -519,7 +519,7 @@ static void ask_database(struct exchange *exchange)
 /* The same for a store thread. */
 static void ask_store(struct exchange *exchange)
 {
-    if (!store_pool_take(exchange->server->params.store_pool, exchange)) {
+    if (!store_pool_add(exchange->server->params.store_pool, exchange)) {
         refuse_busy(exchange);
         MHD_resume_connection(exchange->connection);
     }
@@ -582,9 +582,9 @@ static bool dispatch(struct exchange *exchange)
 }
 
 /* Takes a piece of a body, which is dropped if the request is refused. */
-static enum MHD_Result take_piece(struct exchange *exchange, const char *data, size_t *size)
+static enum MHD_Result receive_piece(struct exchange *exchange, const char *data, size_t *size)
 {
-    if (!take_body(exchange, data, *size)) {
+    if (!store_body(exchange, data, *size)) {
         return MHD_NO;
     }
     *size = 0;
@@ -631,7 +631,7 @@ static enum MHD_Result on_request(void *opaque, struct MHD_Connection *connectio
     bool takes_bytes = exchange->operation && exchange->operation->takes_bytes &&
                        !exchange->answer.status && !exchange->is_put_off;
     if (*upload_size > 0 && !(takes_bytes && !exchange->part)) {
-        return take_piece(exchange, upload, upload_size);
+        return receive_piece(exchange, upload, upload_size);
     }
     if (takes_bytes && exchange->part) {
         exchange->work = upload_close;
@@ -643,7 +643,7 @@ static enum MHD_Result on_request(void *opaque, struct MHD_Connection *connectio
         return MHD_YES;
     }
     /* The library accepts no answer while a body arrives. */
-    return *upload_size > 0 ? take_piece(exchange, upload, upload_size)
+    return *upload_size > 0 ? receive_piece(exchange, upload, upload_size)
                             : queue_answer(exchange, method);
 }
 
@@ -671,7 +671,7 @@ void server_ask_again(struct server *server, struct cv_db *db)
         cv_db_run(db, &ended, &error, "SELECT api.ended_jobs($1::uuid[]) AS id", jobs.data) != 0) {
         cv_log_error(&error, "requests that wait for jobs");
     }
-    ask_again(polls_take(&server->polls, ended));
+    ask_again(polls_detach(&server->polls, ended));
 }
 
 /* The operation that follows when all bytes of an upload are stored. */
@@ -686,7 +686,7 @@ static const struct operation finish_upload = {
     .rate = RATE_WRITE,
 };
 
-void server_take_work(struct exchange *exchange)
+void server_continue_after_store(struct exchange *exchange)
 {
     if ((!exchange->is_last_part && !exchange->is_joined) ||
         exchange->operation == &finish_upload) {
@@ -699,7 +699,7 @@ void server_take_work(struct exchange *exchange)
     ask_database(exchange);
 }
 
-void server_take_answer(struct exchange *exchange)
+void server_continue_after_database(struct exchange *exchange)
 {
     static int (*const works[])(struct cv_store *, struct exchange *, struct cv_error *) = {
         [STEP_REMOVE] = media_remove,           [STEP_OBJECT] = media_answer_object,

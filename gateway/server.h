@@ -35,11 +35,11 @@ CV_MUST_CHECK int server_start(const struct server_params *params, struct server
                                struct cv_error *error);
 
 /* Handles the database's answer: does the operation's step, and sends. For pool_params.on_answer. */
-void server_take_answer(struct exchange *exchange);
+void server_continue_after_database(struct exchange *exchange);
 
 /* Handles the end of the store's work: sends, or asks the database for the next step. For
  * store_pool_params.on_done. */
-void server_take_work(struct exchange *exchange);
+void server_continue_after_store(struct exchange *exchange);
 
 /* Closes connections that are too slow; must be called every second. */
 void server_close_late(struct server *server);

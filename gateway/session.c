@@ -4,7 +4,7 @@
 
 enum { BETWEEN_MS = 10 * 1000 };
 
-void session_note(struct session *session, const struct exchange *exchange)
+void session_record(struct session *session, const struct exchange *exchange)
 {
     bool is_media = exchange->operation == &media_operation;
     bool is_search = !is_media && exchange->operation && exchange->operation->rate == RATE_SEARCH;
@@ -13,7 +13,7 @@ void session_note(struct session *session, const struct exchange *exchange)
     }
 }
 
-void session_tell(struct session *session, struct cv_db *db)
+void session_report(struct session *session, struct cv_db *db)
 {
     struct cv_error error;
     int64_t searched_ms = atomic_load(&session->searched_ms);

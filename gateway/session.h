@@ -14,10 +14,10 @@ struct session {
     int64_t told_ms, next_ms;
 };
 
-/* Notes what was answered; any thread. */
-void session_note(struct session *session, const struct exchange *exchange);
+/* Records what was answered; any thread. */
+void session_record(struct session *session, const struct exchange *exchange);
 
-/* Tells the queue that somebody searches or plays, at most once in ten seconds: one session for
+/* Reports to the queue that somebody searches or plays, at most once in ten seconds: one session for
  * all, because the queue asks only whether there is one. It ends a minute after the last use. A
  * standby is told nothing. One thread; `db` NULL or not connected: later. */
-void session_tell(struct session *session, struct cv_db *db);
+void session_report(struct session *session, struct cv_db *db);

@@ -512,7 +512,7 @@ int upload_close(struct cv_store *store, struct exchange *exchange, struct cv_er
 
 /* Reads Upload-Metadata: "name Base64,name Base64". Names that are not members of the body are
  * ignored, as tus requires. */
-static void take_metadata(json_t *body, const char *text)
+static void read_metadata(json_t *body, const char *text)
 {
     static const struct {
         const char *name, *member;
@@ -558,7 +558,7 @@ bool upload_translate_creation(struct exchange *exchange)
         return false;
     }
     cv_auto(json_decref) json_t *body = json_object();
-    take_metadata(body, metadata ? metadata : "");
+    read_metadata(body, metadata ? metadata : "");
     json_t *size =
         cv_parse_int(length, 0, INT64_MAX, &bytes) ? json_integer(bytes) : json_string(length);
     if (!body || !size || json_object_set_new(body, "size", size) != 0) {

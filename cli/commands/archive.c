@@ -262,8 +262,8 @@ static int send_lines(struct restore *restore, struct cv_error *error)
     return 0;
 }
 
-static int take_line(struct restore *restore, const char *line, size_t length,
-                     struct cv_error *error)
+static int import_line(struct restore *restore, const char *line, size_t length,
+                       struct cv_error *error)
 {
     cv_buffer_text(&restore->lines, restore->waiting ? "," : "[");
     cv_buffer_append(&restore->lines, line, length);
@@ -274,12 +274,12 @@ static int take_line(struct restore *restore, const char *line, size_t length,
 }
 
 /* Passes on every complete line of `pending` and keeps the rest. */
-static int take_lines(struct restore *restore, struct cv_buffer *pending, struct cv_error *error)
+static int import_lines(struct restore *restore, struct cv_buffer *pending, struct cv_error *error)
 {
     const char *start = pending->data;
     const char *end = pending->data + pending->length;
     for (const char *stop; (stop = memchr(start, '\n', (size_t)(end - start))); start = stop + 1) {
-        CV_TRY(take_line(restore, start, (size_t)(stop - start), error));
+        CV_TRY(import_line(restore, start, (size_t)(stop - start), error));
     }
     pending->length = (size_t)(end - start);
     memmove(pending->data, start, pending->length);
@@ -304,7 +304,7 @@ static int restore_object(struct restore *restore, const char *key, int64_t size
         cv_buffer_append(&pending, chunk, got);
         offset += (int64_t)got;
         CV_TRY_MEMORY(!pending.failed, error, "the archive");
-        CV_TRY(take_lines(restore, &pending, error));
+        CV_TRY(import_lines(restore, &pending, error));
     }
     if (pending.length > 0) {
         return cv_fail(error, CV_ERROR_CONFLICT, "%s ends in the middle of a line", key);

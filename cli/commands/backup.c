@@ -223,7 +223,7 @@ static int read_index(struct backup *backup, bool *ret_has_objects, struct cv_er
 
 /* ---- backup ------------------------------------------------------------------------------------ */
 
-static int take_backup(struct backup *backup, struct cv_error *error)
+static int create_backup(struct backup *backup, struct cv_error *error)
 {
     struct cv_migration_status status;
     char time[CV_TIMESTAMP_SIZE];
@@ -249,16 +249,17 @@ int cli_backup(struct cli_call *call, struct cv_error *error)
 {
     cv_auto(backup_deinit) struct backup backup = {.call = call, .directory = call->arguments[0]};
     CV_TRY(cli_open(call, error));
-    CV_TRY(take_backup(&backup, error));
+    CV_TRY(create_backup(&backup, error));
     char objects[CLI_COUNTED_SIZE];
-    return cli_tell(call,
-                    json_pack("{s:s, s:I, s:I, s:I, s:b}", "database", backup.dump, "objects",
-                              (json_int_t)backup.count, "bytes", (json_int_t)backup.bytes, "copied",
-                              (json_int_t)backup.copied, "has_objects", backup.objects != NULL),
-                    error, "%s\n%s, %lld bytes, in its list%s", backup.dump,
-                    cli_counted(backup.count, "object", "objects", objects), backup.bytes,
-                    backup.objects ? ", and lie in its objects/"
-                                   : "; the backup of the store has to hold them");
+    return cli_print_outcome(
+        call,
+        json_pack("{s:s, s:I, s:I, s:I, s:b}", "database", backup.dump, "objects",
+                  (json_int_t)backup.count, "bytes", (json_int_t)backup.bytes, "copied",
+                  (json_int_t)backup.copied, "has_objects", backup.objects != NULL),
+        error, "%s\n%s, %lld bytes, in its list%s", backup.dump,
+        cli_counted(backup.count, "object", "objects", objects), backup.bytes,
+        backup.objects ? ", and lie in its objects/"
+                       : "; the backup of the store has to hold them");
 }
 
 /* ---- restore ----------------------------------------------------------------------------------- */
@@ -339,7 +340,7 @@ static int restore_line(struct backup *backup, const char *text, struct cv_error
                                  : cv_store_head(store, key, NULL, error);
     if (result == CV_STORE_NOT_FOUND) {
         backup->missing++;
-        cli_note(backup->call, "missing: %s", key);
+        cli_print_note(backup->call, "missing: %s", key);
         result = 0;
     }
     return result;
@@ -367,10 +368,11 @@ static int keep_owner(struct cli_call *call, struct cv_error *error)
         return cli_tokens_keep_owner(call->session.installation.directory, owner, error);
     }
     if (owner && strcmp(cv_env("CORTANA_OWNER", ""), owner) != 0) {
-        cli_note(call,
-                 "the backup's CORTANA_OWNER is %s: run cortana setup again, which writes it into "
-                 "the settings and gives the objects to the services",
-                 owner);
+        cli_print_note(
+            call,
+            "the backup's CORTANA_OWNER is %s: run cortana setup again, which writes it into "
+            "the settings and gives the objects to the services",
+            owner);
     }
     return 0;
 }
@@ -395,11 +397,11 @@ int cli_restore(struct cli_call *call, struct cv_error *error)
     CV_TRY(restore_database(&backup, error));
     CV_TRY(restore_objects(&backup, error));
     CV_TRY(keep_owner(call, error));
-    CV_TRY(cli_tell(call,
-                    json_pack("{s:I, s:I, s:I}", "objects", (json_int_t)backup.count, "copied",
-                              (json_int_t)backup.copied, "missing", (json_int_t)backup.missing),
-                    error,
-                    "the database is there; of %lld objects %lld were copied, %lld are missing",
-                    backup.count, backup.copied, backup.missing));
+    CV_TRY(cli_print_outcome(
+        call,
+        json_pack("{s:I, s:I, s:I}", "objects", (json_int_t)backup.count, "copied",
+                  (json_int_t)backup.copied, "missing", (json_int_t)backup.missing),
+        error, "the database is there; of %lld objects %lld were copied, %lld are missing",
+        backup.count, backup.copied, backup.missing));
     return backup.missing > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
 }

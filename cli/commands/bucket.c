@@ -143,7 +143,7 @@ static int compose_rules(const struct rules *rules, unsigned wanted, char **ret_
         append_rule(&body, clips.data, rules->prefix, cv_object_prefix(CV_OBJECT_CLIPS), action);
     }
     cv_buffer_text(&body, "</LifecycleConfiguration>");
-    return cv_buffer_take(&body, ret_body, error);
+    return cv_buffer_detach(&body, ret_body, error);
 }
 
 /* Servers say in many ways that they do not know what is asked: Swift answers a lifecycle rule with

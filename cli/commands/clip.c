@@ -280,9 +280,9 @@ int cli_clip(struct cli_call *call, struct cv_error *error)
     CV_TRY(output ? cv_format(&path, error, "%s", output) : cli_clip_file(&clip, &path, error));
     CV_TRY(make(call, &clip, &key, error));
     CV_TRY(copy_object(call->session.store, key, path, error));
-    return cli_tell(call,
-                    json_pack("{s:s, s:s, s:s, s:I, s:I}", "file", path, "object", key, "video", id,
-                              "start_ms", (json_int_t)clip.t_start, "end_ms",
-                              (json_int_t)true_end(&clip)),
-                    error, "%s", path);
+    return cli_print_outcome(call,
+                             json_pack("{s:s, s:s, s:s, s:I, s:I}", "file", path, "object", key,
+                                       "video", id, "start_ms", (json_int_t)clip.t_start, "end_ms",
+                                       (json_int_t)true_end(&clip)),
+                             error, "%s", path);
 }

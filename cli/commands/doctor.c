@@ -26,10 +26,11 @@ struct report {
     enum level worst;
 };
 
-static void tell(enum level level, struct report *report, const char *what, const char *format, ...)
-    CV_PRINTF(4, 5);
+static void print_result(enum level level, struct report *report, const char *what,
+                         const char *format, ...) CV_PRINTF(4, 5);
 
-static void tell(enum level level, struct report *report, const char *what, const char *format, ...)
+static void print_result(enum level level, struct report *report, const char *what,
+                         const char *format, ...)
 {
     static const char *const names[] = {"ok", "warn", "fail"};
     struct cv_error ignored;
@@ -39,9 +40,10 @@ static void tell(enum level level, struct report *report, const char *what, cons
     (void)vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
     report->worst = level > report->worst ? level : report->worst;
-    if (cli_tell(report->call,
-                 json_pack("{s:s, s:s, s:s}", "level", names[level], "check", what, "text", text),
-                 &ignored, "%-5s %-12s %s", names[level], what, text)) {
+    if (cli_print_outcome(
+            report->call,
+            json_pack("{s:s, s:s, s:s}", "level", names[level], "check", what, "text", text),
+            &ignored, "%-5s %-12s %s", names[level], what, text)) {
         report->worst = FAIL; /* no memory for a line: counts as a failure */
     }
 }
@@ -52,15 +54,15 @@ static void check_database(struct cli_session *session, struct report *report)
     char reason[CV_SCHEMA_REASON_SIZE];
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     if (cv_db_run(session->db, &rows, &error, "SHOW server_version")) {
-        tell(FAIL, report, "database", "%s", error.message);
+        print_result(FAIL, report, "database", "%s", error.message);
         return;
     }
-    tell(OK, report, "database", "PostgreSQL %s", cv_db_text(rows, 0, "server_version"));
+    print_result(OK, report, "database", "PostgreSQL %s", cv_db_text(rows, 0, "server_version"));
     int result = cv_queue_check_schema(session->db, reason, &error);
     if (result == 0) {
-        tell(OK, report, "schema", "fits this program");
+        print_result(OK, report, "schema", "fits this program");
     } else {
-        tell(FAIL, report, "schema", "%s", result < 0 ? error.message : reason);
+        print_result(FAIL, report, "schema", "%s", result < 0 ? error.message : reason);
     }
 }
 
@@ -71,10 +73,10 @@ static void check_store(struct cli_session *session, struct report *report)
     struct cv_error error;
     if (cv_store_put(session->store, &probe, NULL, &error) ||
         cv_store_delete(session->store, key, &error)) {
-        tell(FAIL, report, "store", "%s cannot be written: %s", cv_store_name(session->store),
-             error.message);
+        print_result(FAIL, report, "store", "%s cannot be written: %s",
+                     cv_store_name(session->store), error.message);
     } else {
-        tell(OK, report, "store", "%s", cv_store_name(session->store));
+        print_result(OK, report, "store", "%s", cv_store_name(session->store));
     }
 }
 
@@ -88,7 +90,7 @@ static void check_objects(struct cli_session *session, struct cv_cancel *cancel,
         .min_age_ms = (int64_t)GC_HOURS * MS_PER_HOUR, .max_pages = GC_PAGES, .cancel = cancel};
     if (cv_clip_days(&params.clip_days, &error) ||
         cv_gc_run(session->db, session->store, &params, &summary, &error)) {
-        tell(FAIL, report, "objects", "%s", error.message);
+        print_result(FAIL, report, "objects", "%s", error.message);
         return;
     }
     const int64_t *found = summary.found;
@@ -96,31 +98,33 @@ static void check_objects(struct cli_session *session, struct cv_cancel *cancel,
         (long long)(found[CV_GC_ORPHAN] + found[CV_GC_OLD_CLIP] + found[CV_GC_LEFTOVER]);
     long long lost = (long long)(found[CV_GC_LOST_ORIGINAL] + found[CV_GC_LOST_PROXY] +
                                  found[CV_GC_LOST_THUMB] + found[CV_GC_DEAD_ROW]);
-    tell(orphans > 0 || lost > 0 ? WARN : OK, report, "objects",
-         "%lld looked at%s: %lld to be removed, %lld missing, %lld not taken in yet%s",
-         (long long)summary.objects, summary.is_complete ? "" : " (there are more)", orphans, lost,
-         (long long)found[CV_GC_UNREGISTERED], orphans > 0 || lost > 0 ? ": see cortana gc" : "");
+    print_result(orphans > 0 || lost > 0 ? WARN : OK, report, "objects",
+                 "%lld looked at%s: %lld to be removed, %lld missing, %lld not taken in yet%s",
+                 (long long)summary.objects, summary.is_complete ? "" : " (there are more)",
+                 orphans, lost, (long long)found[CV_GC_UNREGISTERED],
+                 orphans > 0 || lost > 0 ? ": see cortana gc" : "");
 }
 
-/* Tells how full the disk of a folder is. */
-static void tell_disk(struct report *report, const char *what, const char *path)
+/* Checks how full the disk of a folder is. */
+static void check_disk_space(struct report *report, const char *what, const char *path)
 {
     struct cv_error error;
     struct cv_disk disk;
     if (cv_disk_read(path, &disk, &error)) {
-        tell(FAIL, report, what, "%s", error.message);
+        print_result(FAIL, report, what, "%s", error.message);
         return;
     }
     const double gib = (double)(1 << 30);
-    tell(disk.level == CV_DISK_EMERGENCY ? FAIL
-         : disk.level == CV_DISK_OK      ? OK
-                                         : WARN,
-         report, what, "%s, %.1f GiB (%d %%) free%s", path, (double)disk.free_bytes / gib,
-         disk.total_bytes > 0 ? (int)(100 * disk.free_bytes / disk.total_bytes) : 0,
-         disk.level == CV_DISK_EMERGENCY
-             ? ": the disk is full: no job is started before there is room"
-         : disk.level == CV_DISK_CRITICAL ? ": the API accepts no uploads before there is room"
-                                          : "");
+    print_result(disk.level == CV_DISK_EMERGENCY ? FAIL
+                 : disk.level == CV_DISK_OK      ? OK
+                                                 : WARN,
+                 report, what, "%s, %.1f GiB (%d %%) free%s", path, (double)disk.free_bytes / gib,
+                 disk.total_bytes > 0 ? (int)(100 * disk.free_bytes / disk.total_bytes) : 0,
+                 disk.level == CV_DISK_EMERGENCY
+                     ? ": the disk is full: no job is started before there is room"
+                 : disk.level == CV_DISK_CRITICAL
+                     ? ": the API accepts no uploads before there is room"
+                     : "");
 }
 
 static bool is_on_disk_of(const char *one, const char *other)
@@ -141,16 +145,17 @@ static void check_disks(const struct cli_session *session, struct report *report
                        cv_env("CORTANA_SCRATCH", cv_env("TMPDIR", "/tmp")));
     }
     if (access(scratch, W_OK | X_OK)) {
-        tell(FAIL, report, "scratch", "%s: %s: set CORTANA_SCRATCH", scratch, strerror(errno));
+        print_result(FAIL, report, "scratch", "%s: %s: set CORTANA_SCRATCH", scratch,
+                     strerror(errno));
         return;
     }
-    tell_disk(report, "scratch", scratch);
+    check_disk_space(report, "scratch", scratch);
     const char *const others[][2] = {
         {"store disk", store ? store : scratch},
         {"postgres", session->is_local ? session->installation.postgres.home : scratch}};
     for (size_t i = 0; i < CV_COUNT(others); i++) {
         if (!is_on_disk_of(others[i][1], scratch)) {
-            tell_disk(report, others[i][0], others[i][1]);
+            check_disk_space(report, others[i][0], others[i][1]);
         }
     }
 }
@@ -175,12 +180,13 @@ static void check_models(struct report *report)
     }
     cli_installed_models(&names);
     if (lacking == 0) {
-        tell(OK, report, "models", "%s", names.data);
+        print_result(OK, report, "models", "%s", names.data);
     } else {
-        tell(named || lacking == count ? FAIL : WARN, report, "models",
-             "videos that name no language are read with %s, and not all of these models are here: "
-             "apt-get install%s, or set CORTANA_LANGUAGES",
-             wanted, packages.data ? packages.data : "");
+        print_result(
+            named || lacking == count ? FAIL : WARN, report, "models",
+            "videos that name no language are read with %s, and not all of these models are here: "
+            "apt-get install%s, or set CORTANA_LANGUAGES",
+            wanted, packages.data ? packages.data : "");
     }
 }
 
@@ -191,18 +197,18 @@ static void check_scripts(struct cli_session *session, struct report *report)
     struct cv_error error;
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     if (cli_unread_find(session->db, NULL, &rows, &error)) {
-        tell(FAIL, report, "scripts", "%s", error.message);
+        print_result(FAIL, report, "scripts", "%s", error.message);
         return;
     }
     for (int i = 0; i < cv_db_rows(rows); i++) {
-        tell(WARN, report, "scripts", "%s", cli_unread_text(rows, i, text));
+        print_result(WARN, report, "scripts", "%s", cli_unread_text(rows, i, text));
     }
     if (!cli_model_is_installed("osd")) {
-        tell(WARN, report, "scripts",
-             "scripts that no model reads are not named: apt-get install %s",
-             cli_model_package("osd", package));
+        print_result(WARN, report, "scripts",
+                     "scripts that no model reads are not named: apt-get install %s",
+                     cli_model_package("osd", package));
     } else if (cv_db_rows(rows) == 0) {
-        tell(OK, report, "scripts", "no video has lines in one that no model reads");
+        print_result(OK, report, "scripts", "no video has lines in one that no model reads");
     }
 }
 
@@ -210,10 +216,11 @@ static void check_codecs(struct report *report)
 {
     if (!avcodec_find_encoder_by_name("libx264") || !avcodec_find_encoder(AV_CODEC_ID_AAC) ||
         !avcodec_find_encoder_by_name("libwebp")) {
-        tell(FAIL, report, "ffmpeg", "libavcodec lacks H.264 (libx264), AAC or WebP (libwebp)");
+        print_result(FAIL, report, "ffmpeg",
+                     "libavcodec lacks H.264 (libx264), AAC or WebP (libwebp)");
     } else {
-        tell(OK, report, "ffmpeg", "libavcodec %d.%d", (int)(avcodec_version() >> 16),
-             (int)(avcodec_version() >> 8 & 0xff));
+        print_result(OK, report, "ffmpeg", "libavcodec %d.%d", (int)(avcodec_version() >> 16),
+                     (int)(avcodec_version() >> 8 & 0xff));
     }
 }
 
@@ -224,11 +231,11 @@ static void check_device(struct report *report)
     struct cv_error error;
     cv_auto(cv_hardware_free) struct cv_hardware *hardware = NULL;
     if (cv_env_device(device, &error)) {
-        tell(FAIL, report, "device", "%s", error.message);
+        print_result(FAIL, report, "device", "%s", error.message);
     } else if (device[0] && cv_hardware_new(device, AV_CODEC_ID_H264, &hardware, &error)) {
-        tell(WARN, report, "device", "the CPU decodes, not %s: %s", device, error.message);
+        print_result(WARN, report, "device", "the CPU decodes, not %s: %s", device, error.message);
     } else if (device[0]) {
-        tell(OK, report, "device", "%s can be opened", device);
+        print_result(OK, report, "device", "%s can be opened", device);
     }
 }
 
@@ -243,7 +250,7 @@ static void check_leftovers(struct cli_session *session, struct report *report)
                   " (SELECT count(DISTINCT video_id) FROM job_overview WHERE refused) AS refused,"
                   " (SELECT count(*) FROM worker_overview WHERE state = 'stale') AS stale,"
                   " (SELECT count(*) FROM search_pending) AS unsearchable")) {
-        tell(FAIL, report, "leftovers", "%s", error.message);
+        print_result(FAIL, report, "leftovers", "%s", error.message);
         return;
     }
     long long lost = cv_db_int(rows, 0, "lost", 0);
@@ -251,19 +258,21 @@ static void check_leftovers(struct cli_session *session, struct report *report)
     long long refused = cv_db_int(rows, 0, "refused", 0);
     long long stale = cv_db_int(rows, 0, "stale", 0);
     char counted[CLI_COUNTED_SIZE];
-    tell(dead > 0 ? WARN : OK, report, "jobs", "%s%s",
-         cli_counted(dead, "dead letter", "dead letters", counted),
-         dead > 0 ? ": cortana jobs list --status failed says why, cortana jobs retry tries again"
-                  : "");
+    print_result(
+        dead > 0 ? WARN : OK, report, "jobs", "%s%s",
+        cli_counted(dead, "dead letter", "dead letters", counted),
+        dead > 0 ? ": cortana jobs list --status failed says why, cortana jobs retry tries again"
+                 : "");
     if (refused > 0) {
-        tell(OK, report, "videos", "%s: cortana videos --status failed",
-             cli_counted(refused, "file cannot be read as a video, which cortana delete forgets",
-                         "files cannot be read as videos, which cortana delete forgets", counted));
+        print_result(
+            OK, report, "videos", "%s: cortana videos --status failed",
+            cli_counted(refused, "file cannot be read as a video, which cortana delete forgets",
+                        "files cannot be read as videos, which cortana delete forgets", counted));
     }
-    tell(lost > 0 ? WARN : OK, report, "leases", "%lld run out%s", lost,
-         lost > 0 ? ": a worker of that type will take them over" : "");
-    tell(stale > 0 ? WARN : OK, report, "workers", "%lld stale%s", stale,
-         stale > 0 ? ": see cortana workers" : "");
+    print_result(lost > 0 ? WARN : OK, report, "leases", "%lld run out%s", lost,
+                 lost > 0 ? ": a worker of that type will take them over" : "");
+    print_result(stale > 0 ? WARN : OK, report, "workers", "%lld stale%s", stale,
+                 stale > 0 ? ": see cortana workers" : "");
 }
 
 struct findings {
@@ -271,11 +280,11 @@ struct findings {
     int told;
 };
 
-static void tell_finding(void *opaque, const char *where, const char *what)
+static void print_finding(void *opaque, const char *where, const char *what)
 {
     struct findings *findings = opaque;
     if (findings->told++ < FINDINGS_MAX) {
-        tell(FAIL, findings->report, "video", "%s %s", where, what);
+        print_result(FAIL, findings->report, "video", "%s %s", where, what);
     }
 }
 
@@ -286,14 +295,16 @@ static void check_video(struct cli_session *session, const char *video_id, struc
     struct findings findings = {.report = report};
     struct cv_hls_summary summary;
     struct cv_error error;
-    if (cv_hls_check(session->store, video_id, cancel, tell_finding, &findings, &summary, &error)) {
-        tell(FAIL, report, "video", "%s", error.message);
+    if (cv_hls_check(session->store, video_id, cancel, print_finding, &findings, &summary,
+                     &error)) {
+        print_result(FAIL, report, "video", "%s", error.message);
     } else if (findings.told == 0) {
-        tell(OK, report, "video", "%.3f s in %d renditions%s: %d segments, %d key frames, %d tiles",
-             summary.duration, summary.renditions, summary.sound ? " with sound" : "",
-             summary.segments, summary.key_frames, summary.tiles);
+        print_result(OK, report, "video",
+                     "%.3f s in %d renditions%s: %d segments, %d key frames, %d tiles",
+                     summary.duration, summary.renditions, summary.sound ? " with sound" : "",
+                     summary.segments, summary.key_frames, summary.tiles);
     } else if (findings.told > FINDINGS_MAX) {
-        tell(FAIL, report, "video", "and %d findings more", findings.told - FINDINGS_MAX);
+        print_result(FAIL, report, "video", "and %d findings more", findings.told - FINDINGS_MAX);
     }
 }
 
@@ -303,9 +314,9 @@ static void check_source(struct cli_session *session, const char *video_id, stru
     struct cv_error error;
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     if (cv_db_run(session->db, &rows, &error, CLI_VIDEO_TROUBLE, video_id)) {
-        tell(FAIL, report, "video", "%s", error.message);
+        print_result(FAIL, report, "video", "%s", error.message);
     } else if (cv_db_rows(rows) > 0 && cv_db_text(rows, 0, "trouble")) {
-        tell(WARN, report, "video", "%s", cv_db_text(rows, 0, "trouble"));
+        print_result(WARN, report, "video", "%s", cv_db_text(rows, 0, "trouble"));
     }
 }
 
@@ -316,7 +327,7 @@ static void check_named_video(struct cli_session *session, const char *name,
     struct cv_error error;
 
     if (cli_find_video(session->db, name, id, &error) < 0) {
-        tell(FAIL, report, "video", "%s", error.message);
+        print_result(FAIL, report, "video", "%s", error.message);
         return;
     }
     check_source(session, id, report);
@@ -331,7 +342,7 @@ int cli_doctor(struct cli_call *call, struct cv_error *error)
     check_device(&report);
     if (cli_open(call, error)) {
         cv_redact(error->message);
-        tell(FAIL, &report, "installation", "%s", error->message);
+        print_result(FAIL, &report, "installation", "%s", error->message);
         return CLI_EXIT_FAILED;
     }
     check_database(&call->session, &report);

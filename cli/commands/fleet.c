@@ -37,8 +37,9 @@ int cli_workers_drain(struct cli_call *call, struct cv_error *error)
     }
     for (int i = 0; i < cv_db_rows(rows); i++) {
         const char *id = cv_db_text(rows, i, "id");
-        CV_TRY(cli_tell(call, json_pack("{s:s, s:s}", "worker", id, "outcome", "draining"), error,
-                        "worker %s claims nothing more, and goes when what it runs has ended", id));
+        CV_TRY(cli_print_outcome(
+            call, json_pack("{s:s, s:s}", "worker", id, "outcome", "draining"), error,
+            "worker %s claims nothing more, and goes when what it runs has ended", id));
     }
     return 0;
 }
@@ -82,7 +83,7 @@ int cli_tenants_limit(struct cli_call *call, struct cv_error *error)
     CV_TRY(cv_db_run(call->session.db, NULL, error,
                      "SELECT limit_tenant($1::uuid, pg_size_bytes($2))", is_default ? NULL : tenant,
                      is_none ? NULL : size));
-    return cli_tell(
+    return cli_print_outcome(
         call, json_pack("{s:s, s:s?}", "tenant", tenant, "limit", is_none ? NULL : size), error,
         is_none ? "%s has no limit of its own%s" : "%s may store %s", tenant, is_none ? "" : size);
 }
@@ -160,8 +161,8 @@ static int set_all(struct cli_call *call, const struct settings *settings, struc
     return cv_db_commit(call->session.db, error);
 }
 
-static int set_and_tell(struct cli_call *call, const struct settings *settings,
-                        struct cv_error *error)
+static int set_and_print(struct cli_call *call, const struct settings *settings,
+                         struct cv_error *error)
 {
     const char *thing = settings->thing;
     int result = set_all(call, settings, error);
@@ -169,11 +170,11 @@ static int set_and_tell(struct cli_call *call, const struct settings *settings,
         return cv_fail(error, CV_ERROR_NOT_FOUND, "no %s is called '%s'", thing,
                        call->arguments[0]);
     }
-    return result ? result
-                  : cli_tell(call,
-                             json_pack("{s:s, s:s}", thing, call->arguments[0], "outcome", "set"),
-                             error, "the settings of %s hold from the next claim on",
-                             call->arguments[0]);
+    return result
+               ? result
+               : cli_print_outcome(
+                     call, json_pack("{s:s, s:s}", thing, call->arguments[0], "outcome", "set"),
+                     error, "the settings of %s hold from the next claim on", call->arguments[0]);
 }
 
 /* ---- rules of job types ---------------------------------------------------------------------- */
@@ -211,7 +212,7 @@ int cli_rules_set(struct cli_call *call, struct cv_error *error)
         {"public", "is_public", "boolean", "yes or no"},
     };
     const struct settings all = {"job type", "job_types", "name", settings, CV_COUNT(settings)};
-    return set_and_tell(call, &all, error);
+    return set_and_print(call, &all, error);
 }
 
 /* ---- hosts ----------------------------------------------------------------------------------- */
@@ -235,7 +236,7 @@ int cli_hosts_set(struct cli_call *call, struct cv_error *error)
         {"cpu-budget", "cpu_budget", "int", "a sum of weights, 1 or more, or none"},
     };
     const struct settings all = {"host", "hosts", "name", settings, CV_COUNT(settings)};
-    return set_and_tell(call, &all, error);
+    return set_and_print(call, &all, error);
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
@@ -284,9 +285,10 @@ int cli_nodes_add(struct cli_call *call, struct cv_error *error)
                            : "'%s' is not an absolute path of a program",
                        mac ? mac : script);
     }
-    return result ? result
-                  : cli_tell(call, json_pack("{s:s, s:s}", "node", name, "outcome", "added"), error,
-                             "node %s is woken for %s", name, types);
+    return result
+               ? result
+               : cli_print_outcome(call, json_pack("{s:s, s:s}", "node", name, "outcome", "added"),
+                                   error, "node %s is woken for %s", name, types);
 }
 
 int cli_nodes_set(struct cli_call *call, struct cv_error *error)
@@ -300,7 +302,7 @@ int cli_nodes_set(struct cli_call *call, struct cv_error *error)
         {"enabled", "is_enabled", "boolean", "yes or no"},
     };
     const struct settings all = {"node", "nodes", "name", settings, CV_COUNT(settings)};
-    return set_and_tell(call, &all, error);
+    return set_and_print(call, &all, error);
 }
 
 int cli_nodes_remove(struct cli_call *call, struct cv_error *error)
@@ -321,12 +323,13 @@ int cli_nodes_wake(struct cli_call *call, struct cv_error *error)
     if (result == CV_QUEUE_NO_SUCH_JOB) {
         return cv_fail(error, CV_ERROR_NOT_FOUND, "there is no node '%s'", name);
     }
-    return result ? result
-                  : cli_tell(call, json_pack("{s:s, s:s}", "node", name, "outcome", "called"),
-                             error, "node %s is called", name);
+    return result
+               ? result
+               : cli_print_outcome(call, json_pack("{s:s, s:s}", "node", name, "outcome", "called"),
+                                   error, "node %s is called", name);
 }
 
-static void tell_woken(const char *node, const struct cv_error *failure)
+static void print_woken(const char *node, const struct cv_error *failure)
 {
     if (failure) {
         (void)fprintf(stderr, "node %s: %s\n", node, failure->message);
@@ -349,7 +352,7 @@ int cli_nodes_watch(struct cli_call *call, struct cv_error *error)
     while (result == 0) {
         struct cv_db *db = call->session.db;
         result = cv_db_is_connected(db) ? 0 : cv_db_reconnect(db, every_ms, error);
-        result = result ? result : cv_queue_wake_nodes(db, tell_woken, error);
+        result = result ? result : cv_queue_wake_nodes(db, print_woken, error);
         struct pollfd wait = {.fd = cv_cancel_fd(call->cancel), .events = POLLIN};
         if (cv_cancel_level(call->cancel) != CV_CANCEL_NONE) {
             return CLI_EXIT_OK;

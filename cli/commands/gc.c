@@ -41,7 +41,7 @@ const char *cv_gc_kind_name(enum cv_gc_kind kind)
 }
 
 /* Counts a finding and reports it. */
-static void gc_tell(struct gc *gc, enum cv_gc_kind kind, const char *key, int64_t size)
+static void gc_report(struct gc *gc, enum cv_gc_kind kind, const char *key, int64_t size)
 {
     gc->summary.found[kind]++;
     if (gc->params->tell) {
@@ -107,13 +107,13 @@ static int on_lost_original(struct gc *gc, const struct cv_db_result *rows, int 
     CV_TRY(is_there(gc, cv_db_text(rows, row, "s3_proxy_path"), &has_proxy, error));
     CV_TRY(is_there(gc, cv_db_text(rows, row, "s3_thumb_path"), &has_thumb, error));
     if (has_proxy || has_thumb) {
-        gc_tell(gc, CV_GC_LOST_ORIGINAL, key, 0);
+        gc_report(gc, CV_GC_LOST_ORIGINAL, key, 0);
         return gc->params->remove_objects
                    ? cv_db_run(gc->db, NULL, error, "SELECT mark_original_missing($1::uuid, $2)",
                                id, key)
                    : 0;
     }
-    gc_tell(gc, CV_GC_DEAD_ROW, key, 0);
+    gc_report(gc, CV_GC_DEAD_ROW, key, 0);
     if (gc->params->remove_rows) {
         CV_TRY(cv_db_run(gc->db, NULL, error, "SELECT delete_video($1::uuid)", id));
         gc->summary.rows_removed++;
@@ -146,7 +146,7 @@ static int check_row(struct gc *gc, const struct gc_range *range, const struct c
     if (range->place == CV_OBJECT_ORIGINAL) {
         return on_lost_original(gc, rows, row, error);
     }
-    gc_tell(gc, named_keys[range->place].kind, key, 0);
+    gc_report(gc, named_keys[range->place].kind, key, 0);
     return 0;
 }
 
@@ -234,8 +234,9 @@ static void page_videos_deinit(struct page_videos *videos)
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct page_videos, page_videos_deinit)
 
-static int look_up(struct gc *gc, enum cv_object_place place, const struct cv_object_list *page,
-                   struct page_videos *videos, struct cv_error *error)
+static int find_absent_videos(struct gc *gc, enum cv_object_place place,
+                              const struct cv_object_list *page, struct page_videos *videos,
+                              struct cv_error *error)
 {
     cv_auto(cv_buffer_deinit) struct cv_buffer ids = CV_BUFFER_INIT;
     char id[CV_OBJECT_ID_SIZE];
@@ -328,7 +329,7 @@ static int check_objects(struct gc *gc, enum cv_object_place place,
     int64_t orphans = gc->summary.found[CV_GC_ORPHAN];
     const char *doomed[CV_STORE_PAGE_MAX];
     size_t count = 0;
-    CV_TRY(look_up(gc, place, page, &videos, error));
+    CV_TRY(find_absent_videos(gc, place, page, &videos, error));
     for (size_t i = 0; i < page->count; i++) {
         const struct cv_object_entry *entry = &page->entries[i];
         char id[CV_OBJECT_ID_SIZE];
@@ -336,7 +337,7 @@ static int check_objects(struct gc *gc, enum cv_object_place place,
         if (kind == CV_GC_KIND_COUNT) {
             continue;
         }
-        gc_tell(gc, kind, entry->key, entry->size);
+        gc_report(gc, kind, entry->key, entry->size);
         if (kind == CV_GC_ORPHAN || kind == CV_GC_OLD_CLIP || kind == CV_GC_LEFTOVER) {
             gc->summary.bytes += entry->size;
             doomed[count++] = entry->key;

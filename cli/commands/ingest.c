@@ -142,12 +142,12 @@ static int store_original(struct cv_store *store, const struct original *origina
 }
 
 static int start_run(struct cv_db *db, const char *workflow, const struct original *original,
-                     const struct cli_wishes *wishes, char run_id[CV_UUID_SIZE],
+                     const struct cli_import_options *import, char run_id[CV_UUID_SIZE],
                      struct cv_error *error)
 {
     cv_auto(json_decref) json_t *payload =
         json_pack("{s:s, s:s}", "video_id", original->id, "s3_original_path", original->key);
-    CV_TRY_MEMORY(payload && json_object_update(payload, wishes->options) == 0, error, "a payload");
+    CV_TRY_MEMORY(payload && json_object_update(payload, import->options) == 0, error, "a payload");
     const struct cv_run_params params = {
         .workflow = workflow,
         .video_id = original->id,
@@ -161,7 +161,7 @@ static int start_run(struct cv_db *db, const char *workflow, const struct origin
 /* Continues an incomplete video: starts or continues its pipeline, or retries the stages that have
  * failed. */
 static int push_on(struct cv_db *db, const struct original *original,
-                   const struct cli_wishes *wishes, struct cv_error *error)
+                   const struct cli_import_options *import, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cv_db_run(db, &rows, error,
@@ -176,7 +176,7 @@ static int push_on(struct cv_db *db, const struct original *original,
                      original->id));
     if (cv_db_rows(rows) == 0) {
         char run_id[CV_UUID_SIZE];
-        CV_TRY(start_run(db, wishes->text_only ? "video_text" : "video_pipeline", original, wishes,
+        CV_TRY(start_run(db, import->text_only ? "video_text" : "video_pipeline", original, import,
                          run_id, error));
     }
     /* The caller waits for a new status, and must not take the old one for it. */
@@ -265,7 +265,7 @@ static int read_again(struct cli_session *session, const json_t *languages, stru
 }
 
 int cli_ingest(struct cli_session *session, const char *path, const char *name,
-               const struct cli_wishes *wishes, struct cv_cancel *cancel,
+               const struct cli_import_options *import, struct cv_cancel *cancel,
                struct cli_video_list *list, struct cv_error *error)
 {
     struct original original = {.path = path, .name = name};
@@ -280,14 +280,14 @@ int cli_ingest(struct cli_session *session, const char *path, const char *name,
                               .state = original.is_known ? CLI_VIDEO_RESUMED : CLI_VIDEO_NEW};
     (void)snprintf(video.id, sizeof(video.id), "%s", original.id);
     if (strcmp(original.status, "ready") == 0) {
-        CV_TRY(read_again(session, json_object_get(wishes->options, "languages"), &video, error));
-        if (video.state == CLI_VIDEO_KNOWN && !original.has_playback && !wishes->text_only) {
+        CV_TRY(read_again(session, json_object_get(import->options, "languages"), &video, error));
+        if (video.state == CLI_VIDEO_KNOWN && !original.has_playback && !import->text_only) {
             CV_TRY(
-                start_run(session->db, "video_playback", &original, wishes, video.run_id, error));
+                start_run(session->db, "video_playback", &original, import, video.run_id, error));
             video.state = CLI_VIDEO_PLAYBACK;
         }
     } else {
-        CV_TRY(push_on(session->db, &original, wishes, error));
+        CV_TRY(push_on(session->db, &original, import, error));
     }
     return cli_video_list_add(list, &video, error);
 }

@@ -1,4 +1,4 @@
-/* Takes videos in: identifies them by their bytes, stores them, and enqueues their jobs. */
+/* Imports videos: identifies them by their bytes, stores them, and enqueues their jobs. */
 #pragma once
 
 #include "cli/commands/sources.h"
@@ -40,16 +40,16 @@ CV_MUST_CHECK int cli_video_list_add(struct cli_video_list *list, const struct c
                                      struct cv_error *error);
 
 /* What to do with videos. */
-struct cli_wishes {
+struct cli_import_options {
     json_t *options; /* members for the payloads of the first jobs, passed on to later stages */
     bool text_only;  /* no playback; it is made if the video is taken in again without this */
 };
 
-/* Takes in the file at `path`, called `name`, unless it is known. A known video is read again if
- * the wishes name other languages, and tried again if it has failed. Every step can be repeated:
+/* Imports the file at `path`, called `name`, unless it is known. A known video is read again if
+ * the options name other languages, and tried again if it has failed. Every step can be repeated:
  * after a killed run the next one completes them. CLI_SOURCE_UNREADABLE if the file cannot be read. */
 CV_MUST_CHECK int cli_ingest(struct cli_session *session, const char *path, const char *name,
-                             const struct cli_wishes *wishes, struct cv_cancel *cancel,
+                             const struct cli_import_options *import, struct cv_cancel *cancel,
                              struct cli_video_list *list, struct cv_error *error);
 
 /* Makes jobs that a dead run left (leases, postponed retries) claimable at once; *ret_count is the

@@ -143,7 +143,7 @@ int cli_jobs_list(struct cli_call *call, struct cv_error *error)
                           json_string_value(json_object_get(filter, "tenant_id")),
                           since[0] ? since : NULL, cv_db_number(number).text);
     if (result == 0) {
-        cli_note(call, "there are no such jobs");
+        cli_print_note(call, "there are no such jobs");
     }
     return result < 0 ? result : CLI_EXIT_OK;
 }
@@ -381,11 +381,11 @@ static int change_all(struct cli_call *call, const struct change *change, struct
     cli_progress_erase(&progress);
     (void)cli_counted(total, change->one, change->many, counted);
     if (result && total > 0) { /* finished changes stay; the same command does the rest */
-        cli_note(call, "%s; the others are as they were", counted);
+        cli_print_note(call, "%s; the others are as they were", counted);
     }
     return result ? result
-                  : cli_tell(call, json_pack("{s:I}", "jobs", (json_int_t)total), error, "%s",
-                             counted);
+                  : cli_print_outcome(call, json_pack("{s:I}", "jobs", (json_int_t)total), error,
+                                      "%s", counted);
 }
 
 /* The same; the first parameter is `filter`. */
@@ -399,13 +399,13 @@ static int change_filtered(struct cli_call *call, const json_t *filter, struct c
 }
 
 /* Prints what happened to one job, as a sentence. */
-static int tell(struct cli_call *call, int outcome, const char *id, const char *success,
-                struct cv_error *error)
+static int print_outcome(struct cli_call *call, int outcome, const char *id, const char *success,
+                         struct cv_error *error)
 {
     switch (outcome) {
     case CV_QUEUE_OK:
-        return cli_tell(call, json_pack("{s:s, s:s}", "job", id, "outcome", success), error,
-                        "job %s is %s", id, success);
+        return cli_print_outcome(call, json_pack("{s:s, s:s}", "job", id, "outcome", success),
+                                 error, "job %s is %s", id, success);
     case CV_QUEUE_WRONG_STATE:
         return cv_fail(error, CV_ERROR_CONFLICT, "the state of job %s forbids this", id);
     case CV_QUEUE_DUPLICATE:
@@ -430,8 +430,8 @@ int cli_jobs_cancel(struct cli_call *call, struct cv_error *error)
         return change_filtered(call, filter, change, error);
     }
     CV_TRY(find_job(call, call->arguments[0], id, error));
-    return tell(call, cv_queue_cancel(call->session.db, id, error), id, "canceled, or stops soon",
-                error);
+    return print_outcome(call, cv_queue_cancel(call->session.db, id, error), id,
+                         "canceled, or stops soon", error);
 }
 
 int cli_jobs_retry(struct cli_call *call, struct cv_error *error)
@@ -453,7 +453,8 @@ int cli_jobs_retry(struct cli_call *call, struct cv_error *error)
         return change_all(call, &change, error);
     }
     CV_TRY(find_job(call, call->arguments[0], id, error));
-    return tell(call, cv_queue_retry(call->session.db, id, error), id, "queued again", error);
+    return print_outcome(call, cv_queue_retry(call->session.db, id, error), id, "queued again",
+                         error);
 }
 
 int cli_jobs_priority(struct cli_call *call, struct cv_error *error)
@@ -498,7 +499,7 @@ int cli_jobs_pause(struct cli_call *call, struct cv_error *error)
                               "SELECT FROM pause_tenant($1::uuid, $2)", tenant, reason)
                   : cv_db_run(call->session.db, NULL, error, "SELECT pause_type($1, $2)", name,
                               reason));
-    return cli_tell(
+    return cli_print_outcome(
         call, json_pack("{s:s, s:s}", tenant ? "tenant" : "job_type", name, "outcome", "paused"),
         error, "%s %s is paused; what runs goes on", tenant ? "tenant" : "type", name);
 }
@@ -514,7 +515,7 @@ int cli_jobs_resume(struct cli_call *call, struct cv_error *error)
                             : "SELECT resume_type($1) AS resumed",
                      name));
     bool resumed = cv_db_bool(rows, 0, "resumed");
-    return cli_tell(
+    return cli_print_outcome(
         call, json_pack("{s:s, s:b}", tenant ? "tenant" : "job_type", name, "resumed", resumed),
         error, "%s %s %s", tenant ? "tenant" : "type", name,
         resumed ? "goes on" : "was not paused");

@@ -33,7 +33,7 @@ int cli_page_link(const struct cli_call *call, const struct cli_moment *moment, 
     cv_buffer_printf(&link, "http://%s/", address);
     CV_TRY(moment ? add_moment(&link, moment, error) : 0);
     cv_buffer_printf(&link, "#t=%s", cv_db_text(rows, 0, "code"));
-    return cv_buffer_take(&link, ret_link, error);
+    return cv_buffer_detach(&link, ret_link, error);
 }
 
 static bool has_desktop(void)

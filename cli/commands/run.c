@@ -17,7 +17,7 @@ enum {
 
 struct run {
     struct cli_call *call;
-    struct cli_wishes wishes;
+    struct cli_import_options import;
     struct cli_sources sources;
     struct cli_video_list list;
     struct cli_workers workers;
@@ -30,7 +30,7 @@ static void run_deinit(struct run *run)
     free(run->link);
     cli_video_list_deinit(&run->list);
     cli_sources_deinit(&run->sources);
-    json_decref(run->wishes.options);
+    json_decref(run->import.options);
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct run, run_deinit)
 
@@ -59,16 +59,16 @@ static int check(struct run *run, struct cv_error *error)
     const char *workers = cli_value(call, "workers");
     json_t *languages = NULL;
     CV_TRY(cli_read_languages(call, true, &languages));
-    if (languages && json_object_set_new(run->wishes.options, "languages", languages)) {
+    if (languages && json_object_set_new(run->import.options, "languages", languages)) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the languages");
     }
-    CV_TRY(read_fps(call, run->wishes.options));
+    CV_TRY(read_fps(call, run->import.options));
     if (workers && !cli_workers_parse(&run->workers, workers)) {
         return cli_usage(call, "--workers takes STAGE=N,… with N from 1 to %d, not '%s'",
                          CLI_SLOTS_MAX, workers);
     }
     if (call->count == 0 &&
-        (export_path || run->wishes.text_only || json_object_size(run->wishes.options) > 0)) {
+        (export_path || run->import.text_only || json_object_size(run->import.options) > 0)) {
         return cli_usage(
             call,
             "--export, --languages, --target-fps and --text-only are for videos that are named");
@@ -105,12 +105,12 @@ static void say(const struct run *run, const char *format, ...)
     (void)fputc('\n', stderr);
 }
 
-static int take(void *opaque, const char *path, const char *name, struct cv_error *error)
+static int add_path(void *opaque, const char *path, const char *name, struct cv_error *error)
 {
     struct run *run = opaque;
     struct cli_call *call = run->call;
     size_t before = run->list.count;
-    CV_TRY(cli_ingest(&call->session, path, name, &run->wishes, call->cancel, &run->list, error));
+    CV_TRY(cli_ingest(&call->session, path, name, &run->import, call->cancel, &run->list, error));
     if (run->list.count == before) {
         say(run, "%s is left out: it has the same bytes as another file of this command", path);
         return 0;
@@ -127,7 +127,7 @@ static int take(void *opaque, const char *path, const char *name, struct cv_erro
     return 0;
 }
 
-static int take_in(struct run *run, struct cv_error *error)
+static int import_videos(struct run *run, struct cv_error *error)
 {
     struct cli_call *call = run->call;
     char folder[PATH_MAX + 16];
@@ -138,7 +138,7 @@ static int take_in(struct run *run, struct cv_error *error)
         if (source->kind == CLI_SOURCE_URL) {
             say(run, "fetching %s", source->place);
         }
-        int result = cli_source_open(source, folder, call, take, run, error);
+        int result = cli_source_open(source, folder, call, add_path, run, error);
         if (result == CLI_SOURCE_UNREADABLE) {
             cli_put_failure(call, cv_error_type_name(error->type), error->message);
             run->sources.bad++;
@@ -354,12 +354,12 @@ static int show_one(struct run *run, const struct cli_video *video, size_t numbe
     }
     int64_t texts = cv_db_int(rows, 0, "texts", 0);
     if (call->json) {
-        CV_TRY(
-            cli_tell(call,
-                     json_pack("{s:s, s:s, s:s, s:I, s:o}", "video", video->id, "name", video->name,
-                               "status", cv_db_text(rows, 0, "status"), "texts", (json_int_t)texts,
-                               "unread", json_loads(cv_db_text(rows, 0, "unread"), 0, NULL)),
-                     error, "%s", ""));
+        CV_TRY(cli_print_outcome(call,
+                                 json_pack("{s:s, s:s, s:s, s:I, s:o}", "video", video->id, "name",
+                                           video->name, "status", cv_db_text(rows, 0, "status"),
+                                           "texts", (json_int_t)texts, "unread",
+                                           json_loads(cv_db_text(rows, 0, "unread"), 0, NULL)),
+                                 error, "%s", ""));
     }
     if (!cv_db_bool(rows, 0, "ready")) {
         return 0;
@@ -421,7 +421,7 @@ static int work(struct run *run, struct cv_error *error)
                      " WHERE i.owner_id <> excluded.owner_id",
                      call->session.owner_id));
     CV_TRY(cli_given(call, "no-page") ? 0 : open_page(run, error));
-    CV_TRY(take_in(run, error));
+    CV_TRY(import_videos(run, error));
     if (call->count == 0) {
         return cli_watch_inbox(call, &run->workers, error);
     }
@@ -446,9 +446,9 @@ int cli_run(struct cli_call *call, struct cv_error *error)
 {
     cv_auto(run_deinit) struct run run = {
         .call = call,
-        .wishes = {.options = json_object(), .text_only = cli_given(call, "text-only")}};
+        .import = {.options = json_object(), .text_only = cli_given(call, "text-only")}};
     cli_workers_init(&run.workers, &call->session);
-    CV_TRY_MEMORY(run.wishes.options, error, "a payload");
+    CV_TRY_MEMORY(run.import.options, error, "a payload");
     CV_TRY(check(&run, error));
     (void)umask(077); /* what it and its programs write is for its user alone */
     CV_TRY(cli_open(call, error));

@@ -41,7 +41,7 @@ static int join_words(const struct cli_call *call, char **ret_query, struct cv_e
         cv_buffer_printf(&query, "%s%.*s%s%s%s", i ? " " : "", (int)sign, word,
                          is_phrase ? "\"" : "", word + sign, is_phrase ? "\"" : "");
     }
-    return cv_buffer_take(&query, ret_query, error);
+    return cv_buffer_detach(&query, ret_query, error);
 }
 
 /* Embeds the query as a vector, in PostgreSQL's form of an array. */
@@ -57,7 +57,7 @@ static int embed_query(const char *query, const char *model, struct cv_cancel *c
         cv_buffer_printf(&text, "%s%.7g", i ? "," : "{", (double)found.values[i]);
     }
     cv_buffer_text(&text, "}");
-    return cv_buffer_take(&text, ret_vector, error);
+    return cv_buffer_detach(&text, ret_vector, error);
 }
 
 static int prepare_semantic(struct cli_call *call, const char *query, const char *video_id,
@@ -169,10 +169,10 @@ static int say_nothing_found(struct cli_call *call, const char *video_id, struct
 {
     char text[CLI_UNREAD_TEXT_SIZE];
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    cli_note(call, "nothing found");
+    cli_print_note(call, "nothing found");
     CV_TRY(cli_unread_find(call->session.db, video_id, &rows, error));
     for (int i = 0; i < cv_db_rows(rows); i++) {
-        cli_note(call, "%s", cli_unread_text(rows, i, text));
+        cli_print_note(call, "%s", cli_unread_text(rows, i, text));
     }
     return CLI_EXIT_FAILED;
 }
@@ -221,7 +221,7 @@ static int find(struct cli_call *call, const struct search *search, const char *
 
 /* Background work may wait while somebody searches. A login or a standby that may not write is told
  * nothing of it. */
-static void note_search(struct cli_call *call)
+static void report_search(struct cli_call *call)
 {
     struct cv_error ignored;
     if (cv_db_run(call->session.db, NULL, &ignored,
@@ -251,7 +251,7 @@ int cli_search(struct cli_call *call, struct cv_error *error)
     }
     (void)snprintf(limit, sizeof(limit), "%" PRId64, number);
     CV_TRY(cli_open(call, error));
-    note_search(call);
+    report_search(call);
     if (video) {
         CV_TRY(cli_find_video(call->session.db, video, id, error));
     }

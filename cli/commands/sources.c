@@ -66,7 +66,7 @@ static bool is_of_one(const struct cv_error *error)
     return error->type != CV_ERROR_OUT_OF_MEMORY && error->type != CV_ERROR_CANCELED;
 }
 
-static int look_at(const char *path, struct stat *ret_status, struct cv_error *error)
+static int read_status(const char *path, struct stat *ret_status, struct cv_error *error)
 {
     struct stat link;
     if (stat(path, ret_status) == 0 && access(path, R_OK) == 0) {
@@ -81,7 +81,7 @@ static int look_at(const char *path, struct stat *ret_status, struct cv_error *e
 static int add_folder(const struct search *search, const char *folder, int depth,
                       struct cv_error *error);
 
-/* Takes one entry of a folder: a file with a video's extension, or with `recursive` a folder. */
+/* Adds one entry of a folder: a file with a video's extension, or with `recursive` a folder. */
 static int add_entry(const struct search *search, const char *path, const char *name, int depth,
                      struct cv_error *error)
 {
@@ -94,7 +94,7 @@ static int add_entry(const struct search *search, const char *path, const char *
     if (!is_video_name(name)) {
         return 0;
     }
-    CV_TRY(look_at(path, &status, error));
+    CV_TRY(read_status(path, &status, error));
     return S_ISREG(status.st_mode) ? add(search->sources, CLI_SOURCE_FILE, path, error) : 0;
 }
 
@@ -140,7 +140,7 @@ static int find_one(const struct search *search, const char *place, struct cv_er
                              "apt-get install yt-dlp, or fetch the file and name it",
                              place);
     }
-    CV_TRY(look_at(place, &status, error));
+    CV_TRY(read_status(place, &status, error));
     if (S_ISREG(status.st_mode)) {
         return add(sources, CLI_SOURCE_FILE, place, error);
     }

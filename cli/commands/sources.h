@@ -20,7 +20,7 @@ struct cli_sources {
 void cli_sources_deinit(struct cli_sources *sources);
 CV_DEFINE_CLEANUP_ADDRESS(struct cli_sources, cli_sources_deinit)
 
-/* Looks at the arguments of the call before anything is started. A folder stands for the videos in
+/* Checks the arguments of the call before anything is started. A folder stands for the videos in
  * it, by their extensions and in the order of their names, with `recursive` also in its subfolders.
  * What cannot be read (a missing or unreadable file, a link to nothing, a folder without videos, a
  * URL without yt-dlp installed) is said on standard error, counted, and left out. */

@@ -24,13 +24,13 @@ int cli_show(struct cli_call *call, const struct cli_listing *listing, const cha
     int result = cli_open(call, error);
     result = result ? result : cli_list(call, listing, error);
     if (result == 0 && none) {
-        cli_note(call, "%s", none);
+        cli_print_note(call, "%s", none);
     }
     return result < 0 ? result : CLI_EXIT_OK;
 }
 
-int cli_tell(const struct cli_call *call, json_t *object, struct cv_error *error,
-             const char *format, ...)
+int cli_print_outcome(const struct cli_call *call, json_t *object, struct cv_error *error,
+                      const char *format, ...)
 {
     cv_auto(json_decref) json_t *given = object;
     CV_TRY_MEMORY(given, error, "the answer");
@@ -61,8 +61,9 @@ int cli_change(struct cli_call *call, const struct cli_change *change, struct cv
     if (cv_db_rows(rows) == 0) {
         return cv_fail(error, CV_ERROR_NOT_FOUND, "no %s is called '%s'", change->thing, name);
     }
-    return cli_tell(call, json_pack("{s:s, s:s}", change->thing, name, "outcome", change->done),
-                    error, "%s %s", name, change->done);
+    return cli_print_outcome(call,
+                             json_pack("{s:s, s:s}", change->thing, name, "outcome", change->done),
+                             error, "%s %s", name, change->done);
 }
 
 int cli_find_id(struct cli_call *call, const char *thing, const char *name, char id[CLI_UUID_SIZE],
@@ -93,7 +94,7 @@ void cli_put_failure(const struct cli_call *call, const char *type, const char *
     (void)fputc('\n', stderr);
 }
 
-void cli_note(const struct cli_call *call, const char *format, ...)
+void cli_print_note(const struct cli_call *call, const char *format, ...)
 {
     if (call->json || call->quiet) {
         return;

@@ -36,8 +36,9 @@ CV_MUST_CHECK int cli_show(struct cli_call *call, const struct cli_listing *list
 
 /* Prints what has been done, as a sentence; with --json `object` in one line. Takes ownership of
  * `object` (NULL: out of memory, which is a failure). Returns CLI_EXIT_OK or a failure. */
-CV_MUST_CHECK int cli_tell(const struct cli_call *call, json_t *object, struct cv_error *error,
-                           const char *format, ...) CV_PRINTF(4, 5);
+CV_MUST_CHECK int cli_print_outcome(const struct cli_call *call, json_t *object,
+                                    struct cv_error *error, const char *format, ...)
+    CV_PRINTF(4, 5);
 
 /* A change of the object that the command names with its first argument. */
 struct cli_change {
@@ -61,4 +62,4 @@ CV_MUST_CHECK int cli_find_id(struct cli_call *call, const char *thing, const ch
 void cli_put_failure(const struct cli_call *call, const char *type, const char *message);
 
 /* Prints a note such as "nothing to list" on standard error, unless --json or --quiet was given. */
-void cli_note(const struct cli_call *call, const char *format, ...) CV_PRINTF(2, 3);
+void cli_print_note(const struct cli_call *call, const char *format, ...) CV_PRINTF(2, 3);

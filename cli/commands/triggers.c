@@ -33,7 +33,7 @@ static int warn_if_nobody_fires(struct cli_call *call, struct cv_error *error)
                      " AND last_seen > clock_timestamp() - interval '5 minutes') AS lives"));
     if (!cv_db_bool(rows, 0, "lives")) {
         char events[CLI_COUNTED_SIZE];
-        cli_note(
+        cli_print_note(
             call, "note: no scheduler runs; %s for one",
             cli_counted(cv_db_int(rows, 0, "events", 0), "event waits", "events wait", events));
     }
@@ -167,11 +167,11 @@ int cli_triggers_add(struct cli_call *call, struct cv_error *error)
                   cli_given(call, "one-at-a-time") ? "true" : "false");
     if (result == 0 && schedule) {
         const char *next = cv_db_text(rows, 0, "next");
-        result = cli_tell(call, json_pack("{s:s, s:s?}", "schedule", a[0], "next", next), error,
-                          "%s: next at %s", a[0], next ? next : "no time");
+        result = cli_print_outcome(call, json_pack("{s:s, s:s?}", "schedule", a[0], "next", next),
+                                   error, "%s: next at %s", a[0], next ? next : "no time");
     } else if (result == 0) {
-        result = cli_tell(call, json_pack("{s:s, s:s}", "trigger", a[0], "event", a[1]), error,
-                          "%s waits for %s", a[0], a[1]);
+        result = cli_print_outcome(call, json_pack("{s:s, s:s}", "trigger", a[0], "event", a[1]),
+                                   error, "%s waits for %s", a[0], a[1]);
     }
     return result ? result : warn_if_nobody_fires(call, error);
 }
@@ -202,7 +202,7 @@ int cli_triggers_pause(struct cli_call *call, struct cv_error *error)
         return cv_fail(error, CV_ERROR_NOT_FOUND, "no %s is called '%s'", thing(call),
                        call->arguments[0]);
     }
-    return cli_tell(
+    return cli_print_outcome(
         call, json_pack("{s:s, s:s}", thing(call), call->arguments[0], "outcome", "is paused"),
         error, "%s is paused", call->arguments[0]);
 }
@@ -235,9 +235,9 @@ int cli_schedules_fire(struct cli_call *call, struct cv_error *error)
     if (strcmp(outcome, "failed") == 0) {
         return cv_fail(error, CV_ERROR_CONFLICT, "%s", cv_db_text(rows, 0, "error"));
     }
-    return cli_tell(call,
-                    json_pack("{s:s, s:s, s:s?}", "schedule", name, "outcome", outcome, "id", id),
-                    error, "%s: %s%s%s", name, outcome, id ? " " : "", id ? id : "");
+    return cli_print_outcome(
+        call, json_pack("{s:s, s:s, s:s?}", "schedule", name, "outcome", outcome, "id", id), error,
+        "%s: %s%s%s", name, outcome, id ? " " : "", id ? id : "");
 }
 
 int cli_schedules_defaults(struct cli_call *call, struct cv_error *error)
@@ -246,8 +246,8 @@ int cli_schedules_defaults(struct cli_call *call, struct cv_error *error)
     CV_TRY(cli_open(call, error));
     CV_TRY(cv_db_run(call->session.db, &rows, error, "SELECT restore_default_schedules() AS made"));
     long long made = (long long)cv_db_int(rows, 0, "made", 0);
-    return cli_tell(call, json_pack("{s:I}", "made", (json_int_t)made), error,
-                    "%lld schedules were missing", made);
+    return cli_print_outcome(call, json_pack("{s:I}", "made", (json_int_t)made), error,
+                             "%lld schedules were missing", made);
 }
 
 int cli_triggers_emit(struct cli_call *call, struct cv_error *error)
@@ -265,7 +265,7 @@ int cli_triggers_emit(struct cli_call *call, struct cv_error *error)
                      call->arguments[0], call->count > 1 ? call->arguments[1] : NULL,
                      name ? video : NULL, cli_value(call, "tenant")));
     const char *id = cv_db_text(rows, 0, "id");
-    CV_TRY(cli_tell(call, json_pack("{s:s}", "event", id), error, "event %s", id));
+    CV_TRY(cli_print_outcome(call, json_pack("{s:s}", "event", id), error, "event %s", id));
     return warn_if_nobody_fires(call, error);
 }
 
@@ -288,12 +288,12 @@ int cli_webhooks_list(struct cli_call *call, struct cv_error *error)
 
 /* Prints only the secret on standard output, so that it can be piped; the explanation goes to
  * standard error. */
-static int tell_secret(struct cli_call *call, const char *name, const char *secret,
-                       const char *note, struct cv_error *error)
+static int print_secret(struct cli_call *call, const char *name, const char *secret,
+                        const char *note, struct cv_error *error)
 {
-    CV_TRY(cli_tell(call, json_pack("{s:s, s:s}", "webhook", name, "secret", secret), error, "%s",
-                    secret));
-    cli_note(call, "%s", note);
+    CV_TRY(cli_print_outcome(call, json_pack("{s:s, s:s}", "webhook", name, "secret", secret),
+                             error, "%s", secret));
+    cli_print_note(call, "%s", note);
     return 0;
 }
 
@@ -326,7 +326,7 @@ int cli_webhooks_add(struct cli_call *call, struct cv_error *error)
     (void)snprintf(note, sizeof(note),
                    "%.100s is called for %s; the secret above is for its receiver", name,
                    cli_counted((int64_t)count, "event", "events", events));
-    return tell_secret(call, name, cv_db_text(rows, 0, "secret"), note, error);
+    return print_secret(call, name, cv_db_text(rows, 0, "secret"), note, error);
 }
 
 int cli_webhooks_rotate(struct cli_call *call, struct cv_error *error)
@@ -341,7 +341,7 @@ int cli_webhooks_rotate(struct cli_call *call, struct cv_error *error)
     char note[256];
     (void)snprintf(note, sizeof(note), "messages are signed with the old secrets, too, for %s",
                    keep);
-    return tell_secret(call, call->arguments[0], cv_db_text(rows, 0, "secret"), note, error);
+    return print_secret(call, call->arguments[0], cv_db_text(rows, 0, "secret"), note, error);
 }
 
 int cli_webhooks_test(struct cli_call *call, struct cv_error *error)
@@ -353,8 +353,8 @@ int cli_webhooks_test(struct cli_call *call, struct cv_error *error)
                      " '{\"message\": \"a test\"}', p_priority => 10)",
                      call->arguments[0]));
     const char *id = cv_db_text(rows, 0, "job_id");
-    int result = cli_tell(call, json_pack("{s:s}", "job", id), error, "job %s", id);
-    cli_note(call, "cortana jobs show %.8s says what became of it", id);
+    int result = cli_print_outcome(call, json_pack("{s:s}", "job", id), error, "job %s", id);
+    cli_print_note(call, "cortana jobs show %.8s says what became of it", id);
     return result;
 }
 

@@ -20,15 +20,15 @@ static int migrate(struct cli_call *call, struct cv_error *error)
     struct cv_migration_status after;
     CV_TRY(cv_migrate_status(call->session.db, &before, error));
     if (cli_given(call, "check")) {
-        CV_TRY(cli_tell(
+        CV_TRY(cli_print_outcome(
             call, json_pack("{s:i, s:i}", "applied", before.applied, "pending", before.pending),
             error, "%d applied, %d pending", before.applied, before.pending));
         return before.pending > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
     }
     CV_TRY(cv_migrate(call->session.db, &after, error));
     int now = after.applied - before.applied;
-    return cli_tell(call, json_pack("{s:i, s:i}", "applied", after.applied, "now", now), error,
-                    "%d applied now, %d in all", now, after.applied);
+    return cli_print_outcome(call, json_pack("{s:i, s:i}", "applied", after.applied, "now", now),
+                             error, "%d applied now, %d in all", now, after.applied);
 }
 
 /* Moves a local database to the newest PostgreSQL; it has no statistics there yet. */
@@ -44,11 +44,11 @@ static int move_database(struct cli_call *call, struct cv_error *error)
                                           call->cancel, error);
     CV_TRY(result < 0 ? result : 0);
     if (result == CLI_POSTGRES_IS_NEWEST) {
-        cli_note(call, "no newer PostgreSQL is installed");
+        cli_print_note(call, "no newer PostgreSQL is installed");
         return cli_open(call, error);
     }
-    cli_note(call, "the database is PostgreSQL %d's now; the one before is kept in %s", version,
-             kept);
+    cli_print_note(call, "the database is PostgreSQL %d's now; the one before is kept in %s",
+                   version, kept);
     CV_TRY(cli_open(call, error));
     return cv_db_run(call->session.db, NULL, error, "ANALYZE");
 }
@@ -101,7 +101,7 @@ static int describe_rules(unsigned unknown, int64_t clip_days, char **ret_text,
         cv_buffer_text(&text, "\nits server does not know the rule for browsers (CORS): the page "
                               "plays and uploads only if the server lets every site in by itself");
     }
-    return cv_buffer_take(&text, ret_text, error);
+    return cv_buffer_detach(&text, ret_text, error);
 }
 
 int cli_bucket_init(struct cli_call *call, struct cv_error *error)
@@ -120,17 +120,18 @@ int cli_bucket_init(struct cli_call *call, struct cv_error *error)
         return cv_fail_context(error, result, "%s", name);
     }
     if (result == CV_BUCKET_IS_DIRECTORY) {
-        return cli_tell(call, json_pack("{s:s, s:b}", "store", name, "created", created), error,
-                        "%s has its inbox; the scanner and cortana gc keep the rules there", name);
+        return cli_print_outcome(
+            call, json_pack("{s:s, s:b}", "store", name, "created", created), error,
+            "%s has its inbox; the scanner and cortana gc keep the rules there", name);
     }
     cv_auto_free char *rules = NULL;
     CV_TRY(describe_rules(unknown, days, &rules, error));
-    return cli_tell(call,
-                    json_pack("{s:s, s:b, s:{s:b, s:b, s:b}}", "store", name, "created", created,
-                              "rules", "unfinished", !(unknown & CV_BUCKET_UNFINISHED), "clips",
-                              days > 0 && !(unknown & CV_BUCKET_CLIPS), "cors",
-                              !(unknown & CV_BUCKET_SITES)),
-                    error, "%s %s%s", name, created ? "is made" : "was there", rules);
+    return cli_print_outcome(
+        call,
+        json_pack("{s:s, s:b, s:{s:b, s:b, s:b}}", "store", name, "created", created, "rules",
+                  "unfinished", !(unknown & CV_BUCKET_UNFINISHED), "clips",
+                  days > 0 && !(unknown & CV_BUCKET_CLIPS), "cors", !(unknown & CV_BUCKET_SITES)),
+        error, "%s %s%s", name, created ? "is made" : "was there", rules);
 }
 
 /* ---- gc -------------------------------------------------------------------------------------- */
@@ -187,9 +188,9 @@ static int expire_clips(struct cli_call *call, const struct cv_gc_params *params
     struct cv_retention retention = {call->session.db, call->session.store, params->cancel, 0};
     CV_TRY(cv_clips_expire(&retention, params->clip_days, INT32_MAX, error));
     char clips[CLI_COUNTED_SIZE];
-    return cli_tell(call, json_pack("{s:I}", "clips_removed", (json_int_t)retention.removed), error,
-                    "%s",
-                    cli_counted(retention.removed, "clip is removed", "clips are removed", clips));
+    return cli_print_outcome(
+        call, json_pack("{s:I}", "clips_removed", (json_int_t)retention.removed), error, "%s",
+        cli_counted(retention.removed, "clip is removed", "clips are removed", clips));
 }
 
 int cli_gc(struct cli_call *call, struct cv_error *error)
@@ -244,8 +245,9 @@ int cli_env(struct cli_call *call, struct cv_error *error)
     const char *database = call->session.database_url ? call->session.database_url : "";
     const char *store = call->session.store_url ? call->session.store_url : "";
     if (call->json) {
-        return cli_tell(call, json_pack("{s:s, s:s}", "DATABASE_URL", database, "STORE_URL", store),
-                        error, "%s", "");
+        return cli_print_outcome(
+            call, json_pack("{s:s, s:s}", "DATABASE_URL", database, "STORE_URL", store), error,
+            "%s", "");
     }
     (void)fputs("export DATABASE_URL=", stdout);
     put_quoted(database);
@@ -255,8 +257,8 @@ int cli_env(struct cli_call *call, struct cv_error *error)
     put_quoted(database);
     (void)putchar('\n');
     if (call->session.is_local) {
-        cli_note(call, "the server runs as long as a cortana command does: keep it up with "
-                       "cortana run");
+        cli_print_note(call, "the server runs as long as a cortana command does: keep it up with "
+                             "cortana run");
     }
     return CLI_EXIT_OK;
 }
@@ -285,11 +287,12 @@ int cli_embeddings_use(struct cli_call *call, struct cv_error *error)
     const char *model = call->count > 0 ? call->arguments[0] : NULL;
     CV_TRY(cli_open(call, error));
     CV_TRY(cv_db_run(call->session.db, NULL, error, "SELECT embed_videos_with($1)", model));
-    return cli_tell(call, json_pack("{s:s?}", "model", model), error,
-                    model ? "videos are embedded with %s from the next run on; those that are "
-                            "indexed already: cortana embeddings add --all"
-                          : "videos are not embedded any more; what is there stays%s",
-                    model ? model : "");
+    return cli_print_outcome(
+        call, json_pack("{s:s?}", "model", model), error,
+        model ? "videos are embedded with %s from the next run on; those that are "
+                "indexed already: cortana embeddings add --all"
+              : "videos are not embedded any more; what is there stays%s",
+        model ? model : "");
 }
 
 /* Makes a job for one video, or for each video with text that the model has not seen. */
@@ -307,8 +310,8 @@ int cli_embeddings_add(struct cli_call *call, struct cv_error *error)
                      cli_value(call, "model"), all ? NULL : id));
     char counted[CLI_COUNTED_SIZE];
     int64_t jobs = cv_db_int(rows, 0, "n", 0);
-    return cli_tell(call, json_pack("{s:I}", "jobs", (json_int_t)jobs), error, "%s",
-                    cli_counted(jobs, "job", "jobs", counted));
+    return cli_print_outcome(call, json_pack("{s:I}", "jobs", (json_int_t)jobs), error, "%s",
+                             cli_counted(jobs, "job", "jobs", counted));
 }
 
 int cli_embeddings_prune(struct cli_call *call, struct cv_error *error)
@@ -318,8 +321,9 @@ int cli_embeddings_prune(struct cli_call *call, struct cv_error *error)
     CV_TRY(cv_db_run(call->session.db, &rows, error, "SELECT prune_embeddings() AS n"));
     char counted[CLI_COUNTED_SIZE];
     int64_t removed = cv_db_int(rows, 0, "n", 0);
-    return cli_tell(call, json_pack("{s:I}", "vectors_removed", (json_int_t)removed), error, "%s",
-                    cli_counted(removed, "vector removed", "vectors removed", counted));
+    return cli_print_outcome(call, json_pack("{s:I}", "vectors_removed", (json_int_t)removed),
+                             error, "%s",
+                             cli_counted(removed, "vector removed", "vectors removed", counted));
 }
 
 /* ---- config ---------------------------------------------------------------------------------- */
@@ -382,8 +386,8 @@ static char *show_value(const char *name, const char *value)
 }
 
 /* Prints a setting. `value` NULL: it is not set. */
-static void tell_value(struct listing *listing, const char *name, const char *value,
-                       const char *source)
+static void print_value(struct listing *listing, const char *name, const char *value,
+                        const char *source)
 {
     cv_auto_free char *shown = value ? show_value(name, value) : NULL;
     listing->found++;
@@ -402,19 +406,20 @@ static void tell_value(struct listing *listing, const char *name, const char *va
     (void)puts(")");
 }
 
-static void tell_setting(void *opaque, const char *name)
+static void print_setting(void *opaque, const char *name)
 {
     struct listing *listing = opaque;
     const char *value = cv_env(name, NULL);
     bool is_of_local =
         listing->is_local && (strcmp(name, "DATABASE_URL") == 0 || strcmp(name, "STORE_URL") == 0);
     if (!is_of_local && (value || listing->all)) {
-        tell_value(listing, name, value, value ? cv_setting_source(name) : "default");
+        print_value(listing, name, value, value ? cv_setting_source(name) : "default");
     }
 }
 
 /* Prints what takes the place of settings where nothing names a database. */
-static int tell_installation(struct listing *listing, const char *directory, struct cv_error *error)
+static int print_installation(struct listing *listing, const char *directory,
+                              struct cv_error *error)
 {
     struct cli_installation installation = {.users = -1, .running = -1, .page = -1};
     char source[PATH_MAX + 64];
@@ -426,9 +431,9 @@ static int tell_installation(struct listing *listing, const char *directory, str
     listing->is_local = true;
     (void)snprintf(source, sizeof(source), "the local installation %s: cortana env prints it",
                    installation.directory);
-    tell_value(listing, "DATABASE_URL", NULL, source);
+    print_value(listing, "DATABASE_URL", NULL, source);
     (void)snprintf(source, sizeof(source), "the local installation %s", installation.directory);
-    tell_value(listing, "STORE_URL", store, source);
+    print_value(listing, "STORE_URL", store, source);
     return 0;
 }
 
@@ -436,10 +441,10 @@ int cli_config(struct cli_call *call, struct cv_error *error)
 {
     struct listing listing = {.call = call, .all = cli_given(call, "all")};
     CV_TRY(cli_load_settings(call, error));
-    CV_TRY(cli_database_is_named() ? 0 : tell_installation(&listing, CLI_DEFAULT_DATA, error));
-    cv_settings_each(tell_setting, &listing);
+    CV_TRY(cli_database_is_named() ? 0 : print_installation(&listing, CLI_DEFAULT_DATA, error));
+    cv_settings_each(print_setting, &listing);
     if (listing.found == 0) {
-        cli_note(call, "nothing is set: everything has its default");
+        cli_print_note(call, "nothing is set: everything has its default");
     }
     return CLI_EXIT_OK;
 }
@@ -479,7 +484,7 @@ int cli_token(struct cli_call *call, struct cv_error *error)
     cv_auto_free char *text = NULL;
     CV_TRY(cli_tokens_secret(data ? data : CLI_DEFAULT_DATA, is_local, &secret, error));
     CV_TRY(cli_tokens_make(&token, secret, &text, error));
-    return cli_tell(call, json_pack("{s:s}", "token", text), error, "%s", text);
+    return cli_print_outcome(call, json_pack("{s:s}", "token", text), error, "%s", text);
 }
 
 /* ---- programs of the services ---------------------------------------------------------------- */

@@ -229,7 +229,7 @@ static int refuse_option(const struct cli_call *call, const char *typed, const c
                      near, near[0] ? "?" : "");
 }
 
-static int take_value(struct cli_call *call, const struct cli_option *option, const char *value)
+static int set_option(struct cli_call *call, const struct cli_option *option, const char *value)
 {
     if (option->words && value[0] != '\0' && !cli_is_among(option->words, value)) {
         const char *near = cli_did_you_mean(option->words, value);
@@ -274,7 +274,7 @@ static int read_option(struct cli_call *call, int argc, char **argv, int at, int
         if (equals) {
             return cli_usage(call, "--%s takes no value", option->name);
         }
-        status = take_value(call, option, "");
+        status = set_option(call, option, "");
         if (status == 0 && !is_long && typed[2] != '\0') { /* -qn is -q -n */
             char rest[NAME_MAX_LENGTH + 1];
             (void)snprintf(rest, sizeof(rest), "-%s", typed + 2);
@@ -288,7 +288,7 @@ static int read_option(struct cli_call *call, int argc, char **argv, int at, int
         return cli_usage(call, "--%s needs a value: %s", option->name, option->value);
     }
     *ret_used = value ? 1 : 2;
-    return take_value(call, option, value ? value : argv[at + 1]);
+    return set_option(call, option, value ? value : argv[at + 1]);
 }
 
 /* Whether "-word" is a word of a search; "-n" and "-n5" stay options. */

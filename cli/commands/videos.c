@@ -42,7 +42,7 @@ int cli_videos_list(struct cli_call *call, struct cv_error *error)
                  cli_value(call, "status"), cli_value(call, "name"), since[0] ? since : NULL,
                  cv_db_number(number).text);
     if (result == 0) {
-        cli_note(call, "there are no such videos");
+        cli_print_note(call, "there are no such videos");
     }
     return result < 0 ? result : CLI_EXIT_OK;
 }
@@ -136,9 +136,9 @@ static int wait_for_removal(struct cli_call *call, const char *video_id, struct 
                          video_id));
         if (cv_db_rows(rows) > 0) {
             char removed[CLI_COUNTED_SIZE];
-            cli_note(call, "%s",
-                     cli_counted(cv_db_int(rows, 0, "objects", 0), "object is removed",
-                                 "objects are removed", removed));
+            cli_print_note(call, "%s",
+                           cli_counted(cv_db_int(rows, 0, "objects", 0), "object is removed",
+                                       "objects are removed", removed));
             return 0;
         }
         CV_TRY(cli_workers_check(&workers, error));
@@ -157,8 +157,8 @@ int cli_delete(struct cli_call *call, struct cv_error *error)
         char id[CLI_UUID_SIZE];
         CV_TRY(cli_find_video(call->session.db, call->arguments[i], id, error));
         CV_TRY(cv_db_run(call->session.db, NULL, error, "SELECT delete_video($1::uuid)", id));
-        CV_TRY(cli_tell(call, json_pack("{s:s, s:s}", "video", id, "outcome", "deleted"), error,
-                        "video %s is deleted", id));
+        CV_TRY(cli_print_outcome(call, json_pack("{s:s, s:s}", "video", id, "outcome", "deleted"),
+                                 error, "video %s is deleted", id));
         (void)fflush(stdout);
         CV_TRY(call->session.is_local ? wait_for_removal(call, id, error) : 0);
     }
@@ -219,7 +219,7 @@ static int wait_for_all(struct cli_call *call, const struct cli_video_list *list
     return cli_wait_for_videos(call, &workers, list, ret_failed, error);
 }
 
-static int tell(struct cli_call *call, const struct cli_video *video, struct cv_error *error)
+static int print_one(struct cli_call *call, const struct cli_video *video, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cv_db_run(call->session.db, &rows, error,
@@ -237,11 +237,11 @@ static int tell(struct cli_call *call, const struct cli_video *video, struct cv_
     json_t *object = json_pack("{s:s, s:s, s:s, s:I}", "video", video->id, "run", video->run_id,
                                "status", status, "texts", (json_int_t)texts);
     return strcmp(status, "done") == 0
-               ? cli_tell(call, object, error, "%s: %s, read with %s", video->name,
-                          cli_counted(texts, "text", "texts", counted),
-                          cv_db_text(rows, 0, "languages"))
-               : cli_tell(call, object, error, "%s: run %s is %s", video->name, video->run_id,
-                          status);
+               ? cli_print_outcome(call, object, error, "%s: %s, read with %s", video->name,
+                                   cli_counted(texts, "text", "texts", counted),
+                                   cv_db_text(rows, 0, "languages"))
+               : cli_print_outcome(call, object, error, "%s: run %s is %s", video->name,
+                                   video->run_id, status);
 }
 
 int cli_reindex(struct cli_call *call, struct cv_error *error)
@@ -266,7 +266,7 @@ int cli_reindex(struct cli_call *call, struct cv_error *error)
         CV_TRY(wait_for_all(call, &list, &failed, error));
     }
     for (size_t i = 0; i < list.count; i++) {
-        CV_TRY(tell(call, &list.videos[i], error));
+        CV_TRY(print_one(call, &list.videos[i], error));
     }
     return refused + failed > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
 }

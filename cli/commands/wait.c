@@ -71,9 +71,9 @@ static int check_workers(const struct cli_call *call, struct cli_workers *worker
                          struct cli_progress *progress, struct cv_error *error)
 {
     CV_TRY(cli_workers_check(workers, error));
-    for (const char *note; (note = cli_workers_note(workers));) {
+    for (const char *note; (note = cli_workers_warning(workers));) {
         cli_progress_erase(progress);
-        cli_note(call, "%s", note);
+        cli_print_note(call, "%s", note);
     }
     return 0;
 }
@@ -135,12 +135,12 @@ static int id_array(const struct cli_video_list *list, bool runs, char **ret_tex
         }
     }
     cv_buffer_text(&text, "}");
-    return cv_buffer_take(&text, ret_text, error);
+    return cv_buffer_detach(&text, ret_text, error);
 }
 
 /* Prints a failure, even with --quiet. */
-static void tell_failure(struct watch *watch, const char *name, const struct cv_db_result *rows,
-                         int row)
+static void print_failure(struct watch *watch, const char *name, const struct cv_db_result *rows,
+                          int row)
 {
     char duration[CLI_TIME_SIZE];
     cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
@@ -187,7 +187,7 @@ static bool is_worked_on(const struct cli_video *video, int stage)
 }
 
 /* Prints a changed status of one stage of one video. */
-static void tell_change(struct watch *watch, const struct cv_db_result *rows, int row)
+static void print_change(struct watch *watch, const struct cv_db_result *rows, int row)
 {
     size_t video = video_index(watch->list, cv_db_text(rows, row, "video_id"));
     const char *step = cv_db_text(rows, row, "step");
@@ -211,7 +211,7 @@ static void tell_change(struct watch *watch, const struct cv_db_result *rows, in
     } else if (cv_db_bool(rows, row, "skipped")) {
         return; /* the failure that is the reason was printed */
     } else if (strcmp(status, "failed") == 0) {
-        tell_failure(watch, name, rows, row);
+        print_failure(watch, name, rows, row);
     } else if (watch->progress.is_told && strcmp(status, "queued") != 0) {
         char duration[CLI_TIME_SIZE];
         cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
@@ -277,8 +277,9 @@ static void show_stages(struct watch *watch, const struct cv_db_result *rows)
     cli_progress_end(&watch->progress);
 }
 
-static int look(struct cli_call *call, struct watch *watch, const char *ids, const char *runs,
-                size_t *ret_waiting, size_t *ret_failed, struct cv_error *error)
+static int read_changes(struct cli_call *call, struct watch *watch, const char *ids,
+                        const char *runs, size_t *ret_waiting, size_t *ret_failed,
+                        struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     cv_auto(cv_db_result_free) struct cv_db_result *counts = NULL;
@@ -300,7 +301,7 @@ static int look(struct cli_call *call, struct watch *watch, const char *ids, con
                      " WHERE v.id = ANY ($1::uuid[])",
                      ids, runs));
     for (int i = 0; i < cv_db_rows(rows); i++) {
-        tell_change(watch, rows, i);
+        print_change(watch, rows, i);
     }
     show_stages(watch, rows);
     *ret_waiting = (size_t)cv_db_int(counts, 0, "waiting", 0);
@@ -332,7 +333,7 @@ int cli_wait_for_videos(struct cli_call *call, struct cli_workers *workers,
     cli_progress_init(&watch.progress, call->quiet || call->json, call->plain);
     for (;;) {
         size_t waiting = 1;
-        result = look(call, &watch, ids, runs, &waiting, ret_failed, error);
+        result = read_changes(call, &watch, ids, runs, &waiting, ret_failed, error);
         result = recover(call, &watch.progress, result, error);
         if (result || waiting == 0) {
             return result;
@@ -347,8 +348,8 @@ int cli_wait_for_videos(struct cli_call *call, struct cli_workers *workers,
 /* ---- the job of a clip --------------------------------------------------------------------------------- */
 
 /* Checks the job. 1: it is done; 0: not yet. */
-static int look_at_job(struct cli_call *call, struct cli_progress *progress, const char *job_id,
-                       struct cv_error *error)
+static int check_job(struct cli_call *call, struct cli_progress *progress, const char *job_id,
+                     struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cv_db_run(call->session.db, &rows, error,
@@ -380,7 +381,7 @@ int cli_wait_for_clip(struct cli_call *call, struct cli_workers *workers, const 
     cv_auto(cli_progress_deinit) struct cli_progress progress;
     cli_progress_init(&progress, call->quiet || call->json, call->plain);
     for (;;) {
-        int result = look_at_job(call, &progress, job_id, error);
+        int result = check_job(call, &progress, job_id, error);
         if (result == 1) {
             cli_progress_erase(&progress);
             return 0;
@@ -397,8 +398,8 @@ int cli_wait_for_clip(struct cli_call *call, struct cli_workers *workers, const 
 /* ---- the inbox ------------------------------------------------------------------------------- */
 
 /* Prints what has changed about videos since the last look. */
-static void tell_video(struct cli_call *call, struct cli_progress *progress,
-                       const struct cv_db_result *rows, int row)
+static void print_video_changes(struct cli_call *call, struct cli_progress *progress,
+                                const struct cv_db_result *rows, int row)
 {
     const char *status = cv_db_text(rows, row, "status");
     const char *name = cv_db_text(rows, row, "name");
@@ -458,7 +459,7 @@ static int show_changes(struct cli_call *call, struct cli_progress *progress, js
         CV_TRY_MEMORY(json_object_set_new(shown, id, json_string(status)) == 0, error,
                       "the videos");
         if (!silently) {
-            tell_video(call, progress, rows, i);
+            print_video_changes(call, progress, rows, i);
         }
     }
     (void)fflush(stdout);

@@ -89,8 +89,8 @@ int cli_runs_start(struct cli_call *call, struct cv_error *error)
         return result;
     }
     bool is_new = result != CV_QUEUE_DUPLICATE;
-    return cli_tell(call, json_pack("{s:s, s:b}", "run", id, "is_new", is_new), error,
-                    is_new ? "run %s has started" : "run %s is on its way already", id);
+    return cli_print_outcome(call, json_pack("{s:s, s:b}", "run", id, "is_new", is_new), error,
+                             is_new ? "run %s has started" : "run %s is on its way already", id);
 }
 
 int cli_runs_restart(struct cli_call *call, struct cv_error *error)
@@ -103,11 +103,11 @@ int cli_runs_restart(struct cli_call *call, struct cv_error *error)
         return cv_fail(error, CV_ERROR_NOT_FOUND, "run %s is gone", id);
     }
     char jobs[CLI_COUNTED_SIZE];
-    return result
-               ? result
-               : cli_tell(call, json_pack("{s:s, s:I}", "run", id, "jobs", (json_int_t)count),
-                          error, "%s",
-                          cli_counted(count, "job is queued again", "jobs are queued again", jobs));
+    return result ? result
+                  : cli_print_outcome(
+                        call, json_pack("{s:s, s:I}", "run", id, "jobs", (json_int_t)count), error,
+                        "%s",
+                        cli_counted(count, "job is queued again", "jobs are queued again", jobs));
 }
 
 int cli_runs_cancel(struct cli_call *call, struct cv_error *error)
@@ -118,9 +118,10 @@ int cli_runs_cancel(struct cli_call *call, struct cv_error *error)
     if (result == CV_QUEUE_WRONG_STATE) {
         return cv_fail(error, CV_ERROR_CONFLICT, "nothing of run %s is left to cancel", id);
     }
-    return result ? result
-                  : cli_tell(call, json_pack("{s:s, s:s}", "run", id, "outcome", "canceled"), error,
-                             "run %s is canceled, or stops soon", id);
+    return result
+               ? result
+               : cli_print_outcome(call, json_pack("{s:s, s:s}", "run", id, "outcome", "canceled"),
+                                   error, "run %s is canceled, or stops soon", id);
 }
 
 /* ---- workflows ------------------------------------------------------------------------------- */
@@ -188,8 +189,9 @@ int cli_workflows_add(struct cli_call *call, struct cv_error *error)
                      " RETURNING version",
                      name, text));
     int64_t version = cv_db_int(rows, 0, "version", 0);
-    return cli_tell(call, json_pack("{s:s, s:I}", "workflow", name, "version", (json_int_t)version),
-                    error, "%s version %lld is active", name, (long long)version);
+    return cli_print_outcome(
+        call, json_pack("{s:s, s:I}", "workflow", name, "version", (json_int_t)version), error,
+        "%s version %lld is active", name, (long long)version);
 }
 
 /* ---- commands -------------------------------------------------------------------------------- */
@@ -229,8 +231,8 @@ int cli_commands_define(struct cli_call *call, struct cv_error *error)
     CV_TRY(
         cv_db_run(call->session.db, &rows, error, "SELECT define_command($1::jsonb) AS key", text));
     const char *key = cv_db_text(rows, 0, "key");
-    return cli_tell(call, json_pack("{s:s, s:s}", "command", key, "outcome", "defined"), error,
-                    "%s is defined", key);
+    return cli_print_outcome(call, json_pack("{s:s, s:s}", "command", key, "outcome", "defined"),
+                             error, "%s is defined", key);
 }
 
 /* Runs "commands enable KEY" and "commands disable KEY". */
@@ -290,5 +292,5 @@ int cli_commands_run(struct cli_call *call, struct cv_error *error)
     const char *job_id = cv_db_text(rows, 0, "job_id");
     return cli_given(call, "wait")
                ? wait_for(call, job_id, error)
-               : cli_tell(call, json_pack("{s:s}", "job", job_id), error, "%s", job_id);
+               : cli_print_outcome(call, json_pack("{s:s}", "job", job_id), error, "%s", job_id);
 }

@@ -211,7 +211,7 @@ void cli_installation_close(struct cli_installation *installation)
 /* ---- its store ---- */
 
 /* Reads the recorded URL; "" if there is none. */
-static int read_note(const char *path, char url[URL_MAX], struct cv_error *error)
+static int read_recorded_url(const char *path, char url[URL_MAX], struct cv_error *error)
 {
     cv_auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     url[0] = '\0';
@@ -226,7 +226,7 @@ static int read_note(const char *path, char url[URL_MAX], struct cv_error *error
 }
 
 /* Writes a new file and renames it, so that the file is always complete. */
-static int write_note(const char *path, const char *url, struct cv_error *error)
+static int record_url(const char *path, const char *url, struct cv_error *error)
 {
     cv_auto_free char *new_path = NULL;
     CV_TRY(cv_format(&new_path, error, "%s.new", path));
@@ -259,7 +259,7 @@ int cli_installation_store(const struct cli_installation *installation, const ch
     char noted[URL_MAX];
     CV_TRY(cv_format(&directory, error, "%s/store", installation->directory));
     CV_TRY(cv_format(&note, error, "%s/store.url", installation->directory));
-    CV_TRY(read_note(note, noted, error));
+    CV_TRY(read_recorded_url(note, noted, error));
     if (!wanted || strcmp(wanted, noted) == 0) {
         return cv_format(ret_url, error, "%s%s",
                          noted[0] ? "" : "dir:", noted[0] ? noted : directory);
@@ -273,6 +273,6 @@ int cli_installation_store(const struct cli_installation *installation, const ch
     if (strlen(wanted) >= URL_MAX - 1 || strchr(wanted, '\n')) {
         return cv_fail(error, CV_ERROR_CONFIGURATION, "the store's URL is unusable");
     }
-    CV_TRY(write_note(note, wanted, error));
+    CV_TRY(record_url(note, wanted, error));
     return cv_format(ret_url, error, "%s", wanted);
 }

@@ -43,7 +43,7 @@ CV_MUST_CHECK int cli_installation_upgrade(const char *directory, char kept[PATH
 CV_MUST_CHECK int cli_installation_lock_run(struct cli_installation *installation,
                                             struct cv_error *error);
 
-/* Tells other commands the address of this `run`'s page, until the installation is closed. */
+/* Records for other commands the address of this `run`'s page, until the installation is closed. */
 CV_MUST_CHECK int cli_installation_announce_page(struct cli_installation *installation,
                                                  const char *address, struct cv_error *error);
 

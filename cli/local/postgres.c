@@ -408,7 +408,7 @@ int cli_postgres_url(const struct cli_postgres *postgres, enum cli_role role, ch
         cv_buffer_printf(&url, "&%s=", parameters[i][0]);
         cv_percent_encode(&url, parameters[i][1], true);
     }
-    return cv_buffer_take(&url, ret_url, error);
+    return cv_buffer_detach(&url, ret_url, error);
 }
 
 /* Makes missing roles. The owner of the schema is not a superuser; it makes the roles to which the

@@ -186,5 +186,5 @@ int cli_tokens_make(const struct cli_token *token, const char *secret, char **re
     }
     cv_buffer_text(&buffer, ".");
     append_base64url(&buffer, signature, length);
-    return cv_buffer_take(&buffer, ret_text, error);
+    return cv_buffer_detach(&buffer, ret_text, error);
 }

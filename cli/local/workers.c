@@ -248,7 +248,7 @@ int cli_workers_start_gateway(struct cli_workers *workers, const char **ret_addr
     return cli_workers_start(workers, "gateway", error);
 }
 
-/* Notes when the disk becomes so full that workers claim nothing, and when there is room again. */
+/* Records when the disk becomes so full that workers claim nothing, and when there is room again. */
 static void check_disk(struct cli_workers *workers)
 {
     enum { LOOK_MS = 2000 };
@@ -305,7 +305,7 @@ int cli_workers_check(struct cli_workers *workers, struct cv_error *error)
     return 0;
 }
 
-const char *cli_workers_note(struct cli_workers *workers)
+const char *cli_workers_warning(struct cli_workers *workers)
 {
     if (workers->note[0] == '\0') {
         return NULL;

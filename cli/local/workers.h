@@ -52,18 +52,18 @@ CV_MUST_CHECK int cli_workers_start_services(struct cli_workers *workers, struct
 /* Starts the gateway on loopback, at CORTANA_API_LISTEN, port 8080, or any free port; *ret_address
  * is its address ("127.0.0.1:8080"), borrowed from `workers`. The session must have an owner
  * (cli_tokens_prepare). The other workers do not need the gateway, so a failure to start it is only
- * a note (cli_workers_note). */
+ * a note (cli_workers_warning). */
 CV_MUST_CHECK int cli_workers_start_gateway(struct cli_workers *workers, const char **ret_address,
                                             struct cv_error *error);
 
 /* Restarts workers that have died, a few times each; then fails with the name of the log. A worker
- * that the pipeline does not need (embed) is left with a note (cli_workers_note). */
+ * that the pipeline does not need (embed) is left with a note (cli_workers_warning). */
 CV_MUST_CHECK int cli_workers_check(struct cli_workers *workers, struct cv_error *error);
 
 /* Returns a sentence about a missing worker that the others do not need, or about a disk that is so
  * full that the workers start nothing, once for each; NULL: there is none (any more). Valid until the
  * next call. */
-const char *cli_workers_note(struct cli_workers *workers);
+const char *cli_workers_warning(struct cli_workers *workers);
 
 /* Sends SIGTERM to all and waits; running jobs are given back. Workers that do not exit are killed. */
 void cli_workers_stop(struct cli_workers *workers);

@@ -422,7 +422,8 @@ void cv_buffer_clear(struct cv_buffer *buffer);
 
 /* Gives the text to the caller (free() it), or fails with CV_ERROR_OUT_OF_MEMORY. Never NULL on
  * success: an empty buffer yields "". */
-CV_MUST_CHECK int cv_buffer_take(struct cv_buffer *buffer, char **ret_text, struct cv_error *error);
+CV_MUST_CHECK int cv_buffer_detach(struct cv_buffer *buffer, char **ret_text,
+                                   struct cv_error *error);
 
 /* printf into fresh memory (free() it). */
 CV_MUST_CHECK int cv_format(char **ret_text, struct cv_error *error, const char *format, ...)

@@ -89,7 +89,7 @@ void cv_buffer_clear(struct cv_buffer *buffer)
     }
 }
 
-int cv_buffer_take(struct cv_buffer *buffer, char **ret_text, struct cv_error *error)
+int cv_buffer_detach(struct cv_buffer *buffer, char **ret_text, struct cv_error *error)
 {
     cv_buffer_append(buffer, "", 0);
     if (buffer->failed) {
@@ -108,7 +108,7 @@ int cv_format(char **ret_text, struct cv_error *error, const char *format, ...)
     va_start(arguments, format);
     buffer_vprintf(&buffer, format, arguments);
     va_end(arguments);
-    return cv_buffer_take(&buffer, ret_text, error);
+    return cv_buffer_detach(&buffer, ret_text, error);
 }
 
 /* ---- a file as a byte source ----------------------------------------------------------------- */

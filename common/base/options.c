@@ -5,7 +5,7 @@
 /* getopt_long yields an option's index, which must not be '?'. */
 enum { OPTIONS_MAX = 24, HELP = OPTIONS_MAX, VERSION };
 
-static bool take_number(const struct cv_program *program, const struct cv_option *option)
+static bool set_number(const struct cv_program *program, const struct cv_option *option)
 {
     bool is_good =
         option->integer
@@ -18,7 +18,7 @@ static bool take_number(const struct cv_program *program, const struct cv_option
     return is_good;
 }
 
-static bool take(const struct cv_program *program, const struct cv_option *option)
+static bool set_option(const struct cv_program *program, const struct cv_option *option)
 {
     if (option->flag) {
         *option->flag = true;
@@ -28,7 +28,7 @@ static bool take(const struct cv_program *program, const struct cv_option *optio
         *option->text = optarg;
         return true;
     }
-    return take_number(program, option);
+    return set_number(program, option);
 }
 
 enum parsed { PARSED_RUN, PARSED_SHOWN, PARSED_WRONG };
@@ -45,7 +45,7 @@ static enum parsed parse_all(const struct cv_program *program, const struct opti
             (void)printf("%s %s\n", program->name, CV_VERSION);
             return PARSED_SHOWN;
         }
-        if (index == '?' || !take(program, &program->options[index])) {
+        if (index == '?' || !set_option(program, &program->options[index])) {
             return PARSED_WRONG;
         }
     }

@@ -147,7 +147,8 @@ static size_t taken_count;
 
 /* Puts the value into the environment, so that every library finds it, and records its source
  * (taken over). */
-static int take(const char *name, const char *value, const char *source, struct cv_error *error)
+static int set_variable(const char *name, const char *value, const char *source,
+                        struct cv_error *error)
 {
     cv_auto_free char *name_copy = strdup(name);
     cv_auto_free char *source_copy = strdup(source);
@@ -198,14 +199,15 @@ static const char *name_file(const char *name, char variable[NAME_MAX_BYTES])
     return variable;
 }
 
-static int take_file(const char *name, const char *path, const char *whence, struct cv_error *error)
+static int read_secret_file(const char *name, const char *path, const char *whence,
+                            struct cv_error *error)
 {
     char variable[NAME_MAX_BYTES];
     cv_auto_free char *value = NULL;
     cv_auto_free char *source = NULL;
     int result = read_secret(path, whence, &value, error);
     result = result ? result : cv_format(&source, error, "%s (%s)", path, whence);
-    result = result ? result : take(name, value, source, error);
+    result = result ? result : set_variable(name, value, source, error);
     if (result == 0 && setenv(name_file(name, variable), path, 1) != 0) {
         result = cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for settings");
     }
@@ -234,8 +236,8 @@ bool cv_setting_has_file(const char *name)
     return cv_env(name, NULL) && cv_env(name_file(name, variable), NULL);
 }
 
-/* Takes secrets from NAME_FILE in the environment, then from credentials of the service manager. */
-static int take_secrets(struct cv_error *error)
+/* Reads secrets from NAME_FILE in the environment, then from credentials of the service manager. */
+static int read_secrets(struct cv_error *error)
 {
     const char *credentials = cv_env("CREDENTIALS_DIRECTORY", NULL);
     for (size_t i = 0; i < CV_COUNT(known); i++) {
@@ -249,12 +251,12 @@ static int take_secrets(struct cv_error *error)
             continue;
         }
         if (cv_env(name_file(known[i].name, variable), NULL)) {
-            CV_TRY(take_file(known[i].name, cv_env(variable, NULL), variable, error));
+            CV_TRY(read_secret_file(known[i].name, cv_env(variable, NULL), variable, error));
             continue;
         }
         (void)snprintf(path, sizeof(path), "%s/%s", credentials ? credentials : "", known[i].name);
         if (credentials && access(path, F_OK) == 0) {
-            CV_TRY(take_file(known[i].name, path, "CREDENTIALS_DIRECTORY", error));
+            CV_TRY(read_secret_file(known[i].name, path, "CREDENTIALS_DIRECTORY", error));
         }
     }
     return 0;
@@ -294,7 +296,7 @@ static bool is_of_others(const char *path)
     return cv_env("CREDENTIALS_DIRECTORY", NULL) && access(path, R_OK) != 0 && errno == EACCES;
 }
 
-static int take_line(char *line, const char *place, struct cv_error *error)
+static int read_line(char *line, const char *place, struct cv_error *error)
 {
     char *name = trim(line);
     char *equals = strchr(name, '=');
@@ -323,10 +325,11 @@ static int take_line(char *line, const char *place, struct cv_error *error)
     if (source || (is_file && is_of_others(value))) {
         return 0; /* the environment takes precedence */
     }
-    return is_file ? take_file(meant, value, place, error) : take(name, value, place, error);
+    return is_file ? read_secret_file(meant, value, place, error)
+                   : set_variable(name, value, place, error);
 }
 
-static int take_lines(const char *path, FILE *file, struct cv_error *error)
+static int read_lines(const char *path, FILE *file, struct cv_error *error)
 {
     cv_auto_free char *line = NULL;
     size_t size = 0;
@@ -338,7 +341,7 @@ static int take_lines(const char *path, FILE *file, struct cv_error *error)
         if (result == 0 && (length > VALUE_MAX || strlen(line) != (size_t)length)) {
             result = cv_fail(error, CV_ERROR_CONFIGURATION, "%s is too long, or no text", place);
         }
-        result = result ? result : take_line(line, place, error);
+        result = result ? result : read_line(line, place, error);
     }
     if (line) {
         explicit_bzero(line, size);
@@ -359,14 +362,14 @@ int cv_settings_load(struct cv_error *error)
     if (path[0] == '\0') {
         return 0;
     }
-    int result = take_secrets(error);
+    int result = read_secrets(error);
     cv_auto_file FILE *file = fopen(path, "re");
     if (!file && (named || errno != ENOENT)) {
         result = result ? result
                         : cv_fail(error, CV_ERROR_CONFIGURATION, "cannot read %s: %s", path,
                                   strerror(errno));
     }
-    result = result || !file ? result : take_lines(path, file, error);
+    result = result || !file ? result : read_lines(path, file, error);
     /* Programs that this one starts inherit these settings, and do not read the file. */
     if (result == 0 && setenv(NAMES_THE_FILE, "", 1) != 0) {
         result = cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for settings");

@@ -166,7 +166,7 @@ static int call_broker(struct broker_store *store, const struct call *call, stru
 }
 
 /* Calls the broker with a request whose reply has only a result. */
-static int tell_broker(struct broker_store *store, const struct call *call, struct cv_error *error)
+static int send_request(struct broker_store *store, const struct call *call, struct cv_error *error)
 {
     cv_auto(reply_deinit) struct reply reply = REPLY_INIT;
     return call_broker(store, call, &reply, error);
@@ -266,7 +266,7 @@ static void get_stop(struct cv_store_get *given)
     cv_auto_free struct cv_store_get *get = given;
     const struct call call = {.operation = CV_WIRE_GET_STOP, .handle = get->handle};
     struct cv_error ignored;
-    (void)!tell_broker(get->store, &call, &ignored);
+    (void)!send_request(get->store, &call, &ignored);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -318,7 +318,7 @@ static void close_reader(struct cv_store_reader *base)
         struct cv_cancel *cancel = reader->store->cancel;
         struct cv_error ignored;
         reader->store->cancel = NULL; /* closing works even if the stage is being stopped */
-        (void)!tell_broker(reader->store, &call, &ignored);
+        (void)!send_request(reader->store, &call, &ignored);
         reader->store->cancel = cancel;
     }
     free(reader);
@@ -419,7 +419,7 @@ static void put_stop(struct cv_store_put *given)
     cv_auto_free struct cv_store_put *put = given;
     const struct call call = {.operation = CV_WIRE_PUT_STOP, .handle = put->handle};
     struct cv_error ignored;
-    (void)!tell_broker(put->store, &call, &ignored);
+    (void)!send_request(put->store, &call, &ignored);
 }
 
 /* ---- deleting, listing ----------------------------------------------------------------------- */
@@ -428,7 +428,7 @@ static int delete_object(struct cv_store *store, const char *key, struct cv_erro
 {
     const struct call call = {
         .operation = CV_WIRE_DELETE, .text = json_pack("{s:s}", "key", key), .needs_text = true};
-    return tell_broker(of_store(store), &call, error);
+    return send_request(of_store(store), &call, error);
 }
 
 static int delete_many(struct cv_store *store, const char *const *keys, size_t count,
@@ -443,7 +443,7 @@ static int delete_many(struct cv_store *store, const char *const *keys, size_t c
     const struct call call = {.operation = CV_WIRE_DELETE_MANY,
                               .text = list ? json_pack("{s:o}", "keys", list) : NULL,
                               .needs_text = true};
-    return tell_broker(of_store(store), &call, error);
+    return send_request(of_store(store), &call, error);
 }
 
 static int read_list(struct broker_store *store, const struct reply *reply,

@@ -202,7 +202,7 @@ static int get_begin(struct server *server, struct request *request, struct answ
                                        &server->gets[free_place], error);
 }
 
-static struct cv_store_get *take_get(struct server *server, const struct request *request)
+static struct cv_store_get *remove_get(struct server *server, const struct request *request)
 {
     uint64_t handle = request->head.handle;
     return handle < GETS_MAX ? cv_take(server->gets[handle]) : NULL;
@@ -211,7 +211,7 @@ static struct cv_store_get *take_get(struct server *server, const struct request
 static int get_end(struct server *server, struct request *request, struct answer *answer,
                    struct cv_error *error)
 {
-    struct cv_store_get *under_way = take_get(server, request);
+    struct cv_store_get *under_way = remove_get(server, request);
     void *data = NULL;
     size_t size = 0;
     if (!under_way) {
@@ -225,7 +225,7 @@ static int get_stop(struct server *server, struct request *request, struct answe
                     struct cv_error *error)
 {
     (void)answer;
-    struct cv_store_get *under_way = take_get(server, request);
+    struct cv_store_get *under_way = remove_get(server, request);
     if (!under_way) {
         return bad_handle(error);
     }

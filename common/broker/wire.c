@@ -62,9 +62,9 @@ int cv_wire_send(int socket, const struct iovec *parts, size_t count, int fd)
     return 0;
 }
 
-/* Takes the descriptor that was sent with a message. The control buffer has no room for more than
+/* Receives the descriptor that was sent with a message. The control buffer has no room for more than
  * one, or for an unexpected one: the kernel closes it and reports that. */
-static int take_descriptor(struct msghdr *message, int *fd)
+static int receive_descriptor(struct msghdr *message, int *fd)
 {
     for (struct cmsghdr *head = CMSG_FIRSTHDR(message); head; head = CMSG_NXTHDR(message, head)) {
         if (head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
@@ -95,7 +95,7 @@ int cv_wire_receive(int socket, void *data, size_t size, int *ret_fd)
         if (count < 0 && errno == EINTR) {
             continue;
         }
-        if (count < 0 || take_descriptor(&message, &fd) < 0) {
+        if (count < 0 || receive_descriptor(&message, &fd) < 0) {
             return -1;
         }
         if (count == 0) {

@@ -107,7 +107,7 @@ static bool is_connected(const struct cv_db *db)
 }
 
 /* Consumes all notifications that have arrived, because one round handles all of them. */
-static bool take_notifications(struct cv_db *db)
+static bool consume_notifications(struct cv_db *db)
 {
     for (bool any = false;; any = true) {
         cv_auto_free char *channel = NULL;
@@ -125,7 +125,7 @@ void cv_daemon_wait(struct cv_daemon *daemon, struct cv_db *db, int64_t until)
     for (;;) {
         int64_t left = until - cv_monotonic_ms();
         cv_probe_beat(daemon->probe);
-        if (left <= 0 || cv_daemon_is_stopping(daemon) || take_notifications(db)) {
+        if (left <= 0 || cv_daemon_is_stopping(daemon) || consume_notifications(db)) {
             return;
         }
         bool still_connected = is_connected(db);

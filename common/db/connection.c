@@ -270,7 +270,7 @@ static int poll_connection(struct cv_db *db, PGconn *connection, int64_t timeout
     return 0;
 }
 
-static void take_notice(void *unused, const char *message)
+static void log_notice(void *unused, const char *message)
 {
     (void)unused;
     cv_log(CV_LOG_DEBUG, "database: %s", message);
@@ -303,7 +303,7 @@ static int try_connect(struct cv_db *db, int64_t timeout_ms, struct cv_error *er
     db->sqlstate[0] = '\0';
     cv_auto(PQfinish) PGconn *connection = PQconnectStartParams(keywords, values, 1);
     CV_TRY_MEMORY(connection, error, "a connection");
-    (void)PQsetNoticeProcessor(connection, take_notice, NULL);
+    (void)PQsetNoticeProcessor(connection, log_notice, NULL);
     (void)PQsetErrorVerbosity(connection, PQERRORS_VERBOSE);
     CV_TRY(poll_connection(db, connection, timeout_ms, error));
     if (PQsetnonblocking(connection, 1)) {

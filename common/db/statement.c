@@ -299,7 +299,7 @@ void cv_db_result_free(struct cv_db_result *result)
 }
 
 /* Hands *rows to the caller, unless the caller wants none. */
-static int take_rows(PGresult **rows, struct cv_db_result **ret_result, struct cv_error *error)
+static int return_rows(PGresult **rows, struct cv_db_result **ret_result, struct cv_error *error)
 {
     if (!ret_result) {
         return 0;
@@ -316,7 +316,7 @@ static int run(struct cv_db *db, const struct request *request, struct cv_db_res
 {
     cv_auto(PQclear) PGresult *rows = NULL;
     CV_TRY(execute(db, request, NULL, &rows, error));
-    return take_rows(&rows, ret_result, error);
+    return return_rows(&rows, ret_result, error);
 }
 
 int cv_db_query(struct cv_db *db, const struct cv_db_statement *statement,

@@ -192,7 +192,7 @@ static int make_statement(const struct export *export, char **ret_sql, struct cv
         }
     }
     cv_buffer_text(&sql, export->is_of_hits ? lines_of_hits : lines_of_a_video);
-    return cv_buffer_take(&sql, ret_sql, error);
+    return cv_buffer_detach(&sql, ret_sql, error);
 }
 
 void export_append_time(struct cv_buffer *text, int64_t ms, char point)

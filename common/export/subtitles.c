@@ -35,7 +35,7 @@ static int64_t row_end(const struct schedule *schedule, int row)
 }
 
 /* Ends the line that is shown at `place`, at time `now`. */
-static void take_away(struct schedule *schedule, int place, int64_t now)
+static void end_line(struct schedule *schedule, int place, int64_t now)
 {
     schedule->cues[schedule->shown[place]].end = now;
     memmove(&schedule->shown[place], &schedule->shown[place + 1],
@@ -54,7 +54,7 @@ static bool make_room(struct schedule *schedule, int64_t now)
     if (now - since < SHOWN_LEAST_MS) {
         return false;
     }
-    take_away(schedule, 0, now);
+    end_line(schedule, 0, now);
     return true;
 }
 
@@ -83,7 +83,7 @@ static void plan_cues(struct schedule *schedule)
     for (int64_t now = count > 0 ? row_start(schedule, 0) : -1; now >= 0;) {
         for (int i = schedule->shown_count; i-- > 0;) {
             if (row_end(schedule, schedule->shown[i]) <= now) {
-                take_away(schedule, i, row_end(schedule, schedule->shown[i]));
+                end_line(schedule, i, row_end(schedule, schedule->shown[i]));
             }
         }
         int first_new = begun;

@@ -96,7 +96,7 @@ static int64_t parse_retry_after(const char *value)
     return left > 0 ? left : 0;
 }
 
-static size_t take_header(char *data, size_t size, size_t count, void *opaque)
+static size_t receive_header(char *data, size_t size, size_t count, void *opaque)
 {
     static const char name[] = "retry-after:";
     struct exchange *exchange = opaque;
@@ -115,7 +115,7 @@ static size_t take_header(char *data, size_t size, size_t count, void *opaque)
     return length;
 }
 
-static size_t take_body(char *data, size_t size, size_t count, void *opaque)
+static size_t receive_body(char *data, size_t size, size_t count, void *opaque)
 {
     struct exchange *exchange = opaque;
     struct cv_buffer *body = &exchange->answer.body;
@@ -126,8 +126,8 @@ static size_t take_body(char *data, size_t size, size_t count, void *opaque)
     return body->failed || exchange->answer.is_cut ? 0 : length;
 }
 
-static int look_at_cancel(void *opaque, curl_off_t down_all, curl_off_t down, curl_off_t up_all,
-                          curl_off_t up)
+static int check_cancel(void *opaque, curl_off_t down_all, curl_off_t down, curl_off_t up_all,
+                        curl_off_t up)
 {
     const struct exchange *exchange = opaque;
     (void)down_all, (void)down, (void)up_all, (void)up;
@@ -176,12 +176,12 @@ static bool set_options(CURL *curl, struct exchange *exchange, struct curl_slist
     }
     SET(CURLOPT_CONNECTTIMEOUT_MS, (long)connect_ms);
     SET(CURLOPT_TIMEOUT_MS, (long)request->timeout_ms);
-    SET(CURLOPT_HEADERFUNCTION, take_header);
+    SET(CURLOPT_HEADERFUNCTION, receive_header);
     SET(CURLOPT_HEADERDATA, exchange);
-    SET(CURLOPT_WRITEFUNCTION, take_body);
+    SET(CURLOPT_WRITEFUNCTION, receive_body);
     SET(CURLOPT_WRITEDATA, exchange);
     SET(CURLOPT_NOPROGRESS, 0L);
-    SET(CURLOPT_XFERINFOFUNCTION, look_at_cancel);
+    SET(CURLOPT_XFERINFOFUNCTION, check_cancel);
     SET(CURLOPT_XFERINFODATA, exchange);
     if (request->ca_file) {
         SET(CURLOPT_CAINFO, request->ca_file);

@@ -40,7 +40,7 @@ struct cv_cadence {
 void cv_cadence_init(struct cv_cadence *cadence, int64_t frame_us, int64_t key_us,
                      int64_t pause_us);
 
-/* Tells the mean rate of the source, frames per second; 0: unknown. If it is about the highest rate
+/* Sets the mean rate of the source, frames per second; 0: unknown. If it is about the highest rate
  * or less, two frames more than that are shown in a second, so that an unsteady source of 60 frames
  * per second loses none, however late some of them come. Of a faster source, frames are left out at
  * regular distances. */

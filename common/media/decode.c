@@ -315,8 +315,8 @@ static int weave(struct cv_decoder *decoder, int64_t pts_us, int64_t duration_us
 }
 
 /* Returns the next deinterlaced picture, if there is one, as take_frame does. */
-static int take_whole(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
-                      struct cv_error *error)
+static int return_deinterlaced(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
+                               struct cv_error *error)
 {
     struct cv_video_frame whole;
     int result = cv_deinterlacer_receive(decoder->deinterlacer, &whole, error);
@@ -353,8 +353,8 @@ static int align(AVFrame *raw, struct cv_error *error)
 }
 
 /* Processes decoder->raw. CV_DECODER_FRAME: an earlier frame is returned. */
-static int take_frame(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
-                      struct cv_error *error)
+static int return_frame(struct cv_decoder *decoder, struct cv_video_frame *ret_frame,
+                        struct cv_error *error)
 {
     AVFrame *raw = decoder->raw;
     CV_TRY(check_size(raw, error));
@@ -378,7 +378,8 @@ static int receive_video(struct cv_decoder *decoder, struct cv_video_frame *ret_
                          struct cv_error *error)
 {
     for (;;) {
-        int whole = decoder->deinterlacer ? take_whole(decoder, ret_frame, error) : NEEDS_PACKET;
+        int whole =
+            decoder->deinterlacer ? return_deinterlaced(decoder, ret_frame, error) : NEEDS_PACKET;
         if (whole != NEEDS_PACKET && whole != TAKEN_NOTHING_OUT) {
             return whole;
         }
@@ -410,7 +411,7 @@ static int receive_video(struct cv_decoder *decoder, struct cv_video_frame *ret_
         if (result == CV_PICTURE_DAMAGED || (result == CV_PICTURE_TORN && !decoder->torn)) {
             continue;
         }
-        result = take_frame(decoder, ret_frame, error);
+        result = return_frame(decoder, ret_frame, error);
         if (result != TAKEN_NOTHING_OUT) {
             return result;
         }
@@ -466,7 +467,7 @@ static int receive_audio(struct cv_decoder *decoder, struct cv_sound *ret_sound,
 
 /* Records where a packet of sound ends: with all the samples that its decoder will give, also where
  * the container says that the last packet is shorter, without those that are to be left out. */
-static void note_sound(struct cv_decoder *decoder, const AVStream *stream)
+static void record_sound_end(struct cv_decoder *decoder, const AVStream *stream)
 {
     const AVPacket *packet = decoder->packet;
     size_t size = 0;
@@ -521,7 +522,7 @@ static int send_packet(struct cv_decoder *decoder, struct cv_error *error)
     }
     const AVStream *stream = decoder->input->format->streams[decoder->packet->stream_index];
     int track = cv_input_track(decoder->input, stream);
-    note_sound(decoder, stream);
+    record_sound_end(decoder, stream);
     AVCodecContext *codec = track < 0 ? NULL : decoder->audio[track];
     result = codec ? avcodec_send_packet(codec, decoder->packet) : 0;
     return result == AVERROR(ENOMEM)

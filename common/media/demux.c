@@ -263,14 +263,14 @@ int64_t cv_input_time_us(const struct cv_input *input, const AVStream *stream, i
 
 /* ---- a file that was cut off ----------------------------------------------------------------- */
 
-/* Tells whether a file was cut off, as by an interrupted download. */
+/* Returns whether a file was cut off, as by an interrupted download. */
 
 enum {
     TOLERANCE_PARTS = 50
 }; /* tolerated part of the duration: muxers round, and sound ends at its last packet */
 
 /* Records the end time of a packet that was read. */
-static void note_end(struct cv_input *input, const AVPacket *packet)
+static void record_end(struct cv_input *input, const AVPacket *packet)
 {
     const AVStream *stream = input->format->streams[packet->stream_index];
     input->last_is_corrupt = (packet->flags & AV_PKT_FLAG_CORRUPT) != 0;
@@ -369,7 +369,7 @@ static int read_ahead(struct cv_input *input, struct cv_error *error)
             av_packet_free(&packet);
             return -1;
         }
-        note_end(input, packet);
+        record_end(input, packet);
         if (stream == input->video &&
             av_packet_get_side_data(packet, AV_PKT_DATA_ENCRYPTION_INFO, NULL)) {
             av_packet_free(&packet);
@@ -453,7 +453,7 @@ static void judge_first(struct cv_input *input)
 
 /* Keeps the time of the earliest picture that is left out behind all that are shown. It may be later
  * than the presentation ends, so it is not judged. */
-static void note_left_out(struct cv_input *input, const AVPacket *packet)
+static void record_left_out(struct cv_input *input, const AVPacket *packet)
 {
     int64_t time_us = moment_us(input, input->video, packet->pts);
     if (packet->stream_index != input->video->index || time_us == AV_NOPTS_VALUE) {
@@ -473,7 +473,7 @@ int cv_input_read(struct cv_input *input, AVPacket *packet, struct cv_error *err
     if (input->ahead_count == 0) {
         return CV_INPUT_END;
     }
-    note_left_out(input, input->ahead[0]);
+    record_left_out(input, input->ahead[0]);
     judge_first(input);
     input->ahead_bytes -= (size_t)input->ahead[0]->size;
     av_packet_move_ref(packet, input->ahead[0]);

@@ -152,7 +152,7 @@ static int restart(struct cv_deinterlacer *deinterlacer, struct cv_error *error)
 
 /* Describes the newest picture. The second one of a frame comes midway to the next frame, but not
  * later than half of its own frame's duration: a pause begins after it. */
-static void take_picture(struct cv_deinterlacer *deinterlacer, struct cv_video_frame *ret_frame)
+static void describe_picture(struct cv_deinterlacer *deinterlacer, struct cv_video_frame *ret_frame)
 {
     AVFrame *frame = deinterlacer->frame;
     AVRational clock = av_buffersink_get_time_base(deinterlacer->graph.sink);
@@ -194,7 +194,7 @@ int cv_deinterlacer_receive(struct cv_deinterlacer *deinterlacer, struct cv_vide
     if (result < 0) {
         return cv_fail_av(error, result, CV_ERROR_DECODE, "cannot de-interlace a picture");
     }
-    take_picture(deinterlacer, ret_frame);
+    describe_picture(deinterlacer, ret_frame);
     return CV_DEINTERLACER_FRAME;
 }
 

@@ -25,7 +25,7 @@ static void store_bytes(uint8_t *target, __m128i words)
 }
 
 /* Writes a row of pixels to the four planes at `at`. */
-static void take_row(const uint8_t *pixels, struct cv_jpeg_picture *picture, size_t at)
+static void write_row(const uint8_t *pixels, struct cv_jpeg_picture *picture, size_t at)
 {
     uint8_t *red = picture->plane[0] + at, *green = picture->plane[1] + at;
     uint8_t *blue = picture->plane[2] + at, *luma = picture->plane[3] + at;
@@ -118,7 +118,7 @@ static int decode(const void *data, size_t size, int area_max, struct cv_jpeg_pi
         size_t at = width * decoder.output_scanline;
         JSAMPROW rows[] = {pixels};
         (void)jpeg_read_scanlines(&decoder, rows, 1);
-        take_row(pixels, picture, at);
+        write_row(pixels, picture, at);
     }
     (void)jpeg_finish_decompress(&decoder);
     jpeg_destroy_decompress(&decoder);

@@ -145,7 +145,7 @@ static int give_up_device(struct cv_picture_codec *codec, const char *reason,
 }
 
 /* What FFmpeg reports as a packet or picture that cannot be decoded. */
-static int take_failure(struct cv_picture_codec *codec, int av_error, struct cv_error *error)
+static int report_failure(struct cv_picture_codec *codec, int av_error, struct cv_error *error)
 {
     if (av_error == AVERROR(ENOMEM)) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a %s picture",
@@ -185,7 +185,7 @@ static int send_kept(struct cv_picture_codec *codec, struct cv_error *error)
             (void)avcodec_send_packet(codec->context, NULL);
         }
     }
-    return result < 0 ? take_failure(codec, result, error) : 0;
+    return result < 0 ? report_failure(codec, result, error) : 0;
 }
 
 /* ---- packets and pictures ---------------------------------------------------------------------- */
@@ -208,7 +208,7 @@ int cv_picture_codec_send(struct cv_picture_codec *codec, const AVPacket *packet
         return 0; /* the packet is sent with those before it */
     }
     int result = avcodec_send_packet(codec->context, packet);
-    return result < 0 ? take_failure(codec, result, error) : 0;
+    return result < 0 ? report_failure(codec, result, error) : 0;
 }
 
 static bool is_damaged(const AVFrame *frame)
@@ -253,7 +253,7 @@ static int receive(struct cv_picture_codec *codec, AVFrame *picture, struct cv_e
     }
     if (result < 0 || is_damaged(picture)) {
         av_frame_unref(picture);
-        result = take_failure(codec, result < 0 ? result : AVERROR_INVALIDDATA, error);
+        result = report_failure(codec, result < 0 ? result : AVERROR_INVALIDDATA, error);
         return result == 0 ? CV_PICTURE_NEEDS_PACKET : result;
     }
     return codec->hardware ? fetch(codec, picture, error) : CV_PICTURE_TAKEN;

@@ -89,7 +89,7 @@ static const struct {
      {{&disk_level, "level"}, {&disk_used, "used"}}},
 };
 
-static void take_rows(struct cv_metrics *numbers, const struct cv_db_result *rows,
+static void read_rows(struct cv_metrics *numbers, const struct cv_db_result *rows,
                       const struct cv_metric *metric, const char *column)
 {
     for (int row = 0; row < cv_db_rows(rows); row++) {
@@ -109,7 +109,7 @@ static int read_reports(struct cv_db *db, struct cv_metrics *numbers, struct cv_
         cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
         CV_TRY(cv_db_run(db, &rows, error, reports[i].sql));
         for (size_t j = 0; j < CV_COUNT(reports[i].columns) && reports[i].columns[j].metric; j++) {
-            take_rows(numbers, rows, reports[i].columns[j].metric, reports[i].columns[j].column);
+            read_rows(numbers, rows, reports[i].columns[j].metric, reports[i].columns[j].column);
         }
     }
     return 0;

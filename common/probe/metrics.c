@@ -121,7 +121,7 @@ static struct series *add_series(struct cv_metrics *metrics, struct family *fami
     cv_auto_free char *text = NULL;
     cv_auto_free uint64_t *buckets = NULL;
     size_t bounds = family->metric->bound_count;
-    if (metrics->series_count == SERIES_MAX || cv_buffer_take(labels, &text, &error) < 0) {
+    if (metrics->series_count == SERIES_MAX || cv_buffer_detach(labels, &text, &error) < 0) {
         return NULL;
     }
     if (bounds) {

@@ -68,7 +68,7 @@ int cv_queue_clean_text(const char *text, size_t limit, char **ret_text, struct 
             at++;
         }
     }
-    CV_TRY(cv_buffer_take(&clean, ret_text, error));
+    CV_TRY(cv_buffer_detach(&clean, ret_text, error));
     cv_redact(*ret_text);
     return 0;
 }

@@ -37,7 +37,7 @@ static bool is_within(const struct cv_box *box, const struct cv_box *around)
 
 /* Whether a faint line is new: lines of strong edges that are in it are but its strongest letters, which are fewer than
  * its own. Specks beside a picture that reaches over several lines are not. */
-static bool take_place(const struct cv_text_line *faint, struct cv_text_lines *lines)
+static bool is_new_line(const struct cv_text_line *faint, struct cv_text_lines *lines)
 {
     enum { MOST = 75 };
     size_t kept = 0;
@@ -196,7 +196,7 @@ static int add_lines(const struct cv_frame *frame, const struct cv_components *a
         line.is_light = is_light;
         line.is_faint = is_faint;
         if (lines->count < CV_TEXT_LINES_MAX &&
-            (!is_faint || (is_faint_text(frame, &line) && take_place(&line, lines)))) {
+            (!is_faint || (is_faint_text(frame, &line) && is_new_line(&line, lines)))) {
             lines->items[lines->count++] = line;
         }
     }

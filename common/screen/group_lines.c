@@ -288,8 +288,8 @@ void cv_text_lines_sort(struct cv_text_lines *lines)
     qsort(lines->items, lines->count, sizeof(*lines->items), compare_lines);
 }
 
-/* Takes one piece of a line in, if it can be text. */
-static void take_piece(struct cv_text_lines *lines, size_t first, size_t count, int *scratch)
+/* Adds one piece of a line, if it can be text. */
+static void add_piece(struct cv_text_lines *lines, size_t first, size_t count, int *scratch)
 {
     struct cv_text_line line = {.box = lines->glyphs[first],
                                 .tall = tall_of(lines->glyphs + first, count, scratch),
@@ -313,7 +313,7 @@ static void take_piece(struct cv_text_lines *lines, size_t first, size_t count, 
 
 /* A line grew over gaps that fitted its tallest glyph. Where that was an emoji or a picture, they may
  * be columns to its letters ("12 likes", "3 comments"), which are known only now. */
-static void take_pieces(struct cv_text_lines *lines, size_t first, size_t count, int *scratch)
+static void add_pieces(struct cv_text_lines *lines, size_t first, size_t count, int *scratch)
 {
     int limit = gap_limit(tall_of(lines->glyphs + first, count, scratch));
     int right = cv_box_right(&lines->glyphs[first]);
@@ -321,12 +321,12 @@ static void take_pieces(struct cv_text_lines *lines, size_t first, size_t count,
 
     for (size_t i = first + 1; i < first + count; i++) {
         if (lines->glyphs[i].x - right > limit) {
-            take_piece(lines, piece, i - piece, scratch);
+            add_piece(lines, piece, i - piece, scratch);
             piece = i;
         }
         right = cv_max(right, cv_box_right(&lines->glyphs[i]));
     }
-    take_piece(lines, piece, first + count - piece, scratch);
+    add_piece(lines, piece, first + count - piece, scratch);
 }
 
 /* Glyph boxes sorted by their line (components are in order of x already), and the lines' marks. */
@@ -356,7 +356,7 @@ static int gather(struct grouping *all, struct cv_text_lines *lines, struct cv_e
     for (int i = 0; i < all->line_count && lines->count < CV_TEXT_LINES_MAX; i++) {
         size_t first = i ? start[i - 1] : 0, count = start[i] - first;
         if (all->lines[i].merged_into == NO_LINE && count) {
-            take_pieces(lines, first, count, scratch);
+            add_pieces(lines, first, count, scratch);
         }
     }
     cv_text_lines_sort(lines);
@@ -395,7 +395,7 @@ static bool is_of(const struct grouping *all, size_t item, int line)
     return all->line_of[item] != NO_LINE && root_of(all, all->line_of[item]) == line;
 }
 
-static void note_end(struct letters *ends, const struct cv_component *items, int item)
+static void count_end(struct letters *ends, const struct cv_component *items, int item)
 {
     ends->tallest = cv_max(ends->tallest, items[item].box.height);
     ends->first = ends->first == NO_LINE ? item : ends->first; /* items are in order of x */
@@ -455,7 +455,7 @@ static bool find_apart(const struct grouping *all, bool *left_out, struct letter
     }
     for (size_t i = 0; i < all->count; i++) {
         if (all->line_of[i] != NO_LINE) {
-            note_end(&ends[root_of(all, all->line_of[i])], all->items, (int)i);
+            count_end(&ends[root_of(all, all->line_of[i])], all->items, (int)i);
         }
     }
     for (int i = 0; i < all->line_count; i++) {

@@ -51,7 +51,7 @@ static void add_ring_row(const struct cv_frame *frame, const struct cv_box *box,
 }
 
 /* Pixels around the box, none of its own. */
-static void look_at_ring(const struct cv_frame *frame, const struct cv_box *box,
+static void measure_ring(const struct cv_frame *frame, const struct cv_box *box,
                          struct cv_histogram ring[3])
 {
     struct cv_box rows = {box->x - RING_GAP - RING, box->y, box->width + 2 * (RING_GAP + RING),
@@ -94,7 +94,7 @@ static inline int paper_luma(const struct cv_ink *ink)
 }
 
 /* The strongest ink, but not a lone pixel: the middle of the upper half of the ink. */
-static void take_reach(const struct cv_histogram *reach, struct cv_ink *ink)
+static void set_reach(const struct cv_histogram *reach, struct cv_ink *ink)
 {
     struct cv_split split = cv_otsu(reach);
     uint32_t below = 0;
@@ -115,8 +115,8 @@ static bool luma_tells(const struct cv_histogram *reach, const struct cv_histogr
 {
     struct cv_ink colour = *ink, luma = *ink;
 
-    take_reach(reach, &colour);
-    take_reach(luma_reach, &luma);
+    set_reach(reach, &colour);
+    set_reach(luma_reach, &luma);
     return luma.low * 100 >= colour.low * LUMA_PERCENT;
 }
 
@@ -145,7 +145,7 @@ static bool measure_part(const struct cv_frame *frame, const struct cv_box *colu
 }
 
 /* Gives a part the levels of the nearest one with ink, if there is one. */
-static void take_nearest(struct cv_ink *ink, const bool *has_ink, int part)
+static void copy_nearest(struct cv_ink *ink, const bool *has_ink, int part)
 {
     for (int away = 1; away < ink->part_count; away++) {
         int at = part - away >= 0 && has_ink[part - away] ? part - away : part + away;
@@ -173,7 +173,7 @@ static void leave_out_papers(struct cv_ink *ink, int height)
     }
     for (int i = 0; i < ink->part_count; i++) {
         if (!has_ink[i]) {
-            take_nearest(ink, has_ink, i);
+            copy_nearest(ink, has_ink, i);
         }
     }
 }
@@ -200,7 +200,7 @@ static void measure_parts(const struct cv_frame *frame, const struct cv_box *box
         int strong = luma + (ink->light ? ink->low : -ink->low);
         ink->parts[i] =
             (struct cv_ink_levels){(uint8_t)luma, (uint8_t)cv_max(0, cv_min(strong, 255))};
-        take_nearest(ink, has_ink, i);
+        copy_nearest(ink, has_ink, i);
     }
 }
 
@@ -220,15 +220,15 @@ static void measure_plain(const struct cv_frame *frame, const struct cv_box *box
     }
     reach.total = luma_reach.total = (uint32_t)(box->width * box->height);
     ink->by_luma = luma_tells(&reach, &luma_reach, ink);
-    take_reach(ink->by_luma ? &luma_reach : &reach, ink);
+    set_reach(ink->by_luma ? &luma_reach : &reach, ink);
     if (ink->by_luma) {
         measure_parts(frame, box, ink);
     }
 }
 
 /* The paper between the letters: pixels with BETWEEN more of the paper's side on their left and right. */
-static void look_between(const struct cv_frame *frame, const struct cv_box *box, bool is_light,
-                         struct cv_histogram between[3])
+static void measure_between(const struct cv_frame *frame, const struct cv_box *box, bool is_light,
+                            struct cv_histogram between[3])
 {
     struct cv_histogram levels = {{0}, 0};
 
@@ -255,7 +255,7 @@ static void look_between(const struct cv_frame *frame, const struct cv_box *box,
 }
 
 /* Whether paper is plain, and its colour. */
-static bool take_paper(const struct cv_histogram paper[3], struct cv_ink *ink)
+static bool find_paper(const struct cv_histogram paper[3], struct cv_ink *ink)
 {
     bool plain = true;
 
@@ -282,7 +282,7 @@ static bool are_near(const struct cv_histogram *levels, int first, int second)
 
 /* Whether the paper around the box and between the letters has two colours, each of them plain: of a mark behind some
  * words, and of the page. */
-static bool take_two_papers(const struct cv_histogram ring[3], const struct cv_histogram between[3],
+static bool find_two_papers(const struct cv_histogram ring[3], const struct cv_histogram between[3],
                             struct cv_ink *ink)
 {
     for (int c = 0; c < 3; c++) {
@@ -304,23 +304,23 @@ static bool take_two_papers(const struct cv_histogram ring[3], const struct cv_h
 
 /* How many colours the plain paper has, around the box or, where other rows or another background are near, in it: one, or
  * two; 0 where it is not plain. */
-static int look_at_paper(const struct cv_frame *frame, const struct cv_box *box, struct cv_ink *ink)
+static int measure_paper(const struct cv_frame *frame, const struct cv_box *box, struct cv_ink *ink)
 {
     struct cv_histogram ring[3] = {{{0}, 0}}, between[3] = {{{0}, 0}};
 
-    look_at_ring(frame, box, ring);
-    if (take_paper(ring, ink)) {
+    measure_ring(frame, box, ring);
+    if (find_paper(ring, ink)) {
         return 1;
     }
-    look_between(frame, box, ink->light, between);
+    measure_between(frame, box, ink->light, between);
     if (between[0].total < (uint32_t)(BETWEEN_MIN * box->height)) {
         return 0;
     }
-    bool is_one = take_paper(between, ink);
+    bool is_one = find_paper(between, ink);
     for (int c = 0; c < 3; c++) {
         is_one = is_one && is_plain(&ring[c], ink->paper[c], PLAIN_SPREAD, RING_PERCENT);
     }
-    return is_one ? 1 : !ink->is_faint && take_two_papers(ring, between, ink) ? 2 : 0;
+    return is_one ? 1 : !ink->is_faint && find_two_papers(ring, between, ink) ? 2 : 0;
 }
 
 void cv_ink_measure(const struct cv_frame *frame, const struct cv_box *box, bool is_light,
@@ -330,7 +330,7 @@ void cv_ink_measure(const struct cv_frame *frame, const struct cv_box *box, bool
     struct cv_ink unknown = {.kind = CV_INK_FLAT, .light = is_light};
 
     *ret_ink = unknown;
-    int papers = look_at_paper(frame, &inside, ret_ink);
+    int papers = measure_paper(frame, &inside, ret_ink);
     if (papers) {
         measure_plain(frame, &inside, ret_ink);
     }
@@ -350,7 +350,7 @@ void cv_ink_measure_faint(const struct cv_frame *frame, const struct cv_box *box
     struct cv_box inside = cv_box_clip(box, frame->width, frame->height);
 
     *ret_ink = (struct cv_ink){.kind = CV_INK_FLAT, .light = is_light, .is_faint = true};
-    if (look_at_paper(frame, &inside, ret_ink)) {
+    if (measure_paper(frame, &inside, ret_ink)) {
         measure_plain(frame, &inside, ret_ink);
     }
 }

@@ -33,7 +33,7 @@ struct cv_ink {
     double clarity; /* 0…1: how far the pixels fall into two groups; clean text is above 0.7 */
 };
 
-/* Looks at the pixels of `box` and a narrow ring around it. The parts begin at the box. `is_light`: what
+/* Measures the pixels of `box` and a narrow ring around it. The parts begin at the box. `is_light`: what
  * was found there is lighter than its paper. */
 void cv_ink_measure(const struct cv_frame *frame, const struct cv_box *box, bool is_light,
                     struct cv_ink *ret_ink);

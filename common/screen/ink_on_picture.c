@@ -65,7 +65,7 @@ static int enclosed_more(const struct cv_frame *frame, const struct cv_box *box,
     return is_fill ? cv_max(inside - outside, 0) : 0;
 }
 
-static void look_at_levels(const struct cv_frame *frame, const struct cv_box *box, bool by_luma,
+static void measure_levels(const struct cv_frame *frame, const struct cv_box *box, bool by_luma,
                            struct picture *picture)
 {
     *picture = (struct picture){.by_luma = by_luma};
@@ -130,12 +130,12 @@ static double quality_of(const struct picture *picture, bool is_light)
 /* A coloured fill (yellow in black) is neither light nor dark in all channels: luma tells it from its outline. Of 11 such
  * lines luma parts the levels more clearly than a channel does, by 0.01 to 0.16; of dark letters on pale green, which
  * enclose each other, less clearly, by 0.10. */
-static void look_for_coloured_fill(const struct cv_frame *frame, const struct cv_box *box,
-                                   bool is_light, struct picture *picture)
+static void find_coloured_fill(const struct cv_frame *frame, const struct cv_box *box,
+                               bool is_light, struct picture *picture)
 {
     struct picture by_luma;
 
-    look_at_levels(frame, box, true, &by_luma);
+    measure_levels(frame, box, true, &by_luma);
     find_fill(frame, box, is_light, &by_luma);
     if (by_luma.has_fill && quality_of(&by_luma, is_light) > quality_of(picture, is_light)) {
         *picture = by_luma;
@@ -147,10 +147,10 @@ void cv_ink_measure_on_picture(const struct cv_frame *frame, const struct cv_box
 {
     struct picture picture;
 
-    look_at_levels(frame, box, false, &picture);
+    measure_levels(frame, box, false, &picture);
     find_fill(frame, box, ink->light, &picture);
     if (!picture.has_fill) {
-        look_for_coloured_fill(frame, box, ink->light, &picture);
+        find_coloured_fill(frame, box, ink->light, &picture);
     }
     ink->by_luma = picture.by_luma;
     ink->kind = ink->light ? CV_INK_LIGHT : CV_INK_DARK;

@@ -144,7 +144,7 @@ void cv_panes_deinit(struct cv_panes *panes)
     *panes = (struct cv_panes){0};
 }
 
-static int note_step(struct cv_panes *panes, int pane, struct cv_error *error)
+static int record_step(struct cv_panes *panes, int pane, struct cv_error *error)
 {
     CV_TRY_MEMORY(CV_MAKE_ROOM(panes->steps, panes->step_count) &&
                       CV_MAKE_ROOM(panes->near, panes->step_count),
@@ -183,7 +183,7 @@ static int settle(struct cv_panes *panes, struct cv_pane_evidence *live, struct 
     return cv_pane_known(pane) ? cv_covers_find(pane, &live->cells, panes->width, error) : 0;
 }
 
-/* Notes for each frame of the scene which pane moved last, or, if none has moved yet, which one
+/* Records for each frame of the scene which pane moved last, or, if none has moved yet, which one
  * moves first. */
 static void fill_near(struct cv_panes *panes)
 {
@@ -219,7 +219,7 @@ int cv_panes_finish(struct cv_panes *panes, struct cv_error *error)
 int cv_panes_scene(struct cv_panes *panes, struct cv_error *error)
 {
     CV_TRY(cv_panes_finish(panes, error));
-    return note_step(panes, CV_SCENE_BEGINS, error);
+    return record_step(panes, CV_SCENE_BEGINS, error);
 }
 
 /* ---- one step -------------------------------------------------------------------------------- */
@@ -425,14 +425,14 @@ int cv_panes_step(struct cv_panes *panes, const struct cv_frame *before,
                       abs(shift.y) < before->height;
 
     if (!comparable || (!shift.x && !shift.y)) {
-        return note_step(panes, CV_NO_PANE, error);
+        return record_step(panes, CV_NO_PANE, error);
     }
     CV_TRY(resize(panes, before->width, before->height, error));
     find_evidence(before, after, shift.x, shift.y, &panes->step);
     struct cv_pane_evidence *live = find_pane(panes);
     CV_TRY(live ? 0 : begin_pane(panes, &live, error));
     CV_TRY(widen(panes, live, error));
-    CV_TRY(note_step(panes, live->pane, error));
+    CV_TRY(record_step(panes, live->pane, error));
     add_evidence(panes, live);
     live->last_step = (int64_t)panes->step_count;
     panes->current = live->pane;
@@ -482,7 +482,7 @@ bool cv_pane_covers(const struct cv_pane *pane, const struct cv_box *box)
     return false;
 }
 
-void cv_places_note(struct cv_places *places, int pane, bool moves)
+void cv_places_count(struct cv_places *places, int pane, bool moves)
 {
     int at = 0;
 

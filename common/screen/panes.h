@@ -61,11 +61,11 @@ struct cv_panes {
 void cv_panes_deinit(struct cv_panes *panes);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_panes, cv_panes_deinit)
 
-/* Notes the next frame, which shows nothing of the one before: what was learned of the panes is
+/* Records the next frame, which shows nothing of the one before: what was learned of the panes is
  * settled. */
 CV_MUST_CHECK int cv_panes_scene(struct cv_panes *panes, struct cv_error *error);
 
-/* Notes the next frame, in which content moved by `shift` (0, 0: it did not) since the one before,
+/* Records the next frame, in which content moved by `shift` (0, 0: it did not) since the one before,
  * and learns which pane that was. Frames of different sizes teach nothing. */
 CV_MUST_CHECK int cv_panes_step(struct cv_panes *panes, const struct cv_frame *before,
                                 const struct cv_frame *after, struct cv_point shift,
@@ -92,8 +92,8 @@ static inline bool cv_pane_known(const struct cv_pane *pane)
 /* Whether something that stands still over the pane hides a part of the box. */
 bool cv_pane_covers(const struct cv_pane *pane, const struct cv_box *box);
 
-/* Notes that a line moved with the pane, or stayed while the pane moved. */
-void cv_places_note(struct cv_places *places, int pane, bool moves);
+/* Counts that a line moved with the pane, or stayed while the pane moved. */
+void cv_places_count(struct cv_places *places, int pane, bool moves);
 
 /* Whether a line at `box` moves when that pane does: as the line was seen to do before, else by where it lies. `pane` is
  * negative where no pane moves. */

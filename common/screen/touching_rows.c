@@ -15,7 +15,7 @@ struct beside {
     int top, tallest; /* of all */
 };
 
-static void note(struct beside *row, const struct cv_box *letter, const struct cv_box *box)
+static void count_letter(struct beside *row, const struct cv_box *letter, const struct cv_box *box)
 {
     if (row->count == LOOKED_AT) {
         return;
@@ -64,9 +64,9 @@ static int cut_of(const struct cv_components *components, size_t index)
         }
         int above = letter->y + letter->height / 2 - middle;
         if (above < 0 && cv_box_bottom(letter) > box->y) {
-            note(&upper, letter, box);
+            count_letter(&upper, letter, box);
         } else if (above > 0 && letter->y < cv_box_bottom(box)) {
-            note(&lower, letter, box);
+            count_letter(&lower, letter, box);
         }
     }
     int first = baseline_of(&upper), second = baseline_of(&lower);

@@ -145,7 +145,7 @@ int cv_object_key(enum cv_object_place place, const char *video_id, char **ret_k
     (void)vsnprintf(text, sizeof(text), name, arguments);
     va_end(arguments);
     cv_buffer_printf(&key, "%s%s/%s", prefixes[place], video_id, text);
-    return cv_buffer_take(&key, ret_key, error);
+    return cv_buffer_detach(&key, ret_key, error);
 }
 
 int cv_object_folder(enum cv_object_place place, const char *video_id, char **ret_folder,

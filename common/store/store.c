@@ -384,7 +384,7 @@ enum {
 };
 
 /* The reason of a refusal stands in the answer's text, so that nothing is asked for by a HEAD. */
-static int look(struct cv_store *store, struct cv_object_list *list, struct cv_error *error)
+static int list_probes(struct cv_store *store, struct cv_object_list *list, struct cv_error *error)
 {
     int result = store->backend->check_place ? store->backend->check_place(store, error) : 0;
     result = cv_store_judge(result, error);
@@ -423,7 +423,7 @@ static int write_and_read(struct cv_store *store, const char *key, const char *t
 int cv_store_probe(struct cv_store *store, enum cv_store_access access, struct cv_error *error)
 {
     cv_auto(cv_object_list_deinit) struct cv_object_list list = {0};
-    int result = look(store, &list, error);
+    int result = list_probes(store, &list, error);
     if (result || access == CV_STORE_READ) {
         return result;
     }

@@ -102,7 +102,7 @@ const char *cv_store_directory(const struct cv_store *store);
 /* The store's name in task_artifacts and logs; borrowed. */
 const char *cv_store_name(const struct cv_store *store);
 
-/* Looks at an object: CV_STORE_NOT_FOUND, or 0 and *ret_info (may be NULL). */
+/* Reads what is known of an object: CV_STORE_NOT_FOUND, or 0 and *ret_info (may be NULL). */
 CV_MUST_CHECK int cv_store_head(struct cv_store *store, const char *key,
                                 struct cv_object_info *ret_info, struct cv_error *error);
 

@@ -131,7 +131,7 @@ static void upload_deinit(struct upload *upload)
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct upload, upload_deinit)
 
-static struct upload take_oldest(struct cv_uploads *uploads)
+static struct upload remove_oldest(struct cv_uploads *uploads)
 {
     struct upload upload = uploads->uploads[uploads->first];
     uploads->first = (uploads->first + 1) % CV_UPLOADS_MAX;
@@ -143,24 +143,24 @@ static struct upload take_oldest(struct cv_uploads *uploads)
 void cv_uploads_free(struct cv_uploads *uploads)
 {
     while (uploads && uploads->count > 0) {
-        cv_auto(upload_deinit) struct upload upload = take_oldest(uploads);
+        cv_auto(upload_deinit) struct upload upload = remove_oldest(uploads);
         uploads->store->backend->put_stop(upload.put);
     }
     free(uploads);
 }
 
-static int tell(const struct cv_uploads *uploads, const char *key,
-                const struct cv_object_info *info, struct cv_error *error)
+static int report_stored(const struct cv_uploads *uploads, const char *key,
+                         const struct cv_object_info *info, struct cv_error *error)
 {
     return uploads->stored ? uploads->stored(uploads->opaque, key, info, error) : 0;
 }
 
 static int finish_oldest(struct cv_uploads *uploads, struct cv_error *error)
 {
-    cv_auto(upload_deinit) struct upload upload = take_oldest(uploads);
+    cv_auto(upload_deinit) struct upload upload = remove_oldest(uploads);
     struct cv_object_info info;
     CV_TRY(cv_store_judge(uploads->store->backend->put_end(upload.put, &info, error), error));
-    return tell(uploads, upload.key, &info, error);
+    return report_stored(uploads, upload.key, &info, error);
 }
 
 int cv_uploads_wait(struct cv_uploads *uploads, struct cv_error *error)
@@ -194,7 +194,7 @@ static int put_now(struct cv_uploads *uploads, const struct cv_new_object *objec
     CV_TRY(cv_uploads_wait(uploads, error));
     CV_TRY(cv_store_judge(uploads->store->backend->put(uploads->store, object, input, &info, error),
                           error));
-    return tell(uploads, object->key, &info, error);
+    return report_stored(uploads, object->key, &info, error);
 }
 
 /* Takes the upload over when it is under way. */

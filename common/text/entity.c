@@ -219,7 +219,7 @@ static int normalize_value(const struct cv_entity_extractor *extractor, const ch
         claim->is_entity = normalize_number(extractor->codes[which], extractor->match, text, &out);
         break;
     }
-    return claim->is_entity || out.failed ? cv_buffer_take(&out, &claim->normalized, error) : 0;
+    return claim->is_entity || out.failed ? cv_buffer_detach(&out, &claim->normalized, error) : 0;
 }
 
 /* ---- claiming -------------------------------------------------------------------------------- */

@@ -41,7 +41,7 @@ static bool read_line(const char *directory, const char *name, char *text, size_
     return file && fgets(text, (int)size, file);
 }
 
-static void take_cpus(struct cv_cgroup *group, long long quota, long long period)
+static void limit_cpus(struct cv_cgroup *group, long long quota, long long period)
 {
     if (quota > 0 && period > 0) {
         double cpus = (double)quota / (double)period;
@@ -51,7 +51,7 @@ static void take_cpus(struct cv_cgroup *group, long long quota, long long period
     }
 }
 
-static void take_memory(struct cv_cgroup *group, const char *text)
+static void limit_memory(struct cv_cgroup *group, const char *text)
 {
     long long bytes = 0;
     if (sscanf(text, "%lld", &bytes) == 1 && bytes > 0 && bytes < memory_unlimited &&
@@ -67,17 +67,17 @@ static void read_directory(const char *directory, struct cv_cgroup *group)
     long long quota = 0, period = 0;
     if (read_line(directory, "cpu.max", line, sizeof(line)) &&
         sscanf(line, "%lld %lld", &quota, &period) == 2) { /* else "max" */
-        take_cpus(group, quota, period);
+        limit_cpus(group, quota, period);
     }
     if (read_line(directory, "cpu.cfs_quota_us", line, sizeof(line)) &&
         sscanf(line, "%lld", &quota) == 1 &&
         read_line(directory, "cpu.cfs_period_us", line, sizeof(line)) &&
         sscanf(line, "%lld", &period) == 1) {
-        take_cpus(group, quota, period);
+        limit_cpus(group, quota, period);
     }
     if (read_line(directory, "memory.max", line, sizeof(line)) ||
         read_line(directory, "memory.limit_in_bytes", line, sizeof(line))) {
-        take_memory(group, line);
+        limit_memory(group, line);
     }
 }
 
@@ -181,7 +181,7 @@ static const char own_group[] = "supervisor";
 
 /* ---- files of the kernel --------------------------------------------------------------------- */
 
-static bool tell(int folder, const char *name, const char *text)
+static bool write_file(int folder, const char *name, const char *text)
 {
     cv_auto_fd int fd = openat(folder, name, O_WRONLY | O_CLOEXEC);
     return fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
@@ -258,15 +258,15 @@ static const char *hand_on_controllers(int folder)
     if (faccessat(folder, "cgroup.procs", W_OK, AT_EACCESS) != 0) {
         return "it is not this worker's to divide";
     }
-    if (tell(folder, "cgroup.subtree_control", controllers)) {
+    if (write_file(folder, "cgroup.subtree_control", controllers)) {
         return NULL; /* the root group, or one that has been split already */
     }
     if ((mkdirat(folder, own_group, 0755) != 0 && errno != EEXIST) ||
-        !tell(folder, "supervisor/cgroup.procs", "0")) {
+        !write_file(folder, "supervisor/cgroup.procs", "0")) {
         return "it is not this worker's to divide";
     }
-    if (!tell(folder, "cgroup.subtree_control", controllers)) {
-        (void)tell(folder, "cgroup.procs", "0");
+    if (!write_file(folder, "cgroup.subtree_control", controllers)) {
+        (void)write_file(folder, "cgroup.procs", "0");
         (void)unlinkat(folder, own_group, AT_REMOVEDIR);
         return "other processes are in this worker's group";
     }
@@ -298,11 +298,11 @@ static bool bound(int fd, int64_t memory_bytes)
 {
     char text[32];
     (void)snprintf(text, sizeof(text), "%d", THREADS_MAX);
-    bool is_bound = tell(fd, "pids.max", text);
+    bool is_bound = write_file(fd, "pids.max", text);
     if (!CV_UNDER_SANITIZER) {
         (void)snprintf(text, sizeof(text), "%lld",
                        (long long)memory_bytes + ((int64_t)BESIDE_MIB << 20));
-        is_bound = is_bound && tell(fd, "memory.max", text);
+        is_bound = is_bound && write_file(fd, "memory.max", text);
     }
     return is_bound;
 }
@@ -327,7 +327,8 @@ void cv_group_make(struct cv_groups *groups, int64_t memory_bytes, struct cv_gro
 void cv_group_kill(const struct cv_group *group)
 {
     if (group->fd >= 0) {
-        (void)tell(group->fd, "cgroup.kill", "1"); /* Linux 5.14; before, signals kill the stage */
+        (void)write_file(group->fd, "cgroup.kill",
+                         "1"); /* Linux 5.14; before, signals kill the stage */
     }
 }
 

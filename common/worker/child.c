@@ -294,7 +294,7 @@ static void keep_tail(struct cv_buffer *tail, const char *data, size_t length)
     cv_buffer_append(tail, data, length);
 }
 
-static void take_progress(struct cv_child *child, const char *line)
+static void read_progress(struct cv_child *child, const char *line)
 {
     if (++child->progress_count > CV_PROGRESS_MAX) {
         /* Otherwise its reports would occupy the supervisor for as long as it runs. */
@@ -331,7 +331,7 @@ static bool may_pass_on(struct cv_child *child, const char *line)
 
 /* Keeps a warning or an error of the stage for the job's timeline. If memory is lacking it is
  * dropped; the log has it. */
-static void note_warning(struct cv_child *child, const json_t *line)
+static void record_warning(struct cv_child *child, const json_t *line)
 {
     const char *level = json_string_value(json_object_get(line, "level"));
     json_t *message = json_object_get(line, "message");
@@ -347,7 +347,7 @@ static void note_warning(struct cv_child *child, const json_t *line)
 
 /* Passes the stage's own log lines on as lines of its job; lines that its libraries print are
  * wrapped in one. */
-static void take_log_line(struct cv_child *child, const char *line)
+static void pass_log_line(struct cv_child *child, const char *line)
 {
     if (!may_pass_on(child, line)) {
         return;
@@ -358,7 +358,7 @@ static void take_log_line(struct cv_child *child, const char *line)
     struct cv_error error;
     if (json_is_object(object) && cv_redacted_json(object, &shown, &error) == 0) {
         cv_log_pass_on(shown);
-        note_warning(child, shown);
+        record_warning(child, shown);
     } else if (line[0]) {
         cv_log(CV_LOG_INFO, "stage: %s", line);
     }
@@ -395,7 +395,7 @@ static void flush_lines(struct cv_child *child, struct cv_lines *lines, take_lin
     }
 }
 
-static void take_output(struct cv_child *child, const char *data, size_t length)
+static void read_output(struct cv_child *child, const char *data, size_t length)
 {
     if (child->output_too_large || child->output.length + length > CV_OUTPUT_MAX) {
         child->output_too_large = true;
@@ -430,17 +430,17 @@ void cv_child_pump(struct cv_child *child)
     size_t length = 0;
     write_payload(child);
     for (int i = 0; i < CHUNKS_AT_ONCE && read_chunk(&child->output_fd, chunk, &length); i++) {
-        take_output(child, chunk, length);
+        read_output(child, chunk, length);
     }
     for (int i = 0; i < CHUNKS_AT_ONCE && read_chunk(&child->error_fd, chunk, &length); i++) {
         keep_tail(&child->error_tail, chunk, length);
-        split_lines(child, &child->error_lines, chunk, length, take_log_line);
+        split_lines(child, &child->error_lines, chunk, length, pass_log_line);
     }
     for (int i = 0; i < CHUNKS_AT_ONCE && read_chunk(&child->progress_fd, chunk, &length); i++) {
-        split_lines(child, &child->progress_lines, chunk, length, take_progress);
+        split_lines(child, &child->progress_lines, chunk, length, read_progress);
     }
     if (child->error_fd < 0) {
-        flush_lines(child, &child->error_lines, take_log_line);
+        flush_lines(child, &child->error_lines, pass_log_line);
     }
 }
 

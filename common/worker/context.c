@@ -75,8 +75,8 @@ int cv_stage_open_store(struct cv_stage_context *context, struct cv_error *error
     return 0;
 }
 
-int cv_stage_note_program(struct cv_stage_context *context, const struct cv_program_end *end,
-                          struct cv_error *error)
+int cv_stage_record_program(struct cv_stage_context *context, const struct cv_program_end *end,
+                            struct cv_error *error)
 {
     json_t *noted = json_pack("{s:I, s:i, s:o}", "pid", (json_int_t)end->pid, "exit_code",
                               end->exit_code, "output", cv_json_text(end->output));
@@ -88,8 +88,8 @@ int cv_stage_note_program(struct cv_stage_context *context, const struct cv_prog
 
 /* Records an object that the job read or wrote (`kind`: "input", "output"); it becomes a row of
  * task_artifacts at commit. */
-static int note_artifact(struct cv_stage_context *context, const char *kind, const char *key,
-                         const struct cv_object_info *info, struct cv_error *error)
+static int record_artifact(struct cv_stage_context *context, const char *kind, const char *key,
+                           const struct cv_object_info *info, struct cv_error *error)
 {
     json_t *row = json_pack("{s:s, s:s, s:I, s:s, s:s*}", "kind", kind, "key", key, "size",
                             (json_int_t)info->size, "content_type", cv_media_type(key), "checksum",
@@ -119,22 +119,22 @@ int cv_stage_open_input(struct cv_stage_context *context, const char *key,
     if (r != 0) {
         return r < 0 ? r : missing_object(context->store, key, error);
     }
-    CV_TRY(note_artifact(context, "input", key, cv_store_reader_info(reader), error));
+    CV_TRY(record_artifact(context, "input", key, cv_store_reader_info(reader), error));
     *ret_reader = cv_take(reader);
     return 0;
 }
 
-static int note_output(void *opaque, const char *key, const struct cv_object_info *info,
-                       struct cv_error *error)
+static int record_output(void *opaque, const char *key, const struct cv_object_info *info,
+                         struct cv_error *error)
 {
-    return note_artifact(opaque, "output", key, info, error);
+    return record_artifact(opaque, "output", key, info, error);
 }
 
 static int open_uploads(struct cv_stage_context *context, struct cv_error *error)
 {
     return context->uploads
                ? 0
-               : cv_uploads_new(context->store, note_output, context, &context->uploads, error);
+               : cv_uploads_new(context->store, record_output, context, &context->uploads, error);
 }
 
 int cv_stage_upload(struct cv_stage_context *context, const struct cv_new_object *object,
@@ -157,7 +157,7 @@ int cv_stage_put(struct cv_stage_context *context, const struct cv_new_object *o
     struct cv_object_info info;
     CV_TRY(cv_stage_uploads_wait(context, error));
     CV_TRY(cv_store_put(context->store, object, &info, error));
-    return note_artifact(context, "output", object->key, &info, error);
+    return record_artifact(context, "output", object->key, &info, error);
 }
 
 void cv_stage_context_deinit(struct cv_stage_context *context)

@@ -70,7 +70,7 @@ static struct cv_watch_news probe(struct cv_watch *watch)
     return found;
 }
 
-static void tell(struct cv_watch *watch, uint64_t asked, const struct cv_watch_news *found)
+static void publish_news(struct cv_watch *watch, uint64_t asked, const struct cv_watch_news *found)
 {
     int64_t refused_before = watch->news.refused_at;
     watch->news = *found;
@@ -100,7 +100,7 @@ static void *run(void *opaque)
         struct cv_watch_news found = probe(watch);
         again_at = next_probe(watch);
         (void)pthread_mutex_lock(&watch->mutex);
-        tell(watch, asked, &found);
+        publish_news(watch, asked, &found);
     }
     (void)pthread_mutex_unlock(&watch->mutex);
     return NULL;
@@ -158,7 +158,7 @@ static uint64_t cv_watch_ask(struct cv_watch *watch)
 }
 
 /* Returns what is known now. */
-static struct cv_watch_news cv_watch_look(struct cv_watch *watch)
+static struct cv_watch_news read_news(struct cv_watch *watch)
 {
     CV_LOCK(&watch->mutex);
     return watch->news;
@@ -226,7 +226,7 @@ int cv_supervisor_start_watch(struct cv_supervisor *supervisor, struct cv_error 
     return cv_watch_start(&params, &supervisor->watch, error);
 }
 
-static void tell_change(struct cv_supervisor *supervisor, const struct cv_watch_news *news)
+static void log_change(struct cv_supervisor *supervisor, const struct cv_watch_news *news)
 {
     supervisor->refuses = news->trouble[0];
     if (supervisor->refuses) {
@@ -236,16 +236,16 @@ static void tell_change(struct cv_supervisor *supervisor, const struct cv_watch_
     }
 }
 
-static void look_at_watch(struct cv_supervisor *supervisor)
+static void apply_news(struct cv_supervisor *supervisor)
 {
-    struct cv_watch_news news = cv_watch_look(supervisor->watch);
+    struct cv_watch_news news = read_news(supervisor->watch);
     bool was_in_doubt = supervisor->is_in_doubt, refuses = news.trouble[0];
     supervisor->is_in_doubt = refuses || news.answered == 0;
     for (int i = 0; i < supervisor->options.slots; i++) {
         supervisor->is_in_doubt |= supervisor->slots[i].question > news.answered;
     }
     if (refuses != supervisor->refuses) {
-        tell_change(supervisor, &news);
+        log_change(supervisor, &news);
     }
     if (supervisor->stage->needs & CV_STAGE_NEEDS_STORE) {
         cv_supervisor_count_store(supervisor, refuses && !news.is_installation);
@@ -261,8 +261,8 @@ static void look_at_watch(struct cv_supervisor *supervisor)
 
 /* ---- the disks ------------------------------------------------------------------------------- */
 
-static void tell_disk(struct cv_supervisor *supervisor, const char *path,
-                      const struct cv_disk *disk, enum cv_disk_level *level)
+static void log_disk(struct cv_supervisor *supervisor, const char *path, const struct cv_disk *disk,
+                     enum cv_disk_level *level)
 {
     if (disk->level != *level) {
         static const enum cv_log_level log_levels[] = {CV_LOG_INFO, CV_LOG_WARN, CV_LOG_WARN,
@@ -278,15 +278,15 @@ static void tell_disk(struct cv_supervisor *supervisor, const char *path,
     *level = disk->level;
 }
 
-static bool look_at_disk(struct cv_supervisor *supervisor, const char *path,
-                         enum cv_disk_level *level, struct cv_disk *ret_disk)
+static bool check_disk(struct cv_supervisor *supervisor, const char *path,
+                       enum cv_disk_level *level, struct cv_disk *ret_disk)
 {
     struct cv_error error;
     if (cv_disk_read(path, ret_disk, &error) < 0) {
         cv_log_error(&error, "disk watch");
         return false;
     }
-    tell_disk(supervisor, path, ret_disk, level);
+    log_disk(supervisor, path, ret_disk, level);
     return true;
 }
 
@@ -320,14 +320,14 @@ static bool needs_room_in_store(const struct cv_supervisor *supervisor)
 }
 
 /* The host's row in the database has one level: that of the fuller disk. */
-static void look_at_disks(struct cv_supervisor *supervisor)
+static void check_disks(struct cv_supervisor *supervisor)
 {
     struct cv_disk scratch, store;
     const char *store_path = supervisor->store_directory;
     bool has_scratch =
-        look_at_disk(supervisor, supervisor->scratch.path, &supervisor->scratch_level, &scratch);
+        check_disk(supervisor, supervisor->scratch.path, &supervisor->scratch_level, &scratch);
     bool has_store = needs_room_in_store(supervisor) &&
-                     look_at_disk(supervisor, store_path, &supervisor->store_level, &store);
+                     check_disk(supervisor, store_path, &supervisor->store_level, &store);
     if (has_scratch) {
         cv_supervisor_count_disk(supervisor, &scratch);
     }
@@ -352,7 +352,7 @@ void cv_supervisor_watch_environment(struct cv_supervisor *supervisor, int64_t n
     supervisor->environment_trouble[0] = '\0';
     if (now >= supervisor->disk_at) {
         supervisor->disk_at = now + supervisor->disk_watch_ms;
-        look_at_disks(supervisor);
+        check_disks(supervisor);
     }
     if (is_a_disk_full(supervisor)) {
         (void)snprintf(supervisor->environment_trouble, sizeof(supervisor->environment_trouble),
@@ -365,7 +365,7 @@ void cv_supervisor_watch_environment(struct cv_supervisor *supervisor, int64_t n
         (void)snprintf(supervisor->environment_trouble, sizeof(supervisor->environment_trouble),
                        "stages say that this installation cannot work");
     }
-    look_at_watch(supervisor);
+    apply_news(supervisor);
 }
 
 bool cv_supervisor_environment_works(const struct cv_supervisor *supervisor)
@@ -412,7 +412,7 @@ bool cv_slot_is_in_doubt(struct cv_supervisor *supervisor, struct cv_slot *slot)
             return true;
         }
         slot->awaits_room = false;
-        look_at_disks(supervisor);
+        check_disks(supervisor);
         if (is_a_disk_full(supervisor)) {
             blame_environment(slot);
         }
@@ -420,7 +420,7 @@ bool cv_slot_is_in_doubt(struct cv_supervisor *supervisor, struct cv_slot *slot)
     if (slot->question == 0) {
         return false;
     }
-    struct cv_watch_news news = cv_watch_look(supervisor->watch);
+    struct cv_watch_news news = read_news(supervisor->watch);
     if (news.refused_at >= slot->started_at) {
         blame_environment(slot); /* it refused while the attempt ran, or just after */
     } else if (news.answered >= slot->question) {

@@ -378,7 +378,7 @@ void cv_keeper_rest(struct cv_keeper *keeper, bool rest)
     }
 }
 
-struct cv_keeper_news cv_keeper_look(struct cv_keeper *keeper, int slot)
+struct cv_keeper_news cv_keeper_read(struct cv_keeper *keeper, int slot)
 {
     CV_LOCK(&keeper->mutex);
     const struct held *held = &keeper->held[slot];

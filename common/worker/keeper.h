@@ -49,7 +49,7 @@ struct cv_keeper_news {
     bool lost;         /* another worker has the job */
     bool cancel;       /* the job has been canceled */
 };
-struct cv_keeper_news cv_keeper_look(struct cv_keeper *keeper, int slot);
+struct cv_keeper_news cv_keeper_read(struct cv_keeper *keeper, int slot);
 
 /* Makes the keeper ask the database now whether a job is canceled or the worker must stop. */
 void cv_keeper_ask(struct cv_keeper *keeper);

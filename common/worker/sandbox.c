@@ -471,7 +471,7 @@ static bool set_aside_root(struct rlimit *before)
     return setresuid(COUNTED_USER, (uid_t)-1, (uid_t)-1) == 0;
 }
 
-static void tell_kernel(const char *path, const char *text)
+static void write_setting(const char *path, const char *text)
 {
     cv_auto_fd int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd >= 0 && write(fd, text, strlen(text)) < 0) {
@@ -484,11 +484,11 @@ static void tell_kernel(const char *path, const char *text)
 static void name_user(uid_t user, gid_t group)
 {
     char line[64];
-    tell_kernel("/proc/self/setgroups", "deny");
+    write_setting("/proc/self/setgroups", "deny");
     (void)snprintf(line, sizeof(line), "%u %u 1", user, user);
-    tell_kernel("/proc/self/uid_map", line);
+    write_setting("/proc/self/uid_map", line);
     (void)snprintf(line, sizeof(line), "%u %u 1", group, group);
-    tell_kernel("/proc/self/gid_map", line);
+    write_setting("/proc/self/gid_map", line);
 }
 
 /* Enters new namespaces. A user namespace allows the others without privileges; if it is refused

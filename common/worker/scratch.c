@@ -527,7 +527,7 @@ void cv_scratch_watch_stop(struct cv_scratch_watch *watch)
     watch_free(watch);
 }
 
-static void take_up(struct cv_scratch_watch *watch, int slot, const struct watched *item)
+static void set_watched(struct cv_scratch_watch *watch, int slot, const struct watched *item)
 {
     struct watched *now = &watch->watched[slot];
     CV_LOCK(&watch->mutex);
@@ -543,7 +543,7 @@ void cv_scratch_watch_add(struct cv_scratch_watch *watch, int slot, const char *
 {
     struct watched item = {.pid = pid, .most = *most};
     (void)snprintf(item.name, sizeof(item.name), "%s", name);
-    take_up(watch, slot, &item);
+    set_watched(watch, slot, &item);
 }
 
 bool cv_scratch_watch_is_over(struct cv_scratch_watch *watch, int slot,
@@ -566,7 +566,7 @@ int cv_scratch_watch_discard(struct cv_scratch_watch *watch, int slot, const cha
                              struct cv_error *error)
 {
     const struct watched none = {.name = ""};
-    take_up(watch, slot, &none);
+    set_watched(watch, slot, &none);
     int result = cv_scratch_discard(watch->scratch, name, error);
     CV_LOCK(&watch->mutex);
     watch->discarded++;

@@ -103,7 +103,7 @@ void cv_scratch_watch_add(struct cv_scratch_watch *watch, int slot, const char *
 bool cv_scratch_watch_is_over(struct cv_scratch_watch *watch, int slot,
                               char text[CV_SCRATCH_TEXT_SIZE]);
 
-/* Takes the directory from the slot and removes it soon. */
+/* Detaches the directory from the slot and removes it soon. */
 CV_MUST_CHECK int cv_scratch_watch_discard(struct cv_scratch_watch *watch, int slot,
                                            const char *name, struct cv_error *error);
 

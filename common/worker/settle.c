@@ -393,7 +393,7 @@ static bool try_again(struct cv_supervisor *supervisor, int index, const struct 
 {
     struct cv_slot *slot = &supervisor->slots[index];
     int64_t now = cv_monotonic_ms();
-    int64_t lease_end = cv_keeper_look(supervisor->keeper, index).lease_end;
+    int64_t lease_end = cv_keeper_read(supervisor->keeper, index).lease_end;
     bool is_away = !cv_db_is_connected(supervisor->db) || error->type == CV_ERROR_CONNECTION;
     bool may_help =
         is_away || (error->verdict == CV_VERDICT_RETRY && slot->settle_tries < TRIES_MAX);
@@ -419,7 +419,7 @@ static bool must_wait(struct cv_supervisor *supervisor, int index)
     bool must_wait =
         cv_slot_is_in_doubt(supervisor, slot) || !cv_supervisor_is_connected(supervisor);
     return must_wait && slot->stop != CV_STOP_LEASE_LOST &&
-           cv_monotonic_ms() < cv_keeper_look(supervisor->keeper, index).lease_end;
+           cv_monotonic_ms() < cv_keeper_read(supervisor->keeper, index).lease_end;
 }
 
 void cv_slot_settle(struct cv_supervisor *supervisor, int index)

@@ -138,7 +138,7 @@ void cv_slot_watch(struct cv_supervisor *supervisor, int index, int64_t now)
     if (slot->phase != CV_SLOT_RUNNING) {
         return;
     }
-    struct cv_keeper_news news = cv_keeper_look(supervisor->keeper, index);
+    struct cv_keeper_news news = cv_keeper_read(supervisor->keeper, index);
     if (news.lost || now >= news.lease_end - cv_supervisor_margin(supervisor)) {
         cv_slot_stop(supervisor, slot, CV_STOP_LEASE_LOST, true);
     } else if (news.cancel) {
@@ -168,12 +168,12 @@ int64_t cv_slot_next_event(struct cv_supervisor *supervisor, int index)
         /* The loop wakes up when the watch answers. */
         bool can_settle =
             cv_supervisor_is_connected(supervisor) && slot->question == 0 && !slot->awaits_room;
-        return can_settle ? slot->settle_at : cv_keeper_look(supervisor->keeper, index).lease_end;
+        return can_settle ? slot->settle_at : cv_keeper_read(supervisor->keeper, index).lease_end;
     }
     if (slot->child.exited) {
         return slot->child.exited_at + LISTEN_AFTER_MS;
     }
-    struct cv_keeper_news news = cv_keeper_look(supervisor->keeper, index);
+    struct cv_keeper_news news = cv_keeper_read(supervisor->keeper, index);
     int64_t next = slot->kill_at;
     if (!next) {
         int64_t trust = news.lease_end - cv_supervisor_margin(supervisor);

@@ -148,7 +148,7 @@ static void close_from(unsigned first)
     }
 }
 
-static void tell_kernel(const char *path, const char *value)
+static void write_setting(const char *path, const char *value)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd >= 0) {
@@ -161,7 +161,7 @@ static void tell_kernel(const char *path, const char *value)
 /* Makes the kernel kill the stage, not the supervisor, when the machine runs out of memory. */
 static void prefer_as_victim(void)
 {
-    tell_kernel("/proc/self/oom_score_adj", "500");
+    write_setting("/proc/self/oom_score_adj", "500");
 }
 
 /* Reduces the process to half of the CPU time that its worker gets, whatever the worker's niceness.
@@ -170,7 +170,7 @@ static void prefer_as_victim(void)
 static void yield_to_others(void)
 {
     (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + 3);
-    tell_kernel("/proc/self/autogroup", "3");
+    write_setting("/proc/self/autogroup", "3");
 }
 
 static _Noreturn void give_up(const char *text)

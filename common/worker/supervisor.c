@@ -171,7 +171,7 @@ static void wait_for_events(struct cv_supervisor *supervisor, struct pollfd *pol
 }
 
 /* Sets the answers of /healthz and /readyz. */
-static void tell_probe(struct cv_supervisor *supervisor)
+static void update_probe(struct cv_supervisor *supervisor)
 {
     if (!supervisor->probe) {
         return;
@@ -212,7 +212,7 @@ static int run_loop(struct cv_supervisor *supervisor, struct cv_error *error)
             break; /* the claim has found nothing to wait for */
         }
         cv_supervisor_read_notifications(supervisor);
-        tell_probe(supervisor);
+        update_probe(supervisor);
         wait_for_events(supervisor, polls);
         cv_wakeup_clear(supervisor->news_fd);
         read_signals(supervisor);

@@ -30,7 +30,7 @@ void cv_verdict_deinit(struct cv_verdict_result *verdict);
 void cv_verdict_read(const struct cv_child *child, const json_t *grants,
                      struct cv_verdict_result *verdict);
 
-/* Tells whether a worker can work at all. A thread probes its store (cv_store_probe) and its
+/* Returns whether a worker can work at all. A thread probes its store (cv_store_probe) and its
  * installation (the stage's check) at the start, after a failed attempt that gives reason to doubt
  * them, and repeatedly while one refuses. The supervisor's loop asks for probes and reads their
  * results without waiting. Called by the loop's thread. */

@@ -77,8 +77,8 @@ struct cv_program_end {
 
 /* Records how a program ended: job_attempts shows the program's process id, exit code and output
  * instead of those of the stage. The last call counts. */
-CV_MUST_CHECK int cv_stage_note_program(struct cv_stage_context *context,
-                                        const struct cv_program_end *end, struct cv_error *error);
+CV_MUST_CHECK int cv_stage_record_program(struct cv_stage_context *context,
+                                          const struct cv_program_end *end, struct cv_error *error);
 
 /* Opens the store with the worker's own rights, for a stage with CV_STAGE_RUNS_PROGRAMS that needs
  * it for some jobs only. Does nothing when it is already open. */

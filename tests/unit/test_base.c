@@ -84,7 +84,7 @@ static void test_buffer_grows_and_hands_over(void **state)
         cv_buffer_printf(&buffer, "%d,", i);
     }
     cv_auto_free char *text = NULL;
-    assert_int_equal(cv_buffer_take(&buffer, &text, &error), 0);
+    assert_int_equal(cv_buffer_detach(&buffer, &text, &error), 0);
     assert_int_equal(strlen(text), 3890);
     assert_null(buffer.data);
 }

@@ -314,7 +314,7 @@ static void tracks_have_names_of_their_own(void **state)
     cv_auto(cv_buffer_deinit) struct cv_buffer buffer = CV_BUFFER_INIT;
     char *text = NULL;
     cv_playlist_sound_lines(&buffer, sounds, CV_COUNT(sounds));
-    int result = cv_buffer_take(&buffer, &text, &error);
+    int result = cv_buffer_detach(&buffer, &text, &error);
     check_text(result, text,
                "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"sound\",NAME=\"de\",LANGUAGE=\"de\","
                "DEFAULT=YES,AUTOSELECT=YES,CHANNELS=\"2\",URI=\"sound.m3u8\"\n"

@@ -125,7 +125,7 @@ static bool in_company(struct place line, struct place other)
         tracks[i].crop.ink.kind = places[i].kind;
         tracks[i].box = (struct cv_box){places[i].x, places[i].y, 100, places[i].tall};
     }
-    ocr_note_company(&all);
+    ocr_mark_company(&all);
     return tracks[0].has_company;
 }
 

@@ -145,7 +145,7 @@ static void test_a_bound_is_never_above_the_distance(void **state)
 
     struct cv_box box = draw_emoji(&frame, bank, bank->count / 2, 34);
     struct ocr_placing placing = {box.x, box.y, box.width, box.height};
-    ocr_mean_colours_take(&frame, &placing, COARSE, cells);
+    ocr_mean_colours_measure(&frame, &placing, COARSE, cells);
     ocr_mean_colours_quarters(cells, &quarters);
     for (size_t i = 0; i < bank->count; i++) {
         const uint8_t *picture = bank->coarse + i * CELLS * 4;
@@ -172,7 +172,7 @@ static void test_cells_are_the_levels_at_their_centres(void **state)
             set_pixel(&frame, x, y, (struct colour){(uint8_t)(2 * x), (uint8_t)y, 7}, 255);
         }
     }
-    ocr_mean_colours_take(&frame, &placing, SIDE_CELLS, cells);
+    ocr_mean_colours_measure(&frame, &placing, SIDE_CELLS, cells);
     for (int i = 0; i < SIDE_CELLS * SIDE_CELLS; i++) {
         double x = placing.x - 0.5 + (i % SIDE_CELLS + 0.5) * placing.width / SIDE_CELLS;
         double y = placing.y - 0.5 + (i / SIDE_CELLS + 0.5) * placing.height / SIDE_CELLS;

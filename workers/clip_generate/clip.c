@@ -219,7 +219,7 @@ static int make_still(struct cv_stage_context *context, const struct clip_reques
     size_t size = 0;
     struct still_report report;
     result = result ? result
-                    : still_take(decoder, request->t_start_ms * US_PER_MS, request, &data, &size,
+                    : still_make(decoder, request->t_start_ms * US_PER_MS, request, &data, &size,
                                  &report, error);
     CV_TRY(result);
     if (request->t_start_ms * US_PER_MS >= report.source_end_us) {

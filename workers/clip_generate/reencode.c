@@ -89,7 +89,7 @@ static int write_frame(struct cut *cut, const struct cv_video_frame *frame, stru
     return cv_output_frame(cut->output, &shown, error);
 }
 
-static int take_frame(struct cut *cut, const struct cv_video_frame *frame, struct cv_error *error)
+static int encode_frame(struct cut *cut, const struct cv_video_frame *frame, struct cv_error *error)
 {
     const struct cut_range *range = &cut->params->range;
     cut->end_of_frames_us = frame->pts_us + frame->duration_us;
@@ -120,7 +120,7 @@ static struct cut_range range_of_sound(const struct cv_sound *sound, int64_t aft
     return (struct cut_range){start_us, start_us + lasts_us};
 }
 
-static int take_sound(struct cut *cut, const struct cv_sound *sound, struct cv_error *error)
+static int encode_sound(struct cut *cut, const struct cv_sound *sound, struct cv_error *error)
 {
     const struct cut_range *range = &cut->params->range;
     struct cut_range heard = range_of_sound(sound, cut->end_of_sound_us);
@@ -142,9 +142,9 @@ static int copy_range(struct cut *cut, bool *ret_ended, struct cv_error *error)
             return 0;
         }
         if (result == CV_DECODER_SOUND) {
-            result = take_sound(cut, &sound, error);
+            result = encode_sound(cut, &sound, error);
         } else if (result == CV_DECODER_FRAME) {
-            result = take_frame(cut, &frame, error);
+            result = encode_frame(cut, &frame, error);
         }
         if (result != 0) {
             return result;
@@ -261,7 +261,7 @@ static int read_still(struct cv_decoder *decoder, int64_t moment_us, AVFrame **r
     }
 }
 
-int still_take(struct cv_decoder *decoder, int64_t moment_us, const struct clip_request *request,
+int still_make(struct cv_decoder *decoder, int64_t moment_us, const struct clip_request *request,
                void **ret_data, size_t *ret_size, struct still_report *ret_report,
                struct cv_error *error)
 {

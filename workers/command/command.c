@@ -210,8 +210,8 @@ static int describe(const struct cv_buffer *output, json_t **ret_result, struct 
 }
 
 /* The end of the program's output as text. */
-static int note_end(struct cv_stage_context *context, const struct program_end *end,
-                    const struct cv_buffer *output, struct cv_error *error)
+static int record_end(struct cv_stage_context *context, const struct program_end *end,
+                      const struct cv_buffer *output, struct cv_error *error)
 {
     char tail[TAIL_MAX + 1];
     size_t length = output->length < TAIL_MAX ? output->length : TAIL_MAX;
@@ -229,7 +229,7 @@ static int note_end(struct cv_stage_context *context, const struct program_end *
         .exit_code = end->has_status && WIFEXITED(end->status) ? WEXITSTATUS(end->status) : -1,
         .output = tail,
     };
-    return cv_stage_note_program(context, &noted, error);
+    return cv_stage_record_program(context, &noted, error);
 }
 
 int command_run(struct cv_stage_context *context, const json_t *payload, json_t **ret_result,
@@ -255,7 +255,7 @@ int command_run(struct cv_stage_context *context, const json_t *payload, json_t 
     int result = program_run(&params, &output, &end, error);
     result = result ? result : judge(end.status, error);
     struct cv_error reason;
-    if (end.pid > 0 && note_end(context, &end, &output, &reason) != 0) {
+    if (end.pid > 0 && record_end(context, &end, &output, &reason) != 0) {
         cv_log_error(&reason, "how the program ended is not noted");
     }
     result = result ? result : command_files_keep(context, &files, error);

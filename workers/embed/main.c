@@ -40,7 +40,7 @@ static int describe(const struct cv_db_result *rows, const struct cv_embeddings 
         cv_buffer_text(&text, "]}");
     }
     cv_buffer_text(&text, "]");
-    return cv_buffer_take(&text, ret_text, error);
+    return cv_buffer_detach(&text, ret_text, error);
 }
 
 /* Reads the next texts without a vector; their number is 0 at the end. */

@@ -237,8 +237,8 @@ static bool unread_is_good(const json_t *unread)
 
 /* Stores which scripts no model could read, also while the text of a new run waits for
  * segment_index. */
-static int note_unread(struct cv_db *db, const struct cv_job *job, const json_t *unread,
-                       struct cv_error *error)
+static int record_unread(struct cv_db *db, const struct cv_job *job, const json_t *unread,
+                         struct cv_error *error)
 {
     static const char *const insert =
         "INSERT INTO unread_lines (video_id, read_by, script, lines)"
@@ -260,8 +260,8 @@ static int note_unread(struct cv_db *db, const struct cv_job *job, const json_t 
 }
 
 /* Stores where the pack with the lines of this part lies, in place of the packs of earlier runs. */
-static int note_pack(struct cv_db *db, const struct cv_job *job, const json_t *result,
-                     struct cv_error *error)
+static int record_pack(struct cv_db *db, const struct cv_job *job, const json_t *result,
+                       struct cv_error *error)
 {
     static const char *const insert =
         "INSERT INTO line_packs AS p (video_id, key, read_by, size_bytes)"
@@ -294,8 +294,8 @@ int ocr_commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
 
     CV_TRY_MEMORY(payload, error, "a payload");
     CV_TRY(make_rows(json_object_get(result, "detections"), job->video_id, &rows, error));
-    CV_TRY(note_pack(db, job, result, error));
-    CV_TRY(note_unread(db, job, json_object_get(result, "unread"), error));
+    CV_TRY(record_pack(db, job, result, error));
+    CV_TRY(record_unread(db, job, json_object_get(result, "unread"), error));
     CV_TRY(ocr_payload_is_again(job->payload) ? put_aside(db, job, rows, payload, error)
                                               : replace_rows(db, job, rows, error));
     return cv_queue_enqueue_successor(db, job, "segment_index", payload, error);

@@ -57,10 +57,10 @@ static int patch_frame(const struct ocr_patch *patch, struct cv_frame *frame,
     return 0;
 }
 
-/* Looks an emoji up in other banks than those that it was first read with. It keeps its text
+/* Reads an emoji again by other banks than those that it was first read with. It keeps its text
  * unless these banks know a better one. */
-static int look_up(const struct packs *packs, struct ocr_crop *crop, size_t index,
-                   struct cv_error *error)
+static int read_emoji_again(const struct packs *packs, struct ocr_crop *crop, size_t index,
+                            struct cv_error *error)
 {
     cv_auto(cv_frame_deinit) struct cv_frame frame = {0};
     struct ocr_emoji *emoji = &crop->emoji[index];
@@ -91,7 +91,7 @@ static int read_picture(struct packs *packs, struct ocr_unpacking *unpacking, st
     CV_TRY(ocr_unpack_picture(unpacking, &crop, error));
     for (size_t i = 0; i < crop.emoji_count; i++) {
         if (ocr_unpack_bank(unpacking) != packs->bank) {
-            CV_TRY(look_up(packs, &crop, i, error));
+            CV_TRY(read_emoji_again(packs, &crop, i, error));
         }
     }
     CV_TRY(ocr_read(packs->engine, &crop, &text.reading, &packs->readings, error));

@@ -45,7 +45,7 @@ void movement_begin(struct movement *movement)
 int movement_returned(struct movement *movement, int64_t time_us, struct cv_error *error)
 {
     if (movement->dx != 0 || movement->dy != 0) {
-        CV_TRY(movement_note(movement, time_us, 0, 0, error));
+        CV_TRY(movement_record(movement, time_us, 0, 0, error));
     }
     movement->step_x = movement->step_y = 0;
     movement->failures = movement->wait = 0;
@@ -83,7 +83,7 @@ static bool holds(const struct question *question, int shift, struct scroll_chec
     return is_verified(ret_check);
 }
 
-/* Looks where the movement would have gone on to, where the content was last, and anywhere else;
+/* Searches where the movement would have gone on to, where the content was last, and anywhere else;
  * takes the first place that the pixels confirm. */
 static bool axis_moved(struct movement *movement, const struct question *question, int *ret_shift,
                        struct scroll_check *ret_check)
@@ -165,8 +165,8 @@ bool movement_repeats(const struct movement *movement, int threshold, const stru
     return false;
 }
 
-int movement_note(struct movement *movement, int64_t time_us, int dx, int dy,
-                  struct cv_error *error)
+int movement_record(struct movement *movement, int64_t time_us, int dx, int dy,
+                    struct cv_error *error)
 {
     if (movement->way_count < WAY_MAX) {
         CV_TRY_MEMORY(CV_MAKE_ROOM(movement->way, movement->way_count), error, "positions");

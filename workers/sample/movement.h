@@ -25,7 +25,7 @@ void movement_deinit(struct movement *movement);
 /* Begins with a new reference, from which nothing has moved yet. */
 void movement_begin(struct movement *movement);
 
-/* Notes that the content stands again where it stood in the reference. */
+/* Records that the content stands again where it stood in the reference. */
 CV_MUST_CHECK int movement_returned(struct movement *movement, int64_t time_us,
                                     struct cv_error *error);
 
@@ -41,9 +41,9 @@ bool movement_find(struct movement *movement, const struct gate *gate,
                    const struct plane *current, int *ret_dx, int *ret_dy,
                    struct scroll_check *ret_check);
 
-/* Notes the place found; a way of more than 4,096 places is not noted any further. */
-CV_MUST_CHECK int movement_note(struct movement *movement, int64_t time_us, int dx, int dy,
-                                struct cv_error *error);
+/* Records the place found; a way of more than 4,096 places is not noted any further. */
+CV_MUST_CHECK int movement_record(struct movement *movement, int64_t time_us, int dx, int dy,
+                                  struct cv_error *error);
 
 /* Whether the movement turns round at a place after it has gone further than a line's height.
  * What was in view at the turn may not come back. */

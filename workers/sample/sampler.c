@@ -315,7 +315,7 @@ static int on_moved(struct sampler *sampler, int dx, int dy, const struct gate_r
         CV_TRY(keep_candidate(sampler, error));
         return STEP_AGAIN;
     }
-    CV_TRY(movement_note(&sampler->movement, now, dx, dy, error));
+    CV_TRY(movement_record(&sampler->movement, now, dx, dy, error));
     make_candidate(
         sampler,
         (struct candidate){

@@ -209,8 +209,8 @@ static int pass_on(const json_t *payload, const char *name, json_t *fallback, js
 }
 
 /* The frames in place of those that an earlier run kept, from the beginning of this part on. */
-static int note_frames(struct cv_db *db, const char *video_id, int64_t from_ms, const json_t *list,
-                       struct cv_error *error)
+static int record_frames(struct cv_db *db, const char *video_id, int64_t from_ms,
+                         const json_t *list, struct cv_error *error)
 {
     static const char *const clear =
         "DELETE FROM kept_frames WHERE video_id = $1::uuid AND t_start >= $2::bigint";
@@ -250,8 +250,8 @@ static int check_lists(const json_t *keys, const char *video_id, struct cv_error
 
 /* Stores the size and the duration of the video, which places and times refer to, and whether it is
  * cut off, until transcode stores them. */
-static int note_source(struct cv_db *db, const char *video_id, const json_t *result,
-                       struct cv_error *error)
+static int record_source(struct cv_db *db, const char *video_id, const json_t *result,
+                         struct cv_error *error)
 {
     json_int_t numbers[4];
     static const char *const names[] = {"width", "height", "duration_ms", "source_frames"};
@@ -314,8 +314,8 @@ static int commit(struct cv_db *db, const struct cv_job *job, const json_t *resu
     }
     json_t *lists = json_object_get(result, "frame_paths");
     CV_TRY(check_lists(lists, part.video_id, error));
-    CV_TRY(note_frames(db, part.video_id, part.from_ms, frames, error));
-    CV_TRY(note_source(db, part.video_id, result, error));
+    CV_TRY(record_frames(db, part.video_id, part.from_ms, frames, error));
+    CV_TRY(record_source(db, part.video_id, result, error));
     CV_TRY(go_on(db, job, &part, result, error));
     cv_auto(json_decref) json_t *payload =
         json_pack("{s:s,s:O}", "video_id", part.video_id, "frame_paths", lists);

@@ -14,8 +14,8 @@ static int announce(void *opaque, const char *key, struct cv_error *error)
     return cv_db_run(scanner->db, NULL, error, "SELECT announce_upload($1)", key);
 }
 
-static int take_line(struct scanner *scanner, const char *line, size_t length, bool *ret_readable,
-                     struct cv_error *error)
+static int import_line(struct scanner *scanner, const char *line, size_t length, bool *ret_readable,
+                       struct cv_error *error)
 {
     const struct scanner_notification notification = {
         .text = line,
@@ -41,7 +41,7 @@ int scanner_drain(struct scanner *scanner, struct cv_error *error)
         for (int i = 0; i < count; i++) {
             bool readable = false;
             const char *event = cv_db_text(rows, i, "event");
-            CV_TRY(take_line(scanner, event, strlen(event), &readable, error));
+            CV_TRY(import_line(scanner, event, strlen(event), &readable, error));
             CV_TRY(cv_db_run(scanner->db, NULL, error,
                              "DELETE FROM object_events WHERE id = $1::bigint",
                              cv_db_text(rows, i, "id")));
@@ -90,8 +90,8 @@ int scanner_events(struct scanner *scanner, FILE *file, int64_t *ret_unreadable,
         if (too_long) {
             cv_log(CV_LOG_WARN, "a line is longer than %d bytes, ignoring it", LINE_MAX_BYTES);
         } else if (!is_blank(&line)) {
-            CV_TRY(take_line(scanner, line.data, line.length, &readable, error));
-            CV_TRY(scanner_look(scanner, error));
+            CV_TRY(import_line(scanner, line.data, line.length, &readable, error));
+            CV_TRY(scanner_import(scanner, error));
         }
         unreadable += !readable;
     }

@@ -52,8 +52,8 @@ static json_t *describe(const struct scan *scan, const struct cv_object_entry *e
     return object;
 }
 
-static int note_page(struct scanner *scanner, const struct scan *scan,
-                     const struct cv_object_list *page, struct cv_error *error)
+static int record_page(struct scanner *scanner, const struct scan *scan,
+                       const struct cv_object_list *page, struct cv_error *error)
 {
     cv_auto(json_decref) json_t *objects = json_array();
     bool failed = !objects;
@@ -139,7 +139,7 @@ static int walk_page(struct scanner *scanner, const struct scan *scan, char **po
         .continuation = *continuation,
     };
     int result = cv_store_list(scanner->store, &listing, &page, error);
-    result = result ? result : note_page(scanner, scan, &page, error);
+    result = result ? result : record_page(scanner, scan, &page, error);
     const char *last = page.count > 0 ? page.entries[page.count - 1].key : NULL;
     bool is_end = !page.continuation || (last && scan->stop && strcmp(last, scan->stop) > 0);
     if (result == 0 && scan->name && !scan->is_inbox && (last || is_end)) {
@@ -202,9 +202,9 @@ static int walk_newest(struct scanner *scanner, struct cv_error *error)
     return walk(scanner, &scan, error);
 }
 
-/* Looks up the originals of rows that an application has created before the upload, whatever their
+/* Finds the originals of rows that an application has created before the upload, whatever their
  * ids are. */
-static int note_awaited(struct scanner *scanner, struct cv_error *error)
+static int record_awaited(struct scanner *scanner, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     int result =
@@ -231,18 +231,18 @@ static int note_awaited(struct scanner *scanner, struct cv_error *error)
         entry.size = info.size;
         memcpy(entry.etag, info.etag, sizeof(entry.etag));
         const struct cv_object_list page = {.entries = &entry, .count = 1};
-        result = note_page(scanner, &scan, &page, error);
+        result = record_page(scanner, &scan, &page, error);
     }
     return result;
 }
 
-int scanner_note(struct scanner *scanner, struct cv_error *error)
+int scanner_read_lists(struct scanner *scanner, struct cv_error *error)
 {
     static const struct scan inbox = {.name = "inbox", .prefix = CV_KEYS_INBOX, .is_inbox = true};
     const struct scan originals = {.name = "originals",
                                    .prefix = cv_object_prefix(CV_OBJECT_ORIGINAL)};
     CV_TRY(walk(scanner, &inbox, error));
     CV_TRY(walk_newest(scanner, error));
-    CV_TRY(note_awaited(scanner, error));
+    CV_TRY(record_awaited(scanner, error));
     return walk(scanner, &originals, error);
 }

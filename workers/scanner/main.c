@@ -103,13 +103,13 @@ static int keep_house(struct scanner *scanner, struct cv_error *error)
 static int pass(struct scanner *scanner, struct cv_error *error)
 {
     CV_TRY(scanner_drain(scanner, error));
-    CV_TRY(scanner_note(scanner, error));
-    CV_TRY(scanner_look(scanner, error));
+    CV_TRY(scanner_read_lists(scanner, error));
+    CV_TRY(scanner_import(scanner, error));
     return keep_house(scanner, error);
 }
 
-/* Looks at due uploads until `until`, when the lists are read again. */
-static int look_until(struct scanner *scanner, int64_t until, struct cv_error *error)
+/* Imports due uploads until `until`, when the lists are read again. */
+static int import_until(struct scanner *scanner, int64_t until, struct cv_error *error)
 {
     while (!cv_daemon_is_stopping(&scanner->daemon) && cv_monotonic_ms() < until) {
         int64_t due = INT64_MAX;
@@ -121,7 +121,7 @@ static int look_until(struct scanner *scanner, int64_t until, struct cv_error *e
         }
         cv_daemon_wait(&scanner->daemon, scanner->db, wake);
         CV_TRY(scanner_drain(scanner, error));
-        CV_TRY(scanner_look(scanner, error));
+        CV_TRY(scanner_import(scanner, error));
     }
     return 0;
 }
@@ -161,7 +161,7 @@ static int run_once(struct scanner *scanner, struct cv_error *error)
             break;
         }
         cv_daemon_wait(&scanner->daemon, scanner->db, cv_monotonic_ms() + (due > 0 ? due : 0));
-        CV_TRY(scanner_look(scanner, error));
+        CV_TRY(scanner_import(scanner, error));
     }
     return 0;
 }
@@ -180,7 +180,7 @@ static int run_loop(struct scanner *scanner, double interval_s, struct cv_error 
             cv_daemon_set_reason(&scanner->daemon, NULL);
             looked = pass(scanner, &failure);
         }
-        looked = looked ? looked : look_until(scanner, until, &failure);
+        looked = looked ? looked : import_until(scanner, until, &failure);
         if (looked < 0) {
             /* The database and the store may go away and come back; the scanner loses nothing by that. */
             result = cv_daemon_recover(&scanner->daemon, scanner->db, &failure, error);

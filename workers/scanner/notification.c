@@ -83,8 +83,8 @@ static const char *own_key(const char *store_name, const char *bucket, const cha
 
 /* Reports the key only. The rest of the event (text from anyone, or JSON that is not text) is not
  * trusted. */
-static int take_key(const struct reading *reading, const json_t *bucket, const json_t *written,
-                    bool is_encoded, struct cv_error *error)
+static int report_key(const struct reading *reading, const json_t *bucket, const json_t *written,
+                      bool is_encoded, struct cv_error *error)
 {
     char full[CV_STORE_KEY_MAX + 1];
     char id[CV_OBJECT_ID_SIZE];
@@ -109,10 +109,10 @@ static int take_key(const struct reading *reading, const json_t *bucket, const j
 
 /* ---- envelopes ------------------------------------------------------------------------------- */
 
-static int take_event(struct reading *reading, const json_t *event, struct cv_error *error);
+static int read_event(struct reading *reading, const json_t *event, struct cv_error *error);
 
 /* Reads an event that is a text inside another one. */
-static int take_text(struct reading *reading, const json_t *text, struct cv_error *error)
+static int read_nested(struct reading *reading, const json_t *text, struct cv_error *error)
 {
     cv_auto(json_decref) json_t *event =
         json_is_string(text)
@@ -123,29 +123,29 @@ static int take_text(struct reading *reading, const json_t *text, struct cv_erro
         return 0;
     }
     reading->depth++;
-    CV_TRY(take_event(reading, event, error));
+    CV_TRY(read_event(reading, event, error));
     reading->depth--;
     return 0;
 }
 
 /* Reads one of Records: an event of S3, or one that SQS or SNS passes to a cloud function. */
-static int take_record(struct reading *reading, const json_t *record, struct cv_error *error)
+static int read_record(struct reading *reading, const json_t *record, struct cv_error *error)
 {
     const char *name = json_string_value(json_object_get(record, "eventName"));
     const json_t *s3 = json_object_get(record, "s3");
     const json_t *body = json_object_get(record, "body");
     const json_t *message = member(record, "Sns", "Message");
     if (body || message) {
-        return take_text(reading, body ? body : message, error);
+        return read_nested(reading, body ? body : message, error);
     }
     if (!name || (!strstr(name, "ObjectCreated") && !strstr(name, "ObjectRemoved"))) {
         return 0;
     }
-    return take_key(reading, member(s3, "bucket", "name"), member(s3, "object", "key"), true,
-                    error);
+    return report_key(reading, member(s3, "bucket", "name"), member(s3, "object", "key"), true,
+                      error);
 }
 
-static int take_list(struct reading *reading, const json_t *list, bool is_messages,
+static int read_list(struct reading *reading, const json_t *list, bool is_messages,
                      struct cv_error *error)
 {
     size_t count = json_array_size(list);
@@ -156,24 +156,24 @@ static int take_list(struct reading *reading, const json_t *list, bool is_messag
     reading->records += count;
     for (size_t i = 0; i < count; i++) {
         const json_t *item = json_array_get(list, i);
-        CV_TRY(is_messages ? take_text(reading, json_object_get(item, "Body"), error)
-                           : take_record(reading, item, error));
+        CV_TRY(is_messages ? read_nested(reading, json_object_get(item, "Body"), error)
+                           : read_record(reading, item, error));
     }
     return 0;
 }
 
 /* Reads an event of EventBridge, in which keys are not encoded. */
-static int take_detail(struct reading *reading, const char *kind, const json_t *detail,
+static int read_detail(struct reading *reading, const char *kind, const json_t *detail,
                        struct cv_error *error)
 {
     if (strcmp(kind, "Object Created") != 0 && strcmp(kind, "Object Deleted") != 0) {
         return 0;
     }
-    return take_key(reading, member(detail, "bucket", "name"), member(detail, "object", "key"),
-                    false, error);
+    return report_key(reading, member(detail, "bucket", "name"), member(detail, "object", "key"),
+                      false, error);
 }
 
-static int take_event(struct reading *reading, const json_t *event, struct cv_error *error)
+static int read_event(struct reading *reading, const json_t *event, struct cv_error *error)
 {
     const json_t *records = json_object_get(event, "Records");
     const json_t *messages = json_object_get(event, "Messages"); /* an answer of SQS */
@@ -183,13 +183,13 @@ static int take_event(struct reading *reading, const json_t *event, struct cv_er
     const char *kind = json_string_value(json_object_get(event, "detail-type"));
     const char *type = json_string_value(json_object_get(event, "Type"));
     if (json_is_array(records)) {
-        return take_list(reading, records, false, error);
+        return read_list(reading, records, false, error);
     }
     if (json_is_array(messages)) {
-        return take_list(reading, messages, true, error);
+        return read_list(reading, messages, true, error);
     }
     if (json_is_string(body)) {
-        return take_text(reading, body, error);
+        return read_nested(reading, body, error);
     }
     if (type && strcmp(type, "SubscriptionConfirmation") == 0) {
         cv_log(CV_LOG_WARN,
@@ -197,10 +197,10 @@ static int take_event(struct reading *reading, const json_t *event, struct cv_er
         return 0;
     }
     if (json_is_string(message)) {
-        return take_text(reading, message, error);
+        return read_nested(reading, message, error);
     }
     if (kind && json_is_object(detail)) {
-        return take_detail(reading, kind, detail, error);
+        return read_detail(reading, kind, detail, error);
     }
     /* A bucket sends this when notifications are turned on. */
     reading->is_readable &= json_is_string(json_object_get(event, "Event"));
@@ -219,7 +219,7 @@ int scanner_read_notification(const struct scanner_notification *notification, b
         .opaque = notification->opaque,
         .is_readable = event,
     };
-    CV_TRY(event ? take_event(&reading, event, error) : 0);
+    CV_TRY(event ? read_event(&reading, event, error) : 0);
     if (!reading.is_readable) {
         cv_log(CV_LOG_WARN,
                "an event of %zu bytes is not a notification of a store (%s), ignoring it",

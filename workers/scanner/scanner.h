@@ -1,8 +1,8 @@
 /* The scanner finds uploaded files, creates videos from them, and keeps the rows consistent with the
  * store.
  *
- * Each object that it sees becomes an entry of the table `uploads` (scanner_note) and is looked at a
- * second time when it is due (scanner_look). If it has not changed in between, it is taken in. All
+ * Each object that it sees becomes an entry of the table `uploads` (scanner_read_lists) and is looked at a
+ * second time when it is due (scanner_import). If it has not changed in between, it is taken in. All
  * decisions about rows are SQL functions (sql/migrations/0010_objects.sql), so that any number of
  * scanners may run, and die, at once.
  */
@@ -33,9 +33,9 @@ struct scanner {
 
 /* ---- lists.c ---- */
 
-/* Looks once at the lists: the inbox, the newest ids, rows that wait for their original, and the
+/* Reads the lists once: the inbox, the newest ids, rows that wait for their original, and the
  * next pages of all originals. Also marks rows whose original is missing from these pages. */
-CV_MUST_CHECK int scanner_note(struct scanner *scanner, struct cv_error *error);
+CV_MUST_CHECK int scanner_read_lists(struct scanner *scanner, struct cv_error *error);
 
 /* Milliseconds as text that PostgreSQL accepts as an interval. */
 struct interval_text {
@@ -45,9 +45,9 @@ struct interval_text scanner_interval(int64_t ms);
 
 /* ---- uploads.c ---- */
 
-/* Looks at every upload that is due. If one fails, that is logged and it is tried later; this
+/* Imports every upload that is due. If one fails, that is logged and it is tried later; this
  * function fails only for causes that concern all uploads. */
-CV_MUST_CHECK int scanner_look(struct scanner *scanner, struct cv_error *error);
+CV_MUST_CHECK int scanner_import(struct scanner *scanner, struct cv_error *error);
 
 /* Milliseconds until the next upload is due; INT64_MAX when there is none. */
 CV_MUST_CHECK int scanner_next_due(struct scanner *scanner, int64_t *ret_ms,

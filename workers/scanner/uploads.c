@@ -106,8 +106,8 @@ static int ask(struct scanner *scanner, const struct scanner_original *original,
     return 0;
 }
 
-static void tell(struct scanner *scanner, const struct scanner_original *original,
-                 const char *outcome)
+static void log_outcome(struct scanner *scanner, const struct scanner_original *original,
+                        const char *outcome)
 {
     bool is_odd = strcmp(outcome, "replaced") == 0 || strcmp(outcome, "other") == 0 ||
                   strcmp(outcome, "no room") == 0;
@@ -130,7 +130,7 @@ static int scanner_register(struct scanner *scanner, struct scanner_original *or
         int result = ask(scanner, original, outcome, sizeof(outcome), error);
         if (result != 0 || strcmp(outcome, "digest") != 0) {
             if (result == 0) {
-                tell(scanner, original, outcome);
+                log_outcome(scanner, original, outcome);
             }
             return result;
         }
@@ -189,8 +189,8 @@ static bool has_settled(const struct upload *upload, const struct cv_object_info
 }
 
 /* The first UUID among the metadata entries with these names; NULL when there is none. */
-static const char *read_note(const struct cv_metadata *metadata, const char *key,
-                             const char *const *names, size_t count)
+static const char *find_id(const struct cv_metadata *metadata, const char *key,
+                           const char *const *names, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const char *value = cv_metadata_get(metadata, names[i]);
@@ -212,10 +212,10 @@ static void read_notes(const struct scanner *scanner, const struct cv_metadata *
     static const char *const owners[] = {"owner-id", "owner_id", "owner"};
     static const char *const teams[] = {"team-id", "team_id", "team"};
     if (!original->owner_id) {
-        original->owner_id = read_note(metadata, original->key, owners, CV_COUNT(owners));
+        original->owner_id = find_id(metadata, original->key, owners, CV_COUNT(owners));
     }
     if (!original->team_id) {
-        original->team_id = read_note(metadata, original->key, teams, CV_COUNT(teams));
+        original->team_id = find_id(metadata, original->key, teams, CV_COUNT(teams));
     }
     if (!original->name) {
         original->name = cv_metadata_get(metadata, "name");
@@ -227,8 +227,8 @@ static void read_notes(const struct scanner *scanner, const struct cv_metadata *
 
 /* ---- under videos/original/ ------------------------------------------------------------------ */
 
-static int look_at_original(struct scanner *scanner, const struct upload *upload,
-                            const char *video_id, struct cv_error *error)
+static int import_original(struct scanner *scanner, const struct upload *upload,
+                           const char *video_id, struct cv_error *error)
 {
     cv_auto(cv_metadata_deinit) struct cv_metadata metadata = {0};
     struct scanner_original original = {.key = upload->key, .video_id = video_id};
@@ -262,8 +262,7 @@ static int finish_move(struct scanner *scanner, const struct upload *upload, con
     return scanner_register(scanner, &original, error);
 }
 
-static int look_for_moved(struct scanner *scanner, const struct upload *upload,
-                          struct cv_error *error)
+static int find_moved(struct scanner *scanner, const struct upload *upload, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     if (!upload->video_id) {
@@ -314,8 +313,8 @@ static int move_in(struct scanner *scanner, const struct upload *upload,
     return scanner_register(scanner, original, error);
 }
 
-static int look_at_inbox(struct scanner *scanner, const struct upload *upload,
-                         struct cv_error *error)
+static int import_from_inbox(struct scanner *scanner, const struct upload *upload,
+                             struct cv_error *error)
 {
     cv_auto(cv_metadata_deinit) struct cv_metadata metadata = {0};
     struct cv_inbox_key inbox;
@@ -327,7 +326,7 @@ static int look_at_inbox(struct scanner *scanner, const struct upload *upload,
         return refuse(scanner, upload->key, "a folder of the inbox must be its owner's id, a UUID",
                       error);
     }
-    int result = look_for_moved(scanner, upload, error);
+    int result = find_moved(scanner, upload, error);
     if (result != CV_STORE_NOT_FOUND) {
         return result;
     }
@@ -351,7 +350,8 @@ static int look_at_inbox(struct scanner *scanner, const struct upload *upload,
 
 /* ---- all that are due ------------------------------------------------------------------------ */
 
-static int look_at(struct scanner *scanner, const struct upload *upload, struct cv_error *error)
+static int import_upload(struct scanner *scanner, const struct upload *upload,
+                         struct cv_error *error)
 {
     char video_id[CV_OBJECT_ID_SIZE];
     struct cv_error ignored;
@@ -359,10 +359,10 @@ static int look_at(struct scanner *scanner, const struct upload *upload, struct 
         return forget(scanner, upload->key, error);
     }
     if (cv_object_is_original(upload->key, video_id)) {
-        return look_at_original(scanner, upload, video_id, error);
+        return import_original(scanner, upload, video_id, error);
     }
     if (strncmp(upload->key, CV_KEYS_INBOX, strlen(CV_KEYS_INBOX)) == 0) {
-        return look_at_inbox(scanner, upload, error);
+        return import_from_inbox(scanner, upload, error);
     }
     return forget(scanner, upload->key, error);
 }
@@ -374,7 +374,7 @@ static bool concerns_all(const struct scanner *scanner, const struct cv_error *e
            cv_daemon_is_stopping(&scanner->daemon);
 }
 
-static int look_at_some(struct scanner *scanner, bool *ret_any, struct cv_error *error)
+static int import_some(struct scanner *scanner, bool *ret_any, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(scanner_report(scanner, error));
@@ -391,7 +391,7 @@ static int look_at_some(struct scanner *scanner, bool *ret_any, struct cv_error 
         if (cv_daemon_is_stopping(&scanner->daemon)) {
             return cv_fail(error, CV_ERROR_CANCELED, "stopped");
         }
-        result = look_at(scanner, &upload, error);
+        result = import_upload(scanner, &upload, error);
         if (result < 0 && !concerns_all(scanner, error)) {
             cv_log_error(error, upload.key);
             result = cv_db_run(scanner->db, NULL, error, "SELECT retry_upload($1)", upload.key);
@@ -401,11 +401,11 @@ static int look_at_some(struct scanner *scanner, bool *ret_any, struct cv_error 
     return result;
 }
 
-int scanner_look(struct scanner *scanner, struct cv_error *error)
+int scanner_import(struct scanner *scanner, struct cv_error *error)
 {
     bool any = true;
     while (any) {
-        CV_TRY(look_at_some(scanner, &any, error));
+        CV_TRY(import_some(scanner, &any, error));
     }
     return 0;
 }

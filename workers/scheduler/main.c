@@ -56,7 +56,7 @@ enum {
     REPORT_MS = 60 * 1000, /* stale after five minutes, like a worker */
 };
 
-static void tell_node(const char *node, const struct cv_error *failure)
+static void log_node(const char *node, const struct cv_error *failure)
 {
     if (failure) {
         cv_log(CV_LOG_WARN, "node %s: %s", node, failure->message);
@@ -87,7 +87,7 @@ static int do_tasks(struct scheduler_part *part, struct cv_error *error)
 }
 
 /* Logs the last failure of each task, which is stored in the task's row. Called once per round. */
-static int tell_failures(struct scheduler_part *part, struct cv_error *error)
+static int log_failures(struct scheduler_part *part, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cv_db_run(part->db, &rows, error,
@@ -108,11 +108,11 @@ static int scheduler_keep(struct scheduler_part *part, int64_t *ret_wait_ms, str
     CV_TRY(do_tasks(part, error));
     if (!part->is_once && now >= part->daemon->report_at) {
         CV_TRY(cv_daemon_report(part->daemon, part->db, SCHEDULER_JOB_TYPE, REPORT_MS, error));
-        CV_TRY(tell_failures(part, error));
+        CV_TRY(log_failures(part, error));
     }
     if (now >= part->nodes_at) {
         part->nodes_at = now + NODES_MS;
-        CV_TRY(cv_queue_wake_nodes(part->db, tell_node, error));
+        CV_TRY(cv_queue_wake_nodes(part->db, log_node, error));
     }
     *ret_wait_ms = INT64_MAX;
     return 0;

@@ -64,8 +64,8 @@ static int ascending(const void *one, const void *other)
 }
 
 /* Measures the pictures; CV_DECODER_END if there are fewer, for any reason. */
-static int look(struct cv_decoder *decoder, double flat[PICTURES], double mild[PICTURES],
-                struct cv_error *error)
+static int measure_pictures(struct cv_decoder *decoder, double flat[PICTURES],
+                            double mild[PICTURES], struct cv_error *error)
 {
     int64_t duration_us = cv_decoder_info(decoder)->duration_us;
     for (int i = 0; i < PICTURES; i++) {
@@ -80,8 +80,8 @@ static int look(struct cv_decoder *decoder, double flat[PICTURES], double mild[P
     return 0;
 }
 
-int transcode_look(const struct cv_byte_source *source, struct cv_cancel *cancel,
-                   bool *ret_is_screen, struct cv_error *error)
+int transcode_find_content(const struct cv_byte_source *source, struct cv_cancel *cancel,
+                           bool *ret_is_screen, struct cv_error *error)
 {
     double flat[PICTURES], mild[PICTURES];
     struct cv_decoder_params params = {.threads = 1, .cancel = cancel};
@@ -91,7 +91,7 @@ int transcode_look(const struct cv_byte_source *source, struct cv_cancel *cancel
     if (result == 0) {
         const struct cv_media_info *info = cv_decoder_info(decoder);
         bool can_look = cv_can_seek(info) && info->duration_us > 0;
-        result = can_look ? look(decoder, flat, mild, error) : CV_DECODER_END;
+        result = can_look ? measure_pictures(decoder, flat, mild, error) : CV_DECODER_END;
     }
     if (result != 0) {
         /* Other errors are ignored: the conversion reads the whole source and reports them. */

@@ -8,7 +8,7 @@
 
 /* Removes the stage's own options from the command line and sets the equivalent environment
  * variables. */
-static int take_options(int argc, char **argv)
+static int read_options(int argc, char **argv)
 {
     int kept = 1;
     for (int i = 1; i < argc; i++) {
@@ -26,7 +26,7 @@ static int take_options(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    argc = take_options(argc, argv);
+    argc = read_options(argc, argv);
     if (argc < 0) {
         return CV_EXIT_RETRY;
     }

@@ -95,8 +95,7 @@ static int put_provisional(struct transcode_publisher *publisher, const struct c
     return cv_store_put(cv_stage_store(publisher->context), &object, NULL, error);
 }
 
-int transcode_publisher_take(void *opaque, const struct cv_ladder_file *file,
-                             struct cv_error *error)
+int transcode_publisher_add(void *opaque, const struct cv_ladder_file *file, struct cv_error *error)
 {
     struct transcode_publisher *publisher = opaque;
     if (file->provisional) {
@@ -143,7 +142,7 @@ int transcode_publisher_put(struct transcode_publisher *publisher, enum cv_ladde
     CV_TRY(cv_format(&key, error, "%s%s", publisher->prefixes[part], name));
     const struct cv_new_object object = {.key = key, .data = data, .size = size};
     CV_TRY(cv_stage_put(publisher->context, &object, error));
-    return transcode_publisher_take(publisher, &file, error);
+    return transcode_publisher_add(publisher, &file, error);
 }
 
 int transcode_publisher_get(struct transcode_publisher *publisher, enum cv_ladder_part part,

@@ -167,7 +167,7 @@ int transcode_run_plan(struct cv_stage_context *context, const struct transcode_
     CV_TRY(find_planned(input.decoder, input.source.size, request->split_us, &planned_us, error));
     bool is_screen = false;
     if (request->short_side_count == 0) {
-        CV_TRY(transcode_look(&input.source, cv_stage_cancel(context), &is_screen, error));
+        CV_TRY(transcode_find_content(&input.source, cv_stage_cancel(context), &is_screen, error));
     }
     const struct cv_media_info *info = cv_decoder_info(input.decoder);
     const struct transcode_work work = {.context = context, .request = request};
@@ -193,9 +193,9 @@ static void chunk_name(int number, char name[NAME_SIZE])
     (void)snprintf(name, NAME_SIZE, "chunk_%05d.json", number);
 }
 
-static int put_note(struct transcode_publisher *publisher, const struct cv_ladder_chunk *chunk,
-                    const struct transcode_meter *meter, int64_t damaged, const char *text,
-                    const char *encoded_because, struct cv_error *error)
+static int store_chunk(struct transcode_publisher *publisher, const struct cv_ladder_chunk *chunk,
+                       const struct transcode_meter *meter, int64_t damaged, const char *text,
+                       const char *encoded_because, struct cv_error *error)
 {
     cv_auto(json_decref) json_t *note =
         json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "ladder", text, "frames",
@@ -251,8 +251,8 @@ static int encode_chunk(const struct transcode_work *work, struct transcode_mete
         (void)snprintf(reason, CV_LADDER_REASON_SIZE, "%s", cv_ladder_refusal(ladder));
     }
     return result ? result
-                  : put_note(work->publisher, chunk, meter,
-                             cv_decoder_damaged_frames(input.decoder), text, reason, error);
+                  : store_chunk(work->publisher, chunk, meter,
+                                cv_decoder_damaged_frames(input.decoder), text, reason, error);
 }
 
 int transcode_run_chunk(const struct transcode_work *work, struct transcode_report *report,
@@ -290,8 +290,8 @@ static void add_meter(struct transcode_meter *all, const struct transcode_meter 
     all->frames += next->frames;
 }
 
-static int get_note(struct transcode_publisher *publisher, int number, json_t **ret_note,
-                    struct cv_error *error)
+static int load_chunk(struct transcode_publisher *publisher, int number, json_t **ret_note,
+                      struct cv_error *error)
 {
     char name[NAME_SIZE];
     cv_auto_free void *data = NULL;
@@ -311,7 +311,7 @@ static int settle_copy(const struct transcode_work *work, int number, bool copie
                        struct transcode_report *report, struct cv_error *error)
 {
     cv_auto(json_decref) json_t *note = NULL;
-    CV_TRY(get_note(work->publisher, number, &note, error));
+    CV_TRY(load_chunk(work->publisher, number, &note, error));
     const char *reason = json_string_value(json_object_get(note, "encoded_because"));
     bool is_copied = reason && reason[0] == '\0';
     if (is_copied == copies) {
@@ -337,7 +337,7 @@ static int join_chunk(struct transcode_publisher *publisher, struct cv_ladder *l
                       struct transcode_meter *all, int64_t *damaged, struct cv_error *error)
 {
     cv_auto(json_decref) json_t *note = NULL;
-    CV_TRY(get_note(publisher, number, &note, error));
+    CV_TRY(load_chunk(publisher, number, &note, error));
     const char *text = NULL;
     json_int_t frames, first_us, last_us, shortest_us, longest_us, own_damaged;
     if (json_unpack(note, "{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "ladder", &text, "frames", &frames,

@@ -140,7 +140,7 @@ struct cv_ladder_params transcode_ladder_params(const struct transcode_work *wor
         .copies_hevc = work->request->copies_hevc,
         .copies_av1 = work->request->copies_av1,
         .any_size = work->request->split >= TRANSCODE_CHUNK,
-        .finished = transcode_publisher_take,
+        .finished = transcode_publisher_add,
         .opaque = work->publisher,
     };
 }
@@ -165,8 +165,8 @@ static int open_ladder(const struct transcode_work *work, const struct transcode
 {
     const struct transcode_request *request = work->request;
     if (request->short_side_count == 0) {
-        CV_TRY(transcode_look(&input->source, cv_stage_cancel(work->context), &report->is_screen,
-                              error));
+        CV_TRY(transcode_find_content(&input->source, cv_stage_cancel(work->context),
+                                      &report->is_screen, error));
     }
     struct cv_ladder_params params = transcode_ladder_params(work, input);
     params.for_reading = report->is_screen;

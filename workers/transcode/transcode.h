@@ -70,8 +70,9 @@ CV_MUST_CHECK int transcode_read_request(const json_t *payload, struct transcode
 
 /* Whether a source in a container with an index is a screen recording, on which small letters must
  * stay readable. False if it cannot be analysed. */
-CV_MUST_CHECK int transcode_look(const struct cv_byte_source *source, struct cv_cancel *cancel,
-                                 bool *ret_is_screen, struct cv_error *error);
+CV_MUST_CHECK int transcode_find_content(const struct cv_byte_source *source,
+                                         struct cv_cancel *cancel, bool *ret_is_screen,
+                                         struct cv_error *error);
 
 struct transcode_publisher;
 
@@ -151,8 +152,8 @@ CV_MUST_CHECK int transcode_publisher_is_first(struct transcode_publisher *publi
 /* A cv_ladder_finished function; `publisher` is its opaque argument. Records the file, and starts
  * its upload if it refers to no other file. A provisional playlist is stored when all earlier
  * uploads are complete. */
-CV_MUST_CHECK int transcode_publisher_take(void *publisher, const struct cv_ladder_file *file,
-                                           struct cv_error *error);
+CV_MUST_CHECK int transcode_publisher_add(void *publisher, const struct cv_ladder_file *file,
+                                          struct cv_error *error);
 
 /* Stores the recorded files in their order, then deletes objects of an earlier run that this one
  * does not have. */

@@ -138,7 +138,7 @@ static int sign_all(const struct cv_db_result *rows, const struct message *messa
                             error));
         cv_buffer_printf(&signatures, "%s%s", row > 0 ? " " : "", signature);
     }
-    return cv_buffer_take(&signatures, ret_signatures, error);
+    return cv_buffer_detach(&signatures, ret_signatures, error);
 }
 
 static int send_message(const struct settings *settings, const struct message *message,

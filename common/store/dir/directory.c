@@ -185,7 +185,7 @@ static int presign(struct cv_store *store, const struct cv_signed_url *allowed, 
     for (size_t i = 0; i < CV_COUNT(parts); i++) {
         cv_percent_encode(&url, parts[i], true);
     }
-    return cv_buffer_take(&url, ret_url, error);
+    return cv_buffer_detach(&url, ret_url, error);
 }
 
 /* Checks that the root is still the same directory: if its disk is unmounted while a worker runs,

@@ -114,7 +114,7 @@ struct search {
     size_t size;
 };
 
-static int look_at(void *opaque, const char *path, const char *text, struct cv_error *error)
+static int find_value(void *opaque, const char *path, const char *text, struct cv_error *error)
 {
     struct search *search = opaque;
     (void)error;
@@ -129,7 +129,7 @@ int cv_s3_xml_find(const char *text, size_t length, const char *path, char *valu
 {
     struct search search = {path, value, size};
     value[0] = '\0';
-    return cv_s3_xml_read(text, length, look_at, &search, error);
+    return cv_s3_xml_read(text, length, find_value, &search, error);
 }
 
 void cv_s3_xml_escape(struct cv_buffer *buffer, const char *text)
@@ -187,7 +187,7 @@ static void copy_etag(struct cv_s3_answer *answer, const char *value)
     (void)snprintf(answer->etag, sizeof(answer->etag), "%.*s", (int)length, value);
 }
 
-static void note_metadata(struct cv_s3_answer *answer, const char *name, char *value)
+static void record_metadata(struct cv_s3_answer *answer, const char *name, char *value)
 {
     struct cv_error ignored;
     cv_s3_metadata_decode(value);
@@ -207,7 +207,7 @@ static int64_t date_ms(const char *value)
     return time > 0 && time <= end_of_year_9999 ? (int64_t)time * 1000 : 0;
 }
 
-static void note_header(struct cv_s3_answer *answer, const char *name, char *value)
+static void record_header(struct cv_s3_answer *answer, const char *name, char *value)
 {
     static const char metadata_prefix[] = "x-amz-meta-";
     int64_t number = 0;
@@ -234,7 +234,7 @@ static void note_header(struct cv_s3_answer *answer, const char *name, char *val
     } else if (strcmp(name, "x-amz-server-side-encryption-customer-algorithm") == 0) {
         answer->etag_is_no_md5 = true;
     } else if (strncmp(name, metadata_prefix, strlen(metadata_prefix)) == 0) {
-        note_metadata(answer, name + strlen(metadata_prefix), value);
+        record_metadata(answer, name + strlen(metadata_prefix), value);
     }
 }
 
@@ -266,7 +266,7 @@ void cv_s3_answer_header(struct cv_s3_answer *answer, const char *line, size_t l
     for (char *c = text; *c; c++) {
         *c = (char)tolower((unsigned char)*c);
     }
-    note_header(answer, text, value);
+    record_header(answer, text, value);
 }
 
 void cv_s3_answer_info(const struct cv_s3_answer *answer, struct cv_object_info *ret_info)

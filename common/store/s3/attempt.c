@@ -25,7 +25,7 @@ static bool is_success(const struct cv_s3_request *request)
     return request->answer.status / 100 == 2;
 }
 
-static size_t take_header(char *data, size_t size, size_t count, void *opaque)
+static size_t receive_header(char *data, size_t size, size_t count, void *opaque)
 {
     struct cv_s3_attempt *attempt = opaque;
     cv_s3_answer_header(&attempt->request->answer, data, size * count);
@@ -47,7 +47,7 @@ static void make_room(struct cv_s3_request *request)
     }
 }
 
-static size_t take_body(char *data, size_t size, size_t count, void *opaque)
+static size_t receive_body(char *data, size_t size, size_t count, void *opaque)
 {
     struct cv_s3_attempt *attempt = opaque;
     struct cv_s3_request *request = attempt->request;
@@ -204,7 +204,7 @@ static int make_url(const struct cv_s3_config *config, const struct cv_s3_reques
     cv_buffer_printf(&url, "%s://%s", config->scheme, config->host);
     cv_percent_encode(&url, path, true);
     cv_buffer_printf(&url, "%s%s", query[0] ? "?" : "", query);
-    return cv_buffer_take(&url, ret_url, error);
+    return cv_buffer_detach(&url, ret_url, error);
 }
 
 /* curl defines the type of each option; a wrong type gives a compiler warning, and setting an
@@ -271,9 +271,9 @@ static bool set_options(struct cv_s3_attempt *attempt, const struct cv_s3_config
     SET(CURLOPT_PRIVATE, attempt);
     SET(CURLOPT_NOSIGNAL, 1L);
     SET(CURLOPT_ERRORBUFFER, attempt->detail);
-    SET(CURLOPT_HEADERFUNCTION, take_header);
+    SET(CURLOPT_HEADERFUNCTION, receive_header);
     SET(CURLOPT_HEADERDATA, attempt);
-    SET(CURLOPT_WRITEFUNCTION, take_body);
+    SET(CURLOPT_WRITEFUNCTION, receive_body);
     SET(CURLOPT_WRITEDATA, attempt);
     SET(CURLOPT_BUFFERSIZE, (long)(is_get ? BUFFER_SIZE : ANSWER_BUFFER_SIZE));
     SET(CURLOPT_CONNECTTIMEOUT_MS, (long)config->connect_timeout_ms);

@@ -411,7 +411,7 @@ static int presign(struct cv_store *store, const struct cv_signed_url *allowed, 
     cv_buffer_printf(&url, "%s://%s", config->public_scheme, config->public_host);
     cv_percent_encode(&url, path, true);
     cv_buffer_printf(&url, "?%s", query);
-    return cv_buffer_take(&url, ret_url, error);
+    return cv_buffer_detach(&url, ret_url, error);
 }
 
 static int bucket_request(struct cv_store *store, const struct cv_bucket_request *asked,
@@ -432,7 +432,7 @@ static int bucket_request(struct cv_store *store, const struct cv_bucket_request
         return result;
     }
     struct cv_bucket_answer answer = {.status = request.answer.status};
-    CV_TRY(cv_buffer_take(&request.text, &answer.text, error));
+    CV_TRY(cv_buffer_detach(&request.text, &answer.text, error));
     *ret_answer = answer;
     return 0;
 }

@@ -270,7 +270,7 @@ static void append(struct cv_s3_request **list, struct cv_s3_request *request)
     *list = request;
 }
 
-static void take_out(struct cv_s3_request **list, const struct cv_s3_request *request)
+static void remove_request(struct cv_s3_request **list, const struct cv_s3_request *request)
 {
     while (*list && *list != request) {
         list = &(*list)->next;
@@ -307,12 +307,12 @@ static void release_easy(struct cv_s3_client *client, struct cv_s3_request *requ
     cv_s3_attempt_end(attempt);
     client->idle[client->idle_count++] = attempt->easy;
     client->active_count--;
-    take_out(&client->active, request);
+    remove_request(&client->active, request);
     free(attempt);
 }
 
 /* Returns an unused handle or a new one; there are never more than connections. */
-static CURL *take_easy(struct cv_s3_client *client)
+static CURL *find_free_handle(struct cv_s3_client *client)
 {
     return client->idle_count > 0 ? client->idle[--client->idle_count] : curl_easy_init();
 }
@@ -352,7 +352,7 @@ static void begin(struct cv_s3_client *client, struct cv_s3_request *request)
 {
     struct cv_error error;
     struct cv_s3_attempt *attempt = malloc(sizeof(*attempt));
-    CURL *easy = take_easy(client);
+    CURL *easy = find_free_handle(client);
     if (!attempt || !easy) {
         free(attempt);
         if (easy) {
@@ -422,7 +422,7 @@ static void drop(struct cv_s3_client *client, struct cv_s3_request *request)
     if (request->attempt) {
         release_easy(client, request);
     } else {
-        take_out(&client->waiting, request);
+        remove_request(&client->waiting, request);
     }
     complete(client, request, cv_fail(&error, CV_ERROR_CANCELED, "the request was stopped"),
              &error);
@@ -445,7 +445,7 @@ static void drop_canceled(struct cv_s3_client *client, bool all)
 }
 
 /* Accepts new requests and removes canceled ones. True until the client is to end. */
-static bool take_orders(struct cv_s3_client *client)
+static bool accept_requests(struct cv_s3_client *client)
 {
     pthread_mutex_lock(&client->lock);
     struct cv_s3_request *submitted = client->submitted;
@@ -473,7 +473,7 @@ static int64_t begin_due(struct cv_s3_client *client)
     for (struct cv_s3_request *request = client->waiting, *next; request; request = next) {
         next = request->next;
         if (request->not_before_ms <= now && client->active_count < CV_S3_CONNECTIONS) {
-            take_out(&client->waiting, request);
+            remove_request(&client->waiting, request);
             begin(client, request);
         }
     }
@@ -503,7 +503,7 @@ static void sleep_for(struct cv_s3_client *client, int64_t wait_ms)
 static void *run_loop(void *opaque)
 {
     struct cv_s3_client *client = opaque;
-    while (take_orders(client)) {
+    while (accept_requests(client)) {
         int64_t wait = begin_due(client);
         int running = 0;
         (void)curl_multi_perform(client->multi, &running);

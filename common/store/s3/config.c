@@ -94,7 +94,7 @@ static int is_path_style(const struct cv_s3_config *config, bool is_aws, bool *r
     return 0;
 }
 
-static int take_part(CURLU *url, const char *setting, CURLUPart part, char **ret_text,
+static int read_part(CURLU *url, const char *setting, CURLUPart part, char **ret_text,
                      struct cv_error *error)
 {
     char *text = NULL;
@@ -128,10 +128,10 @@ static int parse_endpoint(const struct cv_s3_config *config, const char *setting
     cv_auto_free char *host = NULL;
     cv_auto_free char *port = NULL;
     cv_auto_free char *path = NULL;
-    CV_TRY(take_part(url, setting, CURLUPART_SCHEME, ret_scheme, error));
-    CV_TRY(take_part(url, setting, CURLUPART_HOST, &host, error));
-    CV_TRY(take_part(url, setting, CURLUPART_PORT, &port, error));
-    CV_TRY(take_part(url, setting, CURLUPART_PATH, &path, error));
+    CV_TRY(read_part(url, setting, CURLUPART_SCHEME, ret_scheme, error));
+    CV_TRY(read_part(url, setting, CURLUPART_HOST, &host, error));
+    CV_TRY(read_part(url, setting, CURLUPART_PORT, &port, error));
+    CV_TRY(read_part(url, setting, CURLUPART_PATH, &path, error));
     bool tls = strcmp(*ret_scheme, "https") == 0;
     if (!tls && strcmp(*ret_scheme, "http") != 0) {
         return cv_fail(error, CV_ERROR_CONFIGURATION, "%s is neither http nor https", setting);

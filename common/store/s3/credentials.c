@@ -52,7 +52,7 @@ struct question {
     bool is_local; /* no proxy must be used */
 };
 
-static size_t take_body(char *data, size_t size, size_t count, void *opaque)
+static size_t receive_body(char *data, size_t size, size_t count, void *opaque)
 {
     struct cv_buffer *buffer = opaque;
     if (buffer->length + size * count > ANSWER_MAX) {
@@ -77,7 +77,7 @@ static int ask(const struct question *question, struct cv_buffer *answer, struct
     SET(CURLOPT_PROTOCOLS_STR, "http,https");
     SET(CURLOPT_NOSIGNAL, 1L);
     SET(CURLOPT_ERRORBUFFER, detail);
-    SET(CURLOPT_WRITEFUNCTION, take_body);
+    SET(CURLOPT_WRITEFUNCTION, receive_body);
     SET(CURLOPT_WRITEDATA, answer);
     SET(CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
     SET(CURLOPT_TIMEOUT_MS, (long)TIMEOUT_MS);
@@ -114,7 +114,7 @@ static int64_t parse_expiry(const char *text)
     return text && strptime(text, "%Y-%m-%dT%H:%M:%S", &parts) ? (int64_t)timegm(&parts) * 1000 : 0;
 }
 
-static int take_text(char **target, const char *text, struct cv_error *error)
+static int replace_text(char **target, const char *text, struct cv_error *error)
 {
     free(*target);
     *target = NULL;
@@ -138,7 +138,8 @@ static int read_json(const struct cv_buffer *answer, struct cv_s3_credentials *c
     char **const targets[] = {&credentials->access_key, &credentials->secret_key,
                               &credentials->session_token};
     for (size_t i = 0; i < CV_COUNT(names); i++) {
-        CV_TRY(take_text(targets[i], json_string_value(json_object_get(object, names[i])), error));
+        CV_TRY(
+            replace_text(targets[i], json_string_value(json_object_get(object, names[i])), error));
     }
     credentials->expires_ms =
         parse_expiry(json_string_value(json_object_get(object, "Expiration")));
@@ -156,13 +157,13 @@ static int read_xml_element(void *opaque, const char *path, const char *text,
     }
     const char *name = path + sizeof(parent) - 1;
     if (strcmp(name, "AccessKeyId") == 0) {
-        return take_text(&credentials->access_key, text, error);
+        return replace_text(&credentials->access_key, text, error);
     }
     if (strcmp(name, "SecretAccessKey") == 0) {
-        return take_text(&credentials->secret_key, text, error);
+        return replace_text(&credentials->secret_key, text, error);
     }
     if (strcmp(name, "SessionToken") == 0) {
-        return take_text(&credentials->session_token, text, error);
+        return replace_text(&credentials->session_token, text, error);
     }
     if (strcmp(name, "Expiration") == 0) {
         credentials->expires_ms = parse_expiry(text);
@@ -307,12 +308,13 @@ static int init_web_identity(struct cv_s3_token_source *source, const struct cv_
     }
     const char *endpoint = cv_env("AWS_ENDPOINT_URL_STS", NULL);
     source->kind = CV_S3_TOKEN_WEB_IDENTITY;
-    CV_TRY(take_text(&source->token_file, file, error));
-    CV_TRY(take_text(&source->role, role, error));
-    CV_TRY(take_text(&source->session, cv_env("AWS_ROLE_SESSION_NAME", "cortana-vision"), error));
-    CV_TRY(take_text(&source->ca_file, config->ca_file, error));
+    CV_TRY(replace_text(&source->token_file, file, error));
+    CV_TRY(replace_text(&source->role, role, error));
+    CV_TRY(
+        replace_text(&source->session, cv_env("AWS_ROLE_SESSION_NAME", "cortana-vision"), error));
+    CV_TRY(replace_text(&source->ca_file, config->ca_file, error));
     return endpoint
-               ? take_text(&source->url, endpoint, error)
+               ? replace_text(&source->url, endpoint, error)
                : cv_format(&source->url, error, "https://sts.%s.amazonaws.com%s", config->region,
                            strncmp(config->region, "cn-", 3) == 0 ? ".cn" : "");
 }
@@ -321,9 +323,9 @@ static int init_container(struct cv_s3_token_source *source, const char *relativ
                           struct cv_error *error)
 {
     source->kind = CV_S3_TOKEN_CONTAINER;
-    CV_TRY(take_text(&source->token_file, cv_env("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", NULL),
-                     error));
-    CV_TRY(take_text(&source->token, cv_env("AWS_CONTAINER_AUTHORIZATION_TOKEN", NULL), error));
+    CV_TRY(replace_text(&source->token_file, cv_env("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", NULL),
+                        error));
+    CV_TRY(replace_text(&source->token, cv_env("AWS_CONTAINER_AUTHORIZATION_TOKEN", NULL), error));
     return cv_format(&source->url, error, "%s%s", relative ? "http://169.254.170.2" : "",
                      relative ? relative : full);
 }
@@ -351,7 +353,7 @@ static int cv_s3_token_source_init(struct cv_s3_token_source *source,
         return 0;
     }
     source->kind = CV_S3_TOKEN_INSTANCE;
-    return take_text(&source->url, endpoint ? endpoint : "http://169.254.169.254", error);
+    return replace_text(&source->url, endpoint ? endpoint : "http://169.254.169.254", error);
 }
 
 enum {
@@ -421,7 +423,7 @@ static char *trim(char *text)
     return text;
 }
 
-static int take_line(struct cv_s3_credentials *credentials, char *line, struct cv_error *error)
+static int read_line(struct cv_s3_credentials *credentials, char *line, struct cv_error *error)
 {
     char *equals = strchr(line, '=');
     if (!equals || line[0] == '#' || line[0] == ';') {
@@ -434,7 +436,7 @@ static int take_line(struct cv_s3_credentials *credentials, char *line, struct c
                     : strcmp(name, "aws_secret_access_key") == 0 ? &credentials->secret_key
                     : strcmp(name, "aws_session_token") == 0     ? &credentials->session_token
                                                                  : NULL;
-    return target && !*target ? take_text(target, value, error) : 0;
+    return target && !*target ? replace_text(target, value, error) : 0;
 }
 
 /* Reads the shared file. Leaves `credentials` empty if the file or the profile is missing. */
@@ -453,7 +455,7 @@ static int read_shared_file(const char *path, const char *profile,
             text[length - 1] = '\0';
             is_wanted = strcmp(trim(text + 1), profile) == 0;
         } else if (is_wanted) {
-            result = take_line(credentials, text, error);
+            result = read_line(credentials, text, error);
         }
     }
     if (result == 0 && (!credentials->access_key || !credentials->secret_key)) {
@@ -465,8 +467,8 @@ static int read_shared_file(const char *path, const char *profile,
 static int name_shared_file(struct cv_s3_identity *identity, struct cv_error *error)
 {
     const char *file = cv_env("AWS_SHARED_CREDENTIALS_FILE", NULL);
-    CV_TRY(take_text(&identity->profile, cv_env("AWS_PROFILE", "default"), error));
-    return file ? take_text(&identity->shared_file, file, error)
+    CV_TRY(replace_text(&identity->profile, cv_env("AWS_PROFILE", "default"), error));
+    return file ? replace_text(&identity->shared_file, file, error)
                 : cv_format(&identity->shared_file, error, "%s/.aws/credentials",
                             cv_env("HOME", ""));
 }
@@ -531,9 +533,9 @@ void cv_s3_identity_close(struct cv_s3_identity *identity)
 static int copy(const struct cv_s3_credentials *from, struct cv_s3_credentials *to,
                 struct cv_error *error)
 {
-    CV_TRY(take_text(&to->access_key, from->access_key, error));
-    CV_TRY(take_text(&to->secret_key, from->secret_key, error));
-    CV_TRY(take_text(&to->session_token, from->session_token, error));
+    CV_TRY(replace_text(&to->access_key, from->access_key, error));
+    CV_TRY(replace_text(&to->secret_key, from->secret_key, error));
+    CV_TRY(replace_text(&to->session_token, from->session_token, error));
     to->expires_ms = from->expires_ms;
     return 0;
 }

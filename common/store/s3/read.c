@@ -353,7 +353,7 @@ int cv_s3_get_end(struct cv_store_get *given, void **ret_data, size_t *ret_size,
     if (result == 0) {
         char *data = NULL;
         size_t size = request->text.length;
-        CV_TRY(cv_buffer_take(&request->text, &data, error));
+        CV_TRY(cv_buffer_detach(&request->text, &data, error));
         *ret_data = data;
         *ret_size = size;
         return 0;

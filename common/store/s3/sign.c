@@ -97,7 +97,7 @@ int cv_s3_query_text(const struct cv_s3_pairs *query, char **ret_text, struct cv
         cv_buffer_printf(&text, "%s%s=%s", i > 0 ? "&" : "", encoded.items[i].name,
                          encoded.items[i].value);
     }
-    return cv_buffer_take(&text, ret_text, error);
+    return cv_buffer_detach(&text, ret_text, error);
 }
 
 /* Appends a value without blanks at its ends and with single blanks within. */

@@ -83,7 +83,7 @@ static double difference(const AVFrame *one, const AVFrame *other)
     return count > 0 ? (double)sum / (double)count : INFINITY;
 }
 
-static int look_at_frame(struct view *view, struct cv_error *error)
+static int check_frame(struct view *view, struct cv_error *error)
 {
     const struct check *check = view->check;
     const AVFrame *frame = view->frame;
@@ -115,7 +115,7 @@ static int decode(struct view *view, const AVPacket *packet, struct cv_error *er
             return 0;
         }
         if (result >= 0) {
-            CV_TRY(look_at_frame(view, error));
+            CV_TRY(check_frame(view, error));
         }
     }
     return cv_cut_refuse(view->check->reason, "the cut does not decode");
@@ -149,7 +149,7 @@ static int choose(struct view *view, struct cv_error *error)
     return 0;
 }
 
-static int look_at_packet(struct view *view, struct cv_error *error)
+static int check_packet(struct view *view, struct cv_error *error)
 {
     int64_t dts = view->packet->dts;
     if (view->packets > 0 && dts <= view->last_dts) {
@@ -161,12 +161,12 @@ static int look_at_packet(struct view *view, struct cv_error *error)
     return view->passes ? 0 : decode(view, view->packet, error);
 }
 
-static int look_at_pictures(struct view *view, struct cv_error *error)
+static int check_pictures(struct view *view, struct cv_error *error)
 {
     int result;
     while ((result = cv_input_read(view->input, view->packet, error)) == CV_INPUT_PACKET) {
         if (view->packet->stream_index == view->input->video->index) {
-            result = look_at_packet(view, error);
+            result = check_packet(view, error);
         }
         if (result != 0) {
             return result;
@@ -188,7 +188,7 @@ static int64_t end_of(const AVStream *stream)
     return av_rescale_q(start + stream->duration, stream->time_base, AV_TIME_BASE_Q);
 }
 
-static int look_at_lengths(const struct view *view)
+static int check_lengths(const struct view *view)
 {
     const struct check *check = view->check;
     int64_t wanted = av_rescale_q(check->end, check->clock, AV_TIME_BASE_Q);
@@ -217,8 +217,8 @@ static int check_file(const struct check *check, struct cv_error *error)
     CV_TRY(cv_file_source_open(check->path, &file, &source, error));
     cv_auto(view_deinit) struct view view = {.check = check};
     CV_TRY(open_view(&view, &source, error));
-    CV_TRY(look_at_lengths(&view));
-    return look_at_pictures(&view, error);
+    CV_TRY(check_lengths(&view));
+    return check_pictures(&view, error);
 }
 
 /* ---- cutting --------------------------------------------------------------------------------- */
@@ -376,7 +376,7 @@ static int pictures_end(struct cv_cut_state *cut, struct cv_error *error)
 {
     cut->pictures_done = true;
     cut->input->video->discard = AVDISCARD_ALL; /* pictures are not even read */
-    return cv_cut_take_group(cut, INT64_MAX, error);
+    return cv_cut_add_group(cut, INT64_MAX, error);
 }
 
 static int start_group(struct cv_cut_state *cut, int64_t time_us, struct cv_error *error)
@@ -385,7 +385,7 @@ static int start_group(struct cv_cut_state *cut, int64_t time_us, struct cv_erro
     if (first && time_us > cut->params->start_us && (cut->target_us > 0 || cut->skipped)) {
         return LANDED_LATE;
     }
-    CV_TRY(cv_cut_take_group(cut, time_us, error));
+    CV_TRY(cv_cut_add_group(cut, time_us, error));
     if (time_us >= cut->params->end_us) {
         cut->source_goes_on = true;
         return pictures_end(cut, error);
@@ -398,7 +398,7 @@ static int start_group(struct cv_cut_state *cut, int64_t time_us, struct cv_erro
     return 0;
 }
 
-static int take_picture(struct cv_cut_state *cut, struct cv_error *error)
+static int add_picture(struct cv_cut_state *cut, struct cv_error *error)
 {
     AVPacket *packet = cut->packet;
     int64_t time_us = cv_input_time_us(cut->input, cut->input->video, packet->pts);
@@ -436,7 +436,7 @@ static int take_picture(struct cv_cut_state *cut, struct cv_error *error)
     return result == 0 && all_seen ? pictures_end(cut, error) : result;
 }
 
-static int take_sound(struct cv_cut_state *cut, struct cv_error *error)
+static int add_sound(struct cv_cut_state *cut, struct cv_error *error)
 {
     const AVStream *stream = cut->input->audio;
     int64_t time_us = cv_input_time_us(cut->input, stream, cut->packet->pts);
@@ -458,7 +458,7 @@ static int read_range(struct cv_cut_state *cut, struct cv_error *error)
         }
         bool is_picture = cut->packet->stream_index == cut->input->video->index;
         if (result == 0 && !(is_picture ? cut->pictures_done : cut->sound_done)) {
-            result = is_picture ? take_picture(cut, error) : take_sound(cut, error);
+            result = is_picture ? add_picture(cut, error) : add_sound(cut, error);
         }
         if (result != 0) {
             return result;

@@ -145,8 +145,8 @@ struct cv_cut_state {
 /* Processes the group that was read: skips it, copies it, encodes its part within the range, or
  * copies its beginning and encodes the few pictures at the end that are decoded in another order
  * than they are shown. `next_us` is when the next group is shown; INT64_MAX: none within the range. */
-CV_MUST_CHECK int cv_cut_take_group(struct cv_cut_state *cut, int64_t next_us,
-                                    struct cv_error *error);
+CV_MUST_CHECK int cv_cut_add_group(struct cv_cut_state *cut, int64_t next_us,
+                                   struct cv_error *error);
 
 /* The usual distance of pictures. */
 int64_t cv_cut_step_us(const struct cv_cut_state *cut);

@@ -158,8 +158,8 @@ static int write_held(struct cv_cut_file *file, int64_t end, struct cv_error *er
     return 0;
 }
 
-static int note_times(struct cv_cut_file *file, const struct cv_packet_queue *pictures,
-                      struct cv_error *error)
+static int record_times(struct cv_cut_file *file, const struct cv_packet_queue *pictures,
+                        struct cv_error *error)
 {
     size_t needed = file->count + pictures->count;
     if (needed > file->capacity) {
@@ -190,7 +190,7 @@ int cv_cut_file_pictures(struct cv_cut_file *file, struct cv_packet_queue *pictu
     if (pictures->count == 0) {
         return 0;
     }
-    CV_TRY(note_times(file, pictures, error));
+    CV_TRY(record_times(file, pictures, error));
     CV_TRY(write_held(file, INT64_MAX, error));
     while (pictures->count > 0) {
         cv_auto(cv_av_packet_free) AVPacket *packet = cv_packet_queue_pop(pictures);

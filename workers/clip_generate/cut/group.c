@@ -83,7 +83,7 @@ static int open_clip(struct cv_cut_state *cut, int64_t first_us, struct cv_error
 }
 
 /* Updates the clip's end for a picture of the range. */
-static void note_shown(struct cv_cut_state *cut, const struct cv_cut_picture *picture)
+static void extend_clip(struct cv_cut_state *cut, const struct cv_cut_picture *picture)
 {
     if (picture->time_us > cut->last_us) {
         const AVStream *stream = cut->input->video;
@@ -107,7 +107,7 @@ static int copy_pictures(struct cv_cut_state *cut, size_t count, struct cv_error
         packet->pts = cv_cut_tick(&cut->encoding, packet->pts);
         CV_TRY(cv_h264_repack(&cut->sets, packet, error));
         CV_TRY(cv_packet_queue_push(&queue, packet, error));
-        note_shown(cut, picture);
+        extend_clip(cut, picture);
     }
     cut->copied += (int64_t)count;
     if (count > 0) {
@@ -124,7 +124,7 @@ static int encode_pictures(struct cv_cut_state *cut, int64_t from_us, int64_t to
     for (size_t i = 0; i < cut->group.count; i++) {
         const struct cv_cut_picture *picture = &cut->group.pictures[i];
         if (!picture->hidden && picture->time_us >= from_us && picture->time_us < to_us) {
-            note_shown(cut, picture);
+            extend_clip(cut, picture);
         }
     }
     if (cut->copied + cut->encoded == 0) {
@@ -201,7 +201,7 @@ static int copy_group(struct cv_cut_state *cut, size_t inside, bool is_last, str
     return encode_pictures(cut, from_us, cut->params->end_us, error);
 }
 
-int cv_cut_take_group(struct cv_cut_state *cut, int64_t next_us, struct cv_error *error)
+int cv_cut_add_group(struct cv_cut_state *cut, int64_t next_us, struct cv_error *error)
 {
     struct cv_cut_group *group = &cut->group;
     if (group->count == 0) {

@@ -114,15 +114,15 @@ static bool is_any_near(const struct ocr_emoji_banks *banks, const struct wanted
     return false;
 }
 
-static size_t look_coarsely(const struct ocr_emoji_banks *banks, const struct cv_frame *frame,
-                            const uint8_t paper[3], const struct ocr_placing *placing,
-                            struct candidate *best)
+static size_t compare_coarsely(const struct ocr_emoji_banks *banks, const struct cv_frame *frame,
+                               const uint8_t paper[3], const struct ocr_placing *placing,
+                               struct candidate *best)
 {
     struct wanted wanted = {.paper = paper,
                             .aspect = (int)(placing->width * 256 / placing->height)};
     size_t count = 0;
 
-    ocr_mean_colours_take(frame, placing, OCR_EMOJI_COARSE, wanted.cells);
+    ocr_mean_colours_measure(frame, placing, OCR_EMOJI_COARSE, wanted.cells);
     ocr_mean_colours_quarters(wanted.cells, &wanted.quarters);
     double all = ocr_mean_colours_energy(wanted.cells, OCR_COARSE_CELLS, paper);
     if (!is_any_near(banks, &wanted, (1 - COARSE_MIN) * all)) {
@@ -151,7 +151,7 @@ static void score_all(const struct candidate *candidates, size_t count,
     if (count == 0) {
         return;
     }
-    ocr_mean_colours_take(frame, placing, OCR_EMOJI_FINE, cells);
+    ocr_mean_colours_measure(frame, placing, OCR_EMOJI_FINE, cells);
     double all = ocr_mean_colours_energy(cells, OCR_FINE_CELLS, paper);
     for (size_t i = 0; i < count && all > 0; i++) {
         const uint8_t *picture =
@@ -237,7 +237,7 @@ static double plainness(const struct cv_frame *frame, const uint8_t paper[3],
         struct ocr_placing here = {placing->x - grown, placing->y - grown,
                                    placing->width + 2 * grown, placing->height + 2 * grown};
         float cells[OCR_FINE_FLOATS];
-        ocr_mean_colours_take(frame, &here, OCR_EMOJI_FINE, cells);
+        ocr_mean_colours_measure(frame, &here, OCR_EMOJI_FINE, cells);
         most = fmax(most, explained_by_one_colour(cells, paper, false));
         most = fmax(most, explained_by_one_colour(cells, paper, true));
     }
@@ -325,7 +325,7 @@ struct ocr_emoji_match ocr_emoji_match(const struct ocr_emoji_banks *banks,
         frame->height < 2) {
         return match;
     }
-    size_t count = look_coarsely(banks, frame, paper, &placing, coarse);
+    size_t count = compare_coarsely(banks, frame, paper, &placing, coarse);
     score_all(coarse, count, frame, paper, &placing, scores);
     for (size_t i = 0; i < count; i++) {
         coarse[i].distance = 1 - scores[i];

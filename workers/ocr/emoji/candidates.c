@@ -50,7 +50,8 @@ static int direction(const int away[3], int reach)
     return code;
 }
 
-static void look_at(const struct cv_frame *frame, const struct cv_ink *ink, struct cluster *cluster)
+static void measure_cluster(const struct cv_frame *frame, const struct cv_ink *ink,
+                            struct cluster *cluster)
 {
     struct cv_box box = cv_box_clip(&cluster->box, frame->width, frame->height);
     int directions[27] = {0}, ink_pixels = 0, saturated = 0, most = 0;
@@ -311,7 +312,7 @@ size_t ocr_emoji_candidates(const struct cv_frame *frame, const struct cv_ink *i
     }
     size_t count = make_clusters(glyphs, line->glyph_count, clusters);
     for (size_t i = 0; i < count; i++) {
-        look_at(frame, ink, &clusters[i]);
+        measure_cluster(frame, ink, &clusters[i]);
         many += clusters[i].many >= 0.1;
     }
     for (size_t i = 0; i < count; i++) {

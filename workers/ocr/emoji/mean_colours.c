@@ -43,8 +43,8 @@ struct row {
     double at[POINTS][SIDE_MAX * 3];
 };
 
-static void take_row(const struct cv_frame *frame, int y, const struct place *columns, int side,
-                     struct row *row)
+static void average_row(const struct cv_frame *frame, int y, const struct place *columns, int side,
+                        struct row *row)
 {
     for (int c = 0; c < 3; c++) {
         const uint8_t *pixels = frame->plane[c] + (size_t)y * (size_t)frame->width;
@@ -63,13 +63,13 @@ static const struct row *find_row(const struct cv_frame *frame, int y, const str
     struct row *row = &rows[y % 2];
 
     if (row->y != y) {
-        take_row(frame, y, columns, side, row);
+        average_row(frame, y, columns, side, row);
     }
     return row;
 }
 
-void ocr_mean_colours_take(const struct cv_frame *frame, const struct ocr_placing *placing,
-                           int side, float *ret_cells)
+void ocr_mean_colours_measure(const struct cv_frame *frame, const struct ocr_placing *placing,
+                              int side, float *ret_cells)
 {
     struct place columns[PLACES_MAX] = {{0}}, lines[PLACES_MAX] = {{0}};
     struct row rows[2] = {{.y = -1}, {.y = -1}};

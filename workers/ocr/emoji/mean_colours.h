@@ -20,8 +20,8 @@ struct ocr_placing {
 
 /* The picture as side × side cells of red, green and blue, row by row; `side` is OCR_EMOJI_COARSE or
  * OCR_EMOJI_FINE, the frame at least 2 × 2. What lies outside of the frame is its border. */
-void ocr_mean_colours_take(const struct cv_frame *frame, const struct ocr_placing *placing,
-                           int side, float *ret_cells);
+void ocr_mean_colours_measure(const struct cv_frame *frame, const struct ocr_placing *placing,
+                              int side, float *ret_cells);
 
 /* How much `count` cells differ from bare paper: the sum of squared differences. */
 double ocr_mean_colours_energy(const float *cells, int count, const uint8_t paper[3]);

@@ -230,7 +230,7 @@ static void trim_no_letter(const struct cv_frame *frame, const struct cv_text_li
 }
 
 /* Emoji are not faint. */
-static int look_at_faint(const struct cv_frame *frame, const struct cv_text_line *line,
+static int measure_faint(const struct cv_frame *frame, const struct cv_text_line *line,
                          const struct cv_box *glyphs, struct ocr_crop *crop)
 {
     cv_ink_measure_faint(frame, &line->box, line->is_light, &crop->ink);
@@ -243,14 +243,14 @@ static int look_at_faint(const struct cv_frame *frame, const struct cv_text_line
 }
 
 /* Finds the emoji and what of the line is left for letters; CV_OCR_NO_TEXT when neither is there. */
-static int look_at(const struct ocr_emoji_banks *banks, const struct cv_frame *frame,
-                   const struct cv_text_line *line, const struct cv_box *glyphs,
-                   struct ocr_crop *crop)
+static int find_emoji_and_letters(const struct ocr_emoji_banks *banks, const struct cv_frame *frame,
+                                  const struct cv_text_line *line, const struct cv_box *glyphs,
+                                  struct ocr_crop *crop)
 {
     bool is_read = false;
 
     if (line->is_faint) {
-        return look_at_faint(frame, line, glyphs, crop);
+        return measure_faint(frame, line, glyphs, crop);
     }
     cv_ink_measure(frame, &line->box, line->is_light, &crop->ink);
     crop->emoji_count = ocr_emoji_read(banks, frame, &crop->ink, line, glyphs, crop->emoji);
@@ -326,7 +326,7 @@ int ocr_crop_make(const struct ocr_emoji_banks *banks, const struct cv_frame *fr
 {
     cv_auto(ocr_crop_deinit) struct ocr_crop crop = {.line = line->box};
 
-    CV_TRY(look_at(banks, frame, line, glyphs, &crop));
+    CV_TRY(find_emoji_and_letters(banks, frame, line, glyphs, &crop));
     CV_TRY(cut_patches(frame, &crop, error));
     crop.width = crop.box.width;
     crop.height = crop.box.height;

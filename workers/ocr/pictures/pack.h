@@ -63,7 +63,7 @@ CV_MUST_CHECK int ocr_pack_new(const char *folder, uint64_t bank, struct ocr_pac
 void ocr_pack_free(struct ocr_pack *pack);
 CV_DEFINE_CLEANUP(struct ocr_pack *, ocr_pack_free)
 
-/* Takes a line's picture in; its number is for rows. CV_ERROR_LIMIT_EXCEEDED beyond the limit. */
+/* Adds a line's picture; its number is for rows. CV_ERROR_LIMIT_EXCEEDED beyond the limit. */
 CV_MUST_CHECK int ocr_pack_picture(struct ocr_pack *pack, const struct ocr_crop *crop,
                                    int64_t *ret_number, struct cv_error *error);
 
@@ -73,7 +73,7 @@ CV_MUST_CHECK int ocr_pack_row(struct ocr_pack *pack, const struct ocr_kept_row 
 /* Writes the pack to a new file: its rows and the pictures that they name. Once. */
 CV_MUST_CHECK int ocr_pack_write(struct ocr_pack *pack, const char *path, struct cv_error *error);
 
-/* Tells each of `detections` where in the object `key` its picture lies: "crop_pack", "crop_offset" and
+/* Records in each of `detections` where in the object `key` its picture lies: "crop_pack", "crop_offset" and
  * "crop_bytes", of a PNG of its own, in place of the number under "picture". After ocr_pack_write. */
 CV_MUST_CHECK int ocr_pack_place(const struct ocr_pack *pack, const char *key, json_t *detections,
                                  struct cv_error *error);

@@ -35,7 +35,7 @@ static int name_models(struct ocr_engine *engine, const char *const *languages, 
         CV_TRY(cv_format(&engine->models[engine->model_count], error, "%s", name));
         cv_buffer_printf(&joined, "%s%s", engine->model_count ? "+" : "", name);
     }
-    return cv_buffer_take(&joined, &engine->languages, error);
+    return cv_buffer_detach(&joined, &engine->languages, error);
 }
 
 /* The engine in which `lead` comes first: alone where that is the first of the list, else with that

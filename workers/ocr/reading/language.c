@@ -91,7 +91,7 @@ static int letters_of(const char *word, size_t length)
 }
 
 /* Copies the words of `text` to `words`, which has room for it; returns their letters. */
-static int take_words(const char *text, char *words)
+static int copy_words(const char *text, char *words)
 {
     int letters = 0;
 
@@ -120,7 +120,7 @@ struct ocr_tongue ocr_language_of(const char *text, const char *const *models, s
     if (length >= OCR_LINE_BYTES_MAX) {
         return (struct ocr_tongue){count, 0};
     }
-    struct ocr_tongue tongue = {count, take_words(text, words)};
+    struct ocr_tongue tongue = {count, copy_words(text, words)};
     ocr_language_guess(words, strlen(words), guesses);
     for (size_t i = 0; i < OCR_GUESSES && guesses[i][0]; i++) {
         for (size_t k = 0; k < count; k++) {
@@ -137,7 +137,7 @@ void ocr_language_collect(const char *text, struct cv_buffer *words)
 {
     char taken[OCR_LINE_BYTES_MAX + 2];
 
-    if (strlen(text) < OCR_LINE_BYTES_MAX && take_words(text, taken) > 0) {
+    if (strlen(text) < OCR_LINE_BYTES_MAX && copy_words(text, taken) > 0) {
         cv_buffer_text(words, taken);
     }
 }

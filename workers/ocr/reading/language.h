@@ -16,7 +16,7 @@ struct ocr_tongue {
     int letters;  /* of the words that were looked at */
 };
 
-/* Looks at the words of a text, and not at names, tags, addresses and numbers, which are of no
+/* Counts the words of a text, and not at names, tags, addresses and numbers, which are of no
  * language. Nobody can say: no words, a language that is none of the models', or models of scripts. By
  * Compact Language Detector 2, which needs a few words to be sure and is right for most lines of two. */
 struct ocr_tongue ocr_language_of(const char *text, const char *const *models, size_t count);

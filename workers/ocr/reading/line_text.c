@@ -469,7 +469,7 @@ int ocr_words_join(const struct ocr_words *words, const struct ocr_line_picture 
         put_word(&line, &words->items[i]);
     }
     put_inserts(&line, INT32_MAX, INT32_MAX, NULL);
-    int result = cv_buffer_take(&line.text, &reading.text, error);
+    int result = cv_buffer_detach(&line.text, &reading.text, error);
     cv_buffer_deinit(&line.text);
     if (result < 0) {
         return result;

@@ -32,19 +32,19 @@ struct ocr_words {
 void ocr_words_deinit(struct ocr_words *words);
 CV_DEFINE_CLEANUP_ADDRESS(struct ocr_words, ocr_words_deinit)
 
-/* Takes a word in, without marks that only direct writing; `text` is copied. */
+/* Adds a word, without marks that only direct writing; `text` is copied. */
 CV_MUST_CHECK int ocr_words_add(struct ocr_words *words, const struct ocr_word *word,
                                 struct cv_error *error);
 
-/* Takes in the next letter of the word that is added next. */
+/* Adds the next letter of the word that is added next. */
 CV_MUST_CHECK int ocr_words_add_symbol(struct ocr_words *words, const struct ocr_symbol *symbol,
                                        struct cv_error *error);
 
-/* Takes off the words at the ends of a line that are icons beside it, but not beside an emoji or a mark.
+/* Removes the words at the ends of a line that are icons beside it, but not beside an emoji or a mark.
  * Not for lines that are read from the right. */
 void ocr_words_drop_icons(struct ocr_words *words, const struct ocr_line_picture *line);
 
-/* Takes out what was read where a dot is put in. */
+/* Removes what was read where a dot is put in. */
 void ocr_words_drop_misread_dots(struct ocr_words *words, const struct ocr_line_picture *line);
 
 /* Puts the words of `picture` and its inserts together. Chinese and

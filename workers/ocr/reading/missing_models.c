@@ -39,29 +39,29 @@ static const struct script {
 };
 
 /* Lines on their way to pages, and what the pages have named. */
-struct looking {
+struct script_search {
     TessBaseAPI *osd;
     struct ocr_scaled_line lines[LINES_A_PAGE];
     size_t count;
     int pages[CV_COUNT(SCRIPTS)], named_lines[CV_COUNT(SCRIPTS)];
 };
 
-static void clear_page(struct looking *looking)
+static void clear_page(struct script_search *search)
 {
-    while (looking->count > 0) {
-        free(looking->lines[--looking->count].grey);
+    while (search->count > 0) {
+        free(search->lines[--search->count].grey);
     }
 }
 
-static void looking_deinit(struct looking *looking)
+static void script_search_deinit(struct script_search *search)
 {
-    clear_page(looking);
-    if (looking->osd) {
-        TessBaseAPIEnd(looking->osd);
-        TessBaseAPIDelete(looking->osd);
+    clear_page(search);
+    if (search->osd) {
+        TessBaseAPIEnd(search->osd);
+        TessBaseAPIDelete(search->osd);
     }
 }
-CV_DEFINE_CLEANUP_ADDRESS(struct looking, looking_deinit)
+CV_DEFINE_CLEANUP_ADDRESS(struct script_search, script_search_deinit)
 
 /* ---- scripts --------------------------------------------------------------------------------- */
 
@@ -136,13 +136,13 @@ static int start(TessBaseAPI **ret_osd, struct cv_error *error)
 }
 
 /* The lines below each other, dark on light; NULL: out of memory. */
-static uint8_t *compose(const struct looking *looking, int *ret_width, int *ret_height)
+static uint8_t *compose(const struct script_search *search, int *ret_width, int *ret_height)
 {
     int width = 0, height = 0;
 
-    for (size_t i = 0; i < looking->count; i++) {
-        width = cv_max(width, looking->lines[i].width);
-        height += looking->lines[i].height;
+    for (size_t i = 0; i < search->count; i++) {
+        width = cv_max(width, search->lines[i].width);
+        height += search->lines[i].height;
     }
     uint8_t *page = malloc((size_t)width * (size_t)height);
     if (!page) {
@@ -150,8 +150,8 @@ static uint8_t *compose(const struct looking *looking, int *ret_width, int *ret_
     }
     memset(page, 255, (size_t)width * (size_t)height);
     uint8_t *to = page;
-    for (size_t i = 0; i < looking->count; i++) {
-        const struct ocr_scaled_line *line = &looking->lines[i];
+    for (size_t i = 0; i < search->count; i++) {
+        const struct ocr_scaled_line *line = &search->lines[i];
         for (int y = 0; y < line->height; y++, to += width) {
             memcpy(to, line->grey + (size_t)y * (size_t)line->width, (size_t)line->width);
         }
@@ -161,41 +161,41 @@ static uint8_t *compose(const struct looking *looking, int *ret_width, int *ret_
     return page;
 }
 
-/* Notes which script the page is in, and begins a new one. */
-static int end_page(struct looking *looking, struct cv_error *error)
+/* Finds which script the page is in, and begins a new one. */
+static int end_page(struct script_search *search, struct cv_error *error)
 {
     int width = 0, height = 0, turned = 0;
     float sure = 0, script_sure = 0;
     const char *name = NULL;
 
-    if (looking->count == 0) {
+    if (search->count == 0) {
         return 0;
     }
-    cv_auto_free uint8_t *page = compose(looking, &width, &height);
+    cv_auto_free uint8_t *page = compose(search, &width, &height);
     CV_TRY_MEMORY(page, error, "a page of text lines");
-    TessBaseAPISetImage(looking->osd, page, width, height, 1, width);
-    TessBaseAPISetSourceResolution(looking->osd, RESOLUTION);
+    TessBaseAPISetImage(search->osd, page, width, height, 1, width);
+    TessBaseAPISetSourceResolution(search->osd, RESOLUTION);
     bool is_told =
-        TessBaseAPIDetectOrientationScript(looking->osd, &turned, &sure, &name, &script_sure) &&
+        TessBaseAPIDetectOrientationScript(search->osd, &turned, &sure, &name, &script_sure) &&
         name;
     cv_log(CV_LOG_DEBUG, "script of %zu refused lines: %s, rotated by %d°, confidence %.2f",
-           looking->count, is_told ? name : "no script", turned, (double)sure);
+           search->count, is_told ? name : "no script", turned, (double)sure);
     if (is_told && turned == 0 && sure >= SURE) {
         size_t script = find_script(name);
         if (script < CV_COUNT(SCRIPTS)) {
-            looking->pages[script]++;
-            looking->named_lines[script] += (int)looking->count;
+            search->pages[script]++;
+            search->named_lines[script] += (int)search->count;
         }
     }
-    TessBaseAPIClear(looking->osd);
-    clear_page(looking);
+    TessBaseAPIClear(search->osd);
+    clear_page(search);
     return 0;
 }
 
 /* Puts lines of the pack on pages and looks at these: at most LINES_LOOKED of `waiting` ones,
  * evenly spread. */
-static int look(struct looking *looking, struct ocr_unpacking *pack, const bool *is_text,
-                size_t waiting, struct cv_error *error)
+static int read_pages(struct script_search *search, struct ocr_unpacking *pack, const bool *is_text,
+                      size_t waiting, struct cv_error *error)
 {
     size_t looked = waiting < LINES_LOOKED ? waiting : LINES_LOOKED;
     size_t pages = (looked + LINES_A_PAGE - 1) / LINES_A_PAGE;
@@ -216,12 +216,12 @@ static int look(struct looking *looking, struct ocr_unpacking *pack, const bool 
         }
         if (place * pages / looked != page) {
             page = place * pages / looked;
-            CV_TRY(end_page(looking, error));
+            CV_TRY(end_page(search, error));
         }
-        CV_TRY(ocr_scale_line(&crop, TALL, &looking->lines[looking->count], error));
-        looking->count++;
+        CV_TRY(ocr_scale_line(&crop, TALL, &search->lines[search->count], error));
+        search->count++;
     }
-    return end_page(looking, error);
+    return end_page(search, error);
 }
 
 /* ---- the result ------------------------------------------------------------------------------ */
@@ -245,7 +245,7 @@ static int add(json_t *unread, const char *script, int lines, struct cv_error *e
 static int name_scripts(const char *languages, struct ocr_unpacking *pack, const bool *is_text,
                         json_t *unread, struct cv_error *error)
 {
-    cv_auto(looking_deinit) struct looking looking = {.osd = NULL};
+    cv_auto(script_search_deinit) struct script_search search = {.osd = NULL};
     size_t waiting = 0;
 
     for (size_t i = 0; i < ocr_unpack_pictures(pack); i++) {
@@ -254,14 +254,14 @@ static int name_scripts(const char *languages, struct ocr_unpacking *pack, const
     if (waiting < LINES_LEAST) {
         return 0;
     }
-    CV_TRY(start(&looking.osd, error));
-    if (!looking.osd) {
+    CV_TRY(start(&search.osd, error));
+    if (!search.osd) {
         return 0;
     }
-    CV_TRY(look(&looking, pack, is_text, waiting, error));
+    CV_TRY(read_pages(&search, pack, is_text, waiting, error));
     for (size_t i = 0; i < CV_COUNT(SCRIPTS); i++) {
-        if (looking.pages[i] >= PAGES_AGREE && !is_read(&SCRIPTS[i], languages)) {
-            CV_TRY(add(unread, SCRIPTS[i].name, looking.named_lines[i], error));
+        if (search.pages[i] >= PAGES_AGREE && !is_read(&SCRIPTS[i], languages)) {
+            CV_TRY(add(unread, SCRIPTS[i].name, search.named_lines[i], error));
         }
     }
     return 0;

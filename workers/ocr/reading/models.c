@@ -137,7 +137,7 @@ void ocr_defaults_deinit(struct ocr_defaults *defaults)
 
 /* A model that an operator has named has to be installed: a library that was read without it
  * would have to be read again. */
-static int take_named(const char *named, struct ocr_defaults *defaults, struct cv_error *error)
+static int add_named(const char *named, struct ocr_defaults *defaults, struct cv_error *error)
 {
     char *rest = NULL;
 
@@ -161,9 +161,9 @@ static int take_named(const char *named, struct ocr_defaults *defaults, struct c
                                      "CORTANA_LANGUAGES names no model: say eng+deu, for example");
 }
 
-/* Takes the usual models that are installed, even if it is only one: whoever installs one model
+/* Adds the usual models that are installed, even if it is only one: whoever installs one model
  * wants to read with it. */
-static int take_installed(struct ocr_defaults *defaults, struct cv_error *error)
+static int add_installed(struct ocr_defaults *defaults, struct cv_error *error)
 {
     static const char *const usual[] = {"eng", "deu", "fra"};
     char missing[64] = "";
@@ -200,7 +200,7 @@ int ocr_defaults_init(struct ocr_defaults *ret_defaults, struct cv_error *error)
     cv_auto(ocr_defaults_deinit) struct ocr_defaults defaults = {0};
     const char *named = cv_env("CORTANA_LANGUAGES", NULL);
 
-    CV_TRY(named ? take_named(named, &defaults, error) : take_installed(&defaults, error));
+    CV_TRY(named ? add_named(named, &defaults, error) : add_installed(&defaults, error));
     *ret_defaults = defaults;
     defaults = (struct ocr_defaults){0};
     return 0;

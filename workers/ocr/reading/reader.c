@@ -174,7 +174,7 @@ static int read_emoji(const struct ocr_crop *crop, struct ocr_reading *ret_readi
         last = emoji;
     }
     struct ocr_reading reading = {.confidence = least, .worst_word = least, .agreement = 1};
-    CV_TRY(cv_buffer_take(&text, &reading.text, error));
+    CV_TRY(cv_buffer_detach(&text, &reading.text, error));
     *ret_reading = reading;
     return 0;
 }

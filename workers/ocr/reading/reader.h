@@ -19,7 +19,7 @@ struct ocr_scaled_line {
 CV_MUST_CHECK int ocr_scale_line(const struct ocr_crop *crop, int tall,
                                  struct ocr_scaled_line *ret_line, struct cv_error *error);
 
-/* Takes off what no text has: lone marks that pictures beside the text were read as. A bar that is
+/* Removes what no text has: lone marks that pictures beside the text were read as. A bar that is
  * an "I" becomes one. In place. */
 void ocr_text_clean(char *text);
 

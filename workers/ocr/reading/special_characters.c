@@ -108,31 +108,31 @@ struct extent {
 };
 
 /* A glyph, and the side its point would be on. */
-struct laid {
+struct turned_glyph {
     const struct ocr_crop *crop;
     struct cv_box box;
     int side; /* 0: up, 1: down, 2: left, 3: right */
 };
 
-static int length_of(const struct laid *laid)
+static int length_of(const struct turned_glyph *glyph)
 {
-    return laid->side < 2 ? laid->box.height : laid->box.width;
+    return glyph->side < 2 ? glyph->box.height : glyph->box.width;
 }
 
-static int breadth_of(const struct laid *laid)
+static int breadth_of(const struct turned_glyph *glyph)
 {
-    return laid->side < 2 ? laid->box.width : laid->box.height;
+    return glyph->side < 2 ? glyph->box.width : glyph->box.height;
 }
 
-static struct extent extent_at(const struct laid *laid, int at)
+static struct extent extent_at(const struct turned_glyph *glyph, int at)
 {
-    int along = laid->side % 2 ? length_of(laid) - 1 - at : at;
+    int along = glyph->side % 2 ? length_of(glyph) - 1 - at : at;
     struct extent extent = {0, 0};
 
-    for (int i = 0; i < breadth_of(laid); i++) {
-        int x = laid->box.x + (laid->side < 2 ? i : along);
-        int y = laid->box.y + (laid->side < 2 ? along : i);
-        if (level_at(laid->crop, x, y) < SHAPE_INK) {
+    for (int i = 0; i < breadth_of(glyph); i++) {
+        int x = glyph->box.x + (glyph->side < 2 ? i : along);
+        int y = glyph->box.y + (glyph->side < 2 ? along : i);
+        if (level_at(glyph->crop, x, y) < SHAPE_INK) {
             extent.from = extent.to ? extent.from : i;
             extent.to = i + 1;
         }
@@ -142,15 +142,15 @@ static struct extent extent_at(const struct laid *laid, int at)
 
 /* Whether a glyph is an arrow: from its point on it widens, to its full breadth, and is at once a stem in the
  * middle. A T begins wide, a plus sign is square and widens all at once, a 1 has its stem at the side, a 4 narrows slowly. */
-static bool is_arrow(const struct laid *laid)
+static bool is_arrow(const struct turned_glyph *glyph)
 {
-    int length = length_of(laid), breadth = breadth_of(laid), widest = 0, most = 0;
+    int length = length_of(glyph), breadth = breadth_of(glyph), widest = 0, most = 0;
 
     if (length < ARROW_MIN || breadth * 20 > length * 17 || breadth * 10 < length * 3) {
         return false;
     }
     for (int at = 0; at < length; at++) {
-        struct extent extent = extent_at(laid, at);
+        struct extent extent = extent_at(glyph, at);
         int width = extent.to - extent.from;
         if (!width || abs(extent.from + extent.to - breadth) * 6 > breadth + 5) {
             return false; /* not in the middle */
@@ -161,10 +161,10 @@ static bool is_arrow(const struct laid *laid)
     if (widest * 10 < length || widest * 10 > length * 6) {
         return false;
     }
-    struct extent point = extent_at(laid, 0), half = extent_at(laid, (widest + 1) / 2);
+    struct extent point = extent_at(glyph, 0), half = extent_at(glyph, (widest + 1) / 2);
     int stem = 0;
     for (int at = widest + 1 + (length + 4) / 8; at < length; at++) {
-        struct extent extent = extent_at(laid, at);
+        struct extent extent = extent_at(glyph, at);
         stem = cv_max(stem, extent.to - extent.from);
     }
     return (point.to - point.from) * 10 <= most * 6 && stem * 10 <= most * 5 &&
@@ -192,7 +192,7 @@ static void add_arrow(const struct ocr_crop *crop, struct cv_box box,
     static const char *const arrows[] = {"↑", "↓", "←", "→"};
 
     for (int side = 0; side < 4 && cv_max(box.width, box.height) * 2 >= crop->tall; side++) {
-        if (is_arrow(&(struct laid){crop, box, side})) {
+        if (is_arrow(&(struct turned_glyph){crop, box, side})) {
             add(marks, box, arrows[side]);
             return;
         }

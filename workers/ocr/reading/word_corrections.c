@@ -102,7 +102,7 @@ static int write_word(const struct ocr_words *words, struct ocr_word *word, stru
     for (size_t i = 0; i < word->symbol_count; i++) {
         cv_buffer_text(&text, words->symbols[word->first_symbol + i].text);
     }
-    CV_TRY(cv_buffer_take(&text, &joined, error));
+    CV_TRY(cv_buffer_detach(&text, &joined, error));
     free(word->text);
     word->text = joined;
     return 0;

@@ -86,7 +86,7 @@ static bool is_company(const struct ocr_track *words, const struct ocr_track *li
            gap(a->x, cv_box_right(a), b->x, cv_box_right(b)) <= WORDS_BESIDE * tall;
 }
 
-void ocr_note_company(struct ocr_tracks *tracks)
+void ocr_mark_company(struct ocr_tracks *tracks)
 {
     for (size_t i = 0; i < tracks->count; i++) {
         struct ocr_track *line = tracks->items[i];

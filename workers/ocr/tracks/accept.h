@@ -10,7 +10,7 @@ enum ocr_weight ocr_text_weight(const char *text);
 
 /* Marks the short lines among those present that stand beside a line of words of about their size
  * and of the same ink. Called once a frame. */
-void ocr_note_company(struct ocr_tracks *tracks);
+void ocr_mark_company(struct ocr_tracks *tracks);
 
 /* What the model looks at, in the order of its weights: the name, which of a refused reading's
  * features is told as the reason, and what it says in words. */

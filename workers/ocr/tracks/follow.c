@@ -31,7 +31,7 @@ bool ocr_touches_edge(const struct cv_pane *pane, const struct cv_box *box, int 
     return over_top || over_bottom;
 }
 
-void ocr_note_sighting(struct ocr_session *session, struct ocr_track *track)
+void ocr_record_sighting(struct ocr_session *session, struct ocr_track *track)
 {
     struct ocr_sighting here = {(int)session->index, track->box.x, track->box.y};
 
@@ -47,8 +47,8 @@ void ocr_note_sighting(struct ocr_session *session, struct ocr_track *track)
     track->seen = track->box;
 }
 
-/* Notes the place at which the line was found, and whether the line moved there with the content. */
-static void take_match(struct ocr_session *session, struct ocr_track *track, int x, int y)
+/* Records the place at which the line was found, and whether the line moved there with the content. */
+static void record_place(struct ocr_session *session, struct ocr_track *track, int x, int y)
 {
     int stayed = abs(x - track->box.x) + abs(y - track->box.y);
     int moved =
@@ -56,7 +56,7 @@ static void take_match(struct ocr_session *session, struct ocr_track *track, int
     int pane = cv_panes_at(&session->panes, session->index);
 
     if (pane >= 0 && stayed != moved && cv_min(stayed, moved) <= 2 * OCR_MATCH_REACH) {
-        cv_places_note(&track->places, pane, moved < stayed);
+        cv_places_count(&track->places, pane, moved < stayed);
     }
     track->box.x = x;
     track->box.y = y;
@@ -72,9 +72,9 @@ static int try_place(struct ocr_session *session, struct ocr_track *track, struc
     if (!match.whole && !(parts && match.part)) {
         return 0;
     }
-    take_match(session, track, at.x + match.dx, at.y + match.dy);
+    record_place(session, track, at.x + match.dx, at.y + match.dy);
     if (match.whole) {
-        ocr_note_sighting(session, track);
+        ocr_record_sighting(session, track);
         return 0;
     }
     struct cv_pane *pane = ocr_session_pane(session);
@@ -99,7 +99,7 @@ static struct cv_point moved_place(const struct ocr_session *session, const stru
     return (struct cv_point){track->box.x + session->shift.dx, track->box.y + session->shift.dy};
 }
 
-/* Looks for a line where it would be if it had moved with the content. */
+/* Searches a line where it would be if it had moved with the content. */
 static int follow(struct ocr_session *session, struct ocr_track *track, struct cv_error *error)
 {
     return try_place(session, track, moved_place(session, track), false, error);
@@ -237,7 +237,7 @@ static int find_again(struct ocr_session *session, struct ocr_track *track, stru
         }
         if (is_here) {
             track->box = place;
-            ocr_note_sighting(session, track);
+            ocr_record_sighting(session, track);
             return ocr_end_pieces(session, track, error);
         }
     }

@@ -12,7 +12,7 @@ CV_MUST_CHECK int ocr_find_jumps(struct ocr_session *session, struct cv_error *e
 CV_MUST_CHECK int ocr_follow(struct ocr_session *session, struct cv_error *error);
 
 /* Opens a stretch at the line's box in the current frame, or extends the one that is open. */
-void ocr_note_sighting(struct ocr_session *session, struct ocr_track *track);
+void ocr_record_sighting(struct ocr_session *session, struct ocr_track *track);
 
 /* Whether a box ends where the pane that it lies in (or the frame) ends, so that the line may go on
  * behind. */

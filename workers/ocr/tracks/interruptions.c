@@ -118,8 +118,8 @@ static bool is_same_box(const struct ocr_row *before, const struct ocr_row *afte
            abs(a->height - b->height) <= SAME_BOX;
 }
 
-/* Takes a row's later sightings over. */
-static void take_later(struct ocr_row *row, struct ocr_row *later)
+/* Appends a row's later sightings. */
+static void append_sightings(struct ocr_row *row, struct ocr_row *later)
 {
     row->stretch.last = later->stretch.last;
     row->has_company = row->has_company || later->has_company;
@@ -152,7 +152,7 @@ static void bridge_on(struct bridge *all, size_t index)
         bool is_again = standing == STANDS_THERE && strcmp(row->text, next->text) == 0;
         if (is_later &&
             ((is_again && gap <= GAP_MS) || (!all->is_sure[i] && is_same_box(row, next)))) {
-            take_later(row, next);
+            append_sightings(row, next);
             for (size_t k = 0; k < piece_count; k++) {
                 pieces[k]->is_gone = pieces[k]->is_gone || all->is_sure[i] ||
                                      pieces[k]->stretch.last.frame <= row->stretch.last.frame;

@@ -22,7 +22,7 @@ static bool moves(const struct walk *walk, size_t frame, int x, int y)
 }
 
 /* The shortest time between two source frames that moved. */
-static void note_steps(struct walk *walk, int frame)
+static void find_shortest_step(struct walk *walk, int frame)
 {
     const struct ocr_timing *timing = &walk->course->timings[frame];
 
@@ -41,10 +41,10 @@ static void measure(struct walk *walk)
     int x = first->x, y = first->y;
 
     walk->lost = -1;
-    note_steps(walk, first->frame);
+    find_shortest_step(walk, first->frame);
     for (int frame = first->frame + 1; frame <= last->frame; frame++) {
         const struct ocr_timing *timing = &walk->course->timings[frame];
-        note_steps(walk, frame);
+        find_shortest_step(walk, frame);
         if (!timing->shift_known && walk->lost < 0) {
             walk->lost = frame;
         }

@@ -123,7 +123,7 @@ static bool has_ink(const struct pair *pair, int from, int to)
 }
 
 /* The rows that match, when they are a piece at one end: a line half under an edge. */
-static void look_for_part(const struct pair *pair, int tall, struct ocr_match *match)
+static void find_part(const struct pair *pair, int tall, struct ocr_match *match)
 {
     int from_top = 0, from_bottom = pair->height;
     int limit = ROW_DIFFERENCE * pair->width;
@@ -180,7 +180,7 @@ int ocr_match(const struct ocr_crop *crop, const struct cv_frame *frame, struct 
     match.whole = same_whole(&pair, crop->tall);
     match.last = crop->height;
     if (!match.whole) {
-        look_for_part(&pair, crop->tall, &match);
+        find_part(&pair, crop->tall, &match);
     }
     *ret_match = match;
     return 0;

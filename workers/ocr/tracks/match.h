@@ -19,7 +19,7 @@ struct ocr_match {
     bool part;       /* a piece that ends at the crop's top or bottom does: the line is cut there */
 };
 
-/* Looks for `crop` in `frame` with its left top corner at `at` ± OCR_MATCH_REACH. */
+/* Searches `crop` in `frame` with its left top corner at `at` ± OCR_MATCH_REACH. */
 CV_MUST_CHECK int ocr_match(const struct ocr_crop *crop, const struct cv_frame *frame,
                             struct cv_point at, struct ocr_match *ret_match,
                             struct cv_error *error);

@@ -34,7 +34,7 @@ static bool stood_here(const struct ocr_session *session, const struct ocr_track
            (session->shift.known && (share(box, &moved) >= 0.5 || share(&moved, box) >= 0.8));
 }
 
-static void look_around(const struct ocr_session *session, struct arrival *arrival)
+static void find_neighbours(const struct ocr_session *session, struct arrival *arrival)
 {
     int64_t most = 0;
 
@@ -91,7 +91,7 @@ static void continue_line(struct ocr_session *session, struct ocr_track *known,
     session->tracks.bytes += (size_t)known->crop.width * (size_t)known->crop.height;
     session->tracks.bytes += (size_t)fresh->crop.width * (size_t)fresh->crop.height;
     known->box = fresh->box;
-    ocr_note_sighting(session, known);
+    ocr_record_sighting(session, known);
     ocr_tracks_remove(&session->tracks, fresh);
 }
 
@@ -199,10 +199,10 @@ static int add_line(struct ocr_session *session, struct ocr_crop *crop,
     return 0;
 }
 
-/* Notes that the line may be a known one, of which something that does not move with it now
+/* Records that the line may be a known one, of which something that does not move with it now
  * hides more or less. */
-static void note_kin(const struct ocr_session *session, const struct ocr_track *known,
-                     struct ocr_track *fresh)
+static void record_related(const struct ocr_session *session, const struct ocr_track *known,
+                           struct ocr_track *fresh)
 {
     if (!known || (!session->shift.dx && !session->shift.dy)) {
         return;
@@ -307,7 +307,7 @@ static int compare_before(const struct ocr_session *session, const struct ocr_tr
     return 0;
 }
 
-/* Looks for the picture of a line that was just read in the frame before. */
+/* Searches the picture of a line that was just read in the frame before. */
 static int find_forerunner(const struct ocr_session *session, const struct ocr_track *fresh,
                            struct forerunner *ret_forerunner, struct cv_error *error)
 {
@@ -394,7 +394,7 @@ static int begin_line(struct ocr_session *session, struct ocr_track *track, bool
         continue_line(session, forerunner.known, track);
         return ocr_end_pieces(session, forerunner.known, error);
     }
-    ocr_note_sighting(session, track);
+    ocr_record_sighting(session, track);
     if (forerunner.was_there && is_new) {
         begin_earlier(session, track, &forerunner);
     }
@@ -402,8 +402,8 @@ static int begin_line(struct ocr_session *session, struct ocr_track *track, bool
 }
 
 /* Handles a line that has the same pixels as a known one: the known line has come back. */
-static int take_back(struct ocr_session *session, struct ocr_track *track, const struct cv_box *box,
-                     struct cv_error *error)
+static int resume_line(struct ocr_session *session, struct ocr_track *track,
+                       const struct cv_box *box, struct cv_error *error)
 {
     CV_TRY(ocr_end_stretch(session, track, error));
     track->box.x = box->x;
@@ -412,8 +412,8 @@ static int take_back(struct ocr_session *session, struct ocr_track *track, const
     return begin_line(session, track, false, error);
 }
 
-static int take_in(struct ocr_session *session, const struct arrival *arrival,
-                   struct cv_error *error)
+static int add_new_line(struct ocr_session *session, const struct arrival *arrival,
+                        struct cv_error *error)
 {
     cv_auto(ocr_crop_deinit) struct ocr_crop crop = {0};
     bool grown = arrival->under && arrival->covered > 0.15;
@@ -429,10 +429,10 @@ static int take_in(struct ocr_session *session, const struct arrival *arrival,
     struct cv_box place = crop.box;
     struct ocr_track *track = ocr_tracks_recall(&session->tracks, &crop, &place);
     if (track) {
-        return take_back(session, track, &place, error);
+        return resume_line(session, track, &place, error);
     }
     CV_TRY(add_line(session, &crop, &track, error));
-    note_kin(session, known, track);
+    record_related(session, known, track);
     if (track->is_read && known && known->is_read && known->open && ocr_is_variant(known, track)) {
         continue_line(session, known, track);
         return 0;
@@ -440,19 +440,19 @@ static int take_in(struct ocr_session *session, const struct arrival *arrival,
     return begin_line(session, track, true, error);
 }
 
-int ocr_take_new_lines(struct ocr_session *session, struct cv_error *error)
+int ocr_add_new_lines(struct ocr_session *session, struct cv_error *error)
 {
     for (size_t i = 0; i < session->lines->count; i++) {
         struct arrival arrival = {.line = &session->lines->items[i],
                                   .glyphs = session->lines->glyphs +
                                             session->lines->items[i].first_glyph};
-        look_around(session, &arrival);
+        find_neighbours(session, &arrival);
         if (arrival.under && arrival.covered >= 0.6 && !is_taller(&arrival) &&
             !is_wider(&arrival)) {
             session->lines_seen++;
             continue;
         }
-        CV_TRY(take_in(session, &arrival, error));
+        CV_TRY(add_new_line(session, &arrival, error));
     }
     return 0;
 }

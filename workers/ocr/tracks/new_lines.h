@@ -1,10 +1,10 @@
-/* Takes in the lines of a frame that are not known yet. */
+/* Adds the lines of a frame that are not known yet. */
 #pragma once
 
 #include "workers/ocr/tracks/session_internal.h"
 
-/* Takes in the lines of the frame that ocr_follow did not explain. */
-CV_MUST_CHECK int ocr_take_new_lines(struct ocr_session *session, struct cv_error *error);
+/* Adds the lines of the frame that ocr_follow did not explain. */
+CV_MUST_CHECK int ocr_add_new_lines(struct ocr_session *session, struct cv_error *error);
 
 /* Reads a line that was not read yet. */
 CV_MUST_CHECK int ocr_read_track(struct ocr_session *session, struct ocr_track *track,

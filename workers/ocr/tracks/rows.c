@@ -12,8 +12,8 @@
 #include <string.h>
 
 /* Lines that could not be read are kept for other models, where lines are kept at all. */
-static int note_row(struct ocr_session *session, const struct ocr_track *track,
-                    struct cv_error *error)
+static int record_row(struct ocr_session *session, const struct ocr_track *track,
+                      struct cv_error *error)
 {
     bool is_empty = !track->reading.text[0];
 
@@ -70,7 +70,7 @@ int ocr_end_stretch(struct ocr_session *session, struct ocr_track *track, struct
         }
         CV_TRY(ocr_read_track(session, track, error));
     }
-    return note_row(session, track, error);
+    return record_row(session, track, error);
 }
 
 static struct cv_box box_at(const struct ocr_row *row, const struct ocr_sighting *sighting)

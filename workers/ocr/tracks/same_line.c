@@ -323,7 +323,7 @@ int ocr_compare_starts(const void *left, const void *right)
     return (a->id > b->id) - (a->id < b->id);
 }
 
-/* Looks at each frame into which no shift is known. `by_end` is the caller's
+/* Compares each frame into which no shift is known. `by_end` is the caller's
  * to reorder. */
 static int unite_grown(const struct ocr_session *session, struct ocr_row **by_end,
                        struct cv_error *error)

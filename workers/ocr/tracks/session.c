@@ -165,9 +165,9 @@ int ocr_session_frame(struct ocr_session *session, struct cv_frame *frame, struc
     CV_TRY(learn_shift(session, error));
     CV_TRY(ocr_follow(session, error));
     CV_TRY(read_waiting(session, error));
-    CV_TRY(ocr_take_new_lines(session, error));
+    CV_TRY(ocr_add_new_lines(session, error));
     CV_TRY(settle(session, error));
-    ocr_note_company(&session->tracks);
+    ocr_mark_company(&session->tracks);
     cv_frame_deinit(&session->before);
     session->before = here;
     here = (struct cv_frame){0};

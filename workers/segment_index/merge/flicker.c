@@ -123,8 +123,8 @@ static bool is_row(struct cv_box a, struct cv_box b)
 }
 
 /* Finds what follows the state at `here`, or that it was typing. */
-static void look_ahead(const struct cv_detection *segments, size_t count, size_t here,
-                       struct state *states)
+static void find_next_state(const struct cv_detection *segments, size_t count, size_t here,
+                            struct state *states)
 {
     const struct cv_detection *before = &segments[here];
     int64_t from = before->t_end_ms - CV_OVERLAP_MS;
@@ -201,7 +201,7 @@ int cv_join_flicker(struct cv_detection *segments, size_t *count, size_t *parts,
     }
     for (size_t i = 0; i < *count; i++) {
         if (is_brief(&segments[i])) {
-            look_ahead(segments, *count, i, states);
+            find_next_state(segments, *count, i, states);
         }
     }
     for (size_t i = 0; i < *count; i++) {

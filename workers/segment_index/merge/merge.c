@@ -89,7 +89,7 @@ static int merge_once(struct cv_detection *detections, size_t *count, size_t *pa
         while (end < *count && detections[end].t_start_ms == detections[begin].t_start_ms) {
             end++;
         }
-        CV_TRY(cv_tracks_take(&tracks, begin, end, ++group, &pairs, error));
+        CV_TRY(cv_tracks_add(&tracks, begin, end, ++group, &pairs, error));
     }
     cv_tracks_drop_remains(&tracks);
     cv_auto_free struct cv_detection *segments = malloc((tracks.count + 1) * sizeof(*segments));

@@ -207,8 +207,8 @@ static bool is_taken(const struct cv_track *track, size_t group)
     return track->group == group;
 }
 
-/* Notes of a fresh track what it may be the remains or a misreading of, or the other way round. */
-static void note_rival(struct cv_tracks *tracks, size_t fresh, const struct cv_pair *pair)
+/* Records of a fresh track what it may be the remains or a misreading of, or the other way round. */
+static void record_rival(struct cv_tracks *tracks, size_t fresh, const struct cv_pair *pair)
 {
     struct cv_track *older = &tracks->items[pair->track];
     if (pair->likeness == CV_LIKENESS_WHOLE && older->rival == CV_NONE) {
@@ -254,8 +254,8 @@ static int reserve_taken(struct cv_pairs *pairs, size_t count, struct cv_error *
     return 0;
 }
 
-int cv_tracks_take(struct cv_tracks *tracks, size_t begin, size_t end, size_t group,
-                   struct cv_pairs *pairs, struct cv_error *error)
+int cv_tracks_add(struct cv_tracks *tracks, size_t begin, size_t end, size_t group,
+                  struct cv_pairs *pairs, struct cv_error *error)
 {
     CV_TRY(reserve_taken(pairs, end - begin, error));
     struct cv_motion motion = cv_find_motion(tracks, begin, end);
@@ -293,7 +293,7 @@ int cv_tracks_take(struct cv_tracks *tracks, size_t begin, size_t end, size_t gr
         size_t fresh = pairs->taken[pair->detection - begin];
         bool is_gone = !is_taken(&tracks->items[pair->track], group);
         if (pair->likeness < CV_LIKENESS_READING && fresh >= first_fresh && is_gone) {
-            note_rival(tracks, fresh, pair);
+            record_rival(tracks, fresh, pair);
         }
     }
     return 0;

@@ -62,10 +62,10 @@ CV_DEFINE_CLEANUP_ADDRESS(struct cv_tracks, cv_tracks_deinit)
 
 struct cv_pairs;
 
-/* Takes the detections [begin, end), which all start at one instant, after all earlier ones.
+/* Adds the detections [begin, end), which all start at one instant, after all earlier ones.
  * `group` numbers the calls from 1. `scratch` is the caller's, kept between calls. */
-CV_MUST_CHECK int cv_tracks_take(struct cv_tracks *tracks, size_t begin, size_t end, size_t group,
-                                 struct cv_pairs *scratch, struct cv_error *error);
+CV_MUST_CHECK int cv_tracks_add(struct cv_tracks *tracks, size_t begin, size_t end, size_t group,
+                                struct cv_pairs *scratch, struct cv_error *error);
 
 /* Marks the tracks that are remains or misreadings of their rivals. */
 void cv_tracks_drop_remains(struct cv_tracks *tracks);

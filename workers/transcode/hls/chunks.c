@@ -90,7 +90,7 @@ int cv_ladder_finish_chunk(struct cv_ladder *ladder, char **ret_text, struct cv_
     (void)snprintf(poster, sizeof(poster), "chunk_%05d.jpg", ladder->chunk.number);
     CV_TRY(cv_ladder_end_chunk(ladder, error));
     CV_TRY(cv_ladder_write_poster(ladder, poster, error));
-    CV_TRY(cv_ladder_tell(ladder, error));
+    CV_TRY(cv_ladder_report(ladder, error));
     cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
     cv_buffer_printf(&text, "chunk %d\nend %" PRId64 "\nposter %.9f\nsheets %d %d\n",
                      ladder->chunk.number, ladder->video_end_us, ladder->poster.best_score,
@@ -99,7 +99,7 @@ int cv_ladder_finish_chunk(struct cv_ladder *ladder, char **ret_text, struct cv_
         write_rendition(ladder, i, &text);
     }
     cv_buffer_printf(&text, "cues\n%s", cv_sprites_cues(ladder->sprites));
-    return cv_buffer_take(&text, ret_text, error);
+    return cv_buffer_detach(&text, ret_text, error);
 }
 
 /* ---- joining --------------------------------------------------------------------------------- */
@@ -110,20 +110,20 @@ static int fail_text(const struct cv_ladder *ladder, const char *what, struct cv
                    ladder->joined_chunks, what);
 }
 
-static int tell_one(struct cv_ladder *ladder, enum cv_ladder_part part, const char *name,
-                    struct cv_error *error)
+static int report_one(struct cv_ladder *ladder, enum cv_ladder_part part, const char *name,
+                      struct cv_error *error)
 {
     struct cv_ladder_file file = {part, name, NULL, false};
     return ladder->finished(ladder->opaque, &file, error);
 }
 
-static int tell_object(struct cv_ladder *ladder, size_t rendition, int64_t object,
-                       struct cv_error *error)
+static int report_object(struct cv_ladder *ladder, size_t rendition, int64_t object,
+                         struct cv_error *error)
 {
     char name[CV_LADDER_NAME_SIZE], file[CV_PLAYLIST_OBJECT_NAME_SIZE];
     struct cv_playlist_names names = cv_ladder_names(ladder, rendition, name);
     cv_playlist_object_name(&names, object, file);
-    return tell_one(ladder, CV_LADDER_STREAM, file, error);
+    return report_one(ladder, CV_LADDER_STREAM, file, error);
 }
 
 /* Adds a segment, which must follow the one before without a gap and have its number on the grid.
@@ -150,7 +150,7 @@ static int join_segment(struct cv_ladder *ladder, size_t rendition, size_t befor
         return fail_text(ladder, "a segment lies in an object of others", error);
     }
     segment.offset = is_new ? 0 : last->offset + last->bytes;
-    CV_TRY(is_new ? tell_object(ladder, rendition, segment.object, error) : 0);
+    CV_TRY(is_new ? report_object(ladder, rendition, segment.object, error) : 0);
     return cv_segment_list_add(list, &segment, error);
 }
 
@@ -190,7 +190,7 @@ static int join_head(struct cv_ladder *ladder, size_t rendition, const char *lin
     }
     cv_auto_free char *file = NULL;
     CV_TRY(cv_format(&file, error, "init_%s.mp4", name));
-    return tell_one(ladder, CV_LADDER_STREAM, file, error);
+    return report_one(ladder, CV_LADDER_STREAM, file, error);
 }
 
 /* Reads the lines of all renditions; *line is then the first line after them. */
@@ -221,7 +221,7 @@ static int join_sheets(struct cv_ladder *ladder, int count, struct cv_error *err
     for (int i = 0; i < count; i++) {
         char name[CV_SPRITES_NAME_SIZE];
         cv_sprites_sheet_name(ladder->joined_chunks, i, name);
-        CV_TRY(tell_one(ladder, CV_LADDER_THUMBS, name, error));
+        CV_TRY(report_one(ladder, CV_LADDER_THUMBS, name, error));
     }
     return 0;
 }

@@ -149,7 +149,7 @@ static const char *refuse_hevc(const uint8_t *record, const AVCodecParameters *c
                : "its pictures do not fit its level of HEVC";
 }
 
-static enum cv_h264_picture look_hevc(const struct cv_coded *coded, const AVPacket *packet)
+static enum cv_h264_picture classify_hevc(const struct cv_coded *coded, const AVPacket *packet)
 {
     struct cv_h264_cursor cursor = {packet->data, packet->data + packet->size, 4};
     struct cv_h264_nal nal;
@@ -353,10 +353,10 @@ const char *cv_coded_refusal(const struct cv_coded *coded, const AVCodecParamete
                                            : refuse_av1(coded->record, codec);
 }
 
-enum cv_h264_picture cv_coded_look(struct cv_coded *coded, const AVPacket *packet)
+enum cv_h264_picture cv_coded_classify(struct cv_coded *coded, const AVPacket *packet)
 {
     return coded->id == AV_CODEC_ID_H264   ? cv_h264_look(&coded->sets, packet)
-           : coded->id == AV_CODEC_ID_HEVC ? look_hevc(coded, packet)
+           : coded->id == AV_CODEC_ID_HEVC ? classify_hevc(coded, packet)
                                            : look_av1(coded, packet);
 }
 

@@ -28,7 +28,7 @@ CV_DEFINE_CLEANUP_ADDRESS(struct cv_coded, cv_coded_deinit)
 const char *cv_coded_refusal(const struct cv_coded *coded, const AVCodecParameters *codec);
 
 /* Classifies a packet. No picture after a key picture needs one before it. */
-enum cv_h264_picture cv_coded_look(struct cv_coded *coded, const AVPacket *packet);
+enum cv_h264_picture cv_coded_classify(struct cv_coded *coded, const AVPacket *packet);
 
 /* Converts a packet to the form of a segment: pictures, without parameter sets for H.264 and HEVC. */
 CV_MUST_CHECK int cv_coded_repack(const struct cv_coded *coded, AVPacket *packet,

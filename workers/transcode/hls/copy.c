@@ -389,8 +389,8 @@ static int end_stretch(struct cv_copy *copy, int64_t ticks, struct cv_error *err
     return result;
 }
 
-static int take_packet(struct cv_copy *copy, const AVPacket *packet, bool is_key, int64_t ticks,
-                       struct cv_error *error)
+static int add_packet(struct cv_copy *copy, const AVPacket *packet, bool is_key, int64_t ticks,
+                      struct cv_error *error)
 {
     CV_TRY(is_key ? end_group(copy, ticks, error) : 0);
     CV_TRY_MEMORY(CV_MAKE_ROOM(copy->group, copy->count), error, "coded pictures");
@@ -414,7 +414,7 @@ static int copy_packet(struct cv_copy *copy, const AVPacket *packet, int64_t pts
     if (copy->reason[0] || copy->is_full) {
         return 0;
     }
-    enum cv_h264_picture kind = cv_coded_look(&copy->coded, packet);
+    enum cv_h264_picture kind = cv_coded_classify(&copy->coded, packet);
     bool is_key = kind == CV_H264_PICTURE_IDR, is_timed = pts_us != AV_NOPTS_VALUE;
     int64_t ticks = is_timed ? av_rescale(pts_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE) : 0;
     if (!copy->has_begun && copy->from > 0 && !(is_key && is_timed && ticks >= copy->from)) {
@@ -429,7 +429,7 @@ static int copy_packet(struct cv_copy *copy, const AVPacket *packet, int64_t pts
         return end_stretch(copy, ticks, error);
     }
     /* The first picture is shown from the beginning. */
-    return take_packet(copy, packet, is_key, copy->has_begun || copy->from > 0 ? ticks : 0, error);
+    return add_packet(copy, packet, is_key, copy->has_begun || copy->from > 0 ? ticks : 0, error);
 }
 
 /* Checks that the presentation, which ends at `end` ticks, has enough pictures at its end. */

@@ -103,7 +103,7 @@ int cv_ladder_sound(struct cv_ladder *ladder, const struct cv_sound *sound, stru
     }
     CV_TRY(cv_sound_encoder_write(track->encoder, &believed, error));
     CV_TRY(collect(track, error));
-    return cv_ladder_tell(ladder, error);
+    return cv_ladder_report(ladder, error);
 }
 
 static int end_sounds(struct cv_ladder *ladder, int64_t end_us, struct cv_error *error)
@@ -250,7 +250,7 @@ static size_t told(struct cv_segments *segments)
     return segments ? cv_segments_told(segments) : 0;
 }
 
-int cv_ladder_tell(struct cv_ladder *ladder, struct cv_error *error)
+int cv_ladder_report(struct cv_ladder *ladder, struct cv_error *error)
 {
     /* Segments are counted before files are reported, so that every segment in a playlist has been
      * reported. */
@@ -319,7 +319,7 @@ static int publish(struct cv_ladder *ladder, struct cv_error *error)
     cv_auto_free char *text = NULL;
     CV_TRY(cv_playlist_multivariant(&index, &text, error));
     CV_TRY(write_text(ladder, "index.m3u8", text, error));
-    return cv_ladder_tell(ladder, error);
+    return cv_ladder_report(ladder, error);
 }
 
 static void summarize(const struct cv_ladder *ladder, int64_t end_us,
@@ -489,7 +489,7 @@ static int fill_pause(struct cv_ladder *ladder, int64_t until_us, struct cv_erro
             return cv_fail(error, CV_ERROR_CANCELED, "stopped while a picture stood");
         }
         CV_TRY(show(ladder, pts_us, error));
-        CV_TRY(cv_ladder_tell(ladder, error));
+        CV_TRY(cv_ladder_report(ladder, error));
     }
     return 0;
 }
@@ -528,7 +528,7 @@ static int copied_frame(struct cv_ladder *ladder, const struct cv_video_frame *f
     bool begins = is_first && ladder->chunk.from_us == 0;
     int64_t ticks = begins ? 0 : av_rescale(frame->pts_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
     result = cv_ladder_show_copied(ladder, ticks, error);
-    result = result ? result : cv_ladder_tell(ladder, error);
+    result = result ? result : cv_ladder_report(ladder, error);
     if (result == 0 && cv_copy_refusal(ladder->copy)) {
         return CV_LADDER_UNSUITABLE;
     }
@@ -560,7 +560,7 @@ int cv_ladder_frame(struct cv_ladder *ladder, const struct cv_video_frame *frame
         CV_TRY(fill_pause(ladder, frame->pts_us, error));
     }
     CV_TRY(show(ladder, frame->pts_us, error));
-    CV_TRY(cv_ladder_tell(ladder, error));
+    CV_TRY(cv_ladder_report(ladder, error));
     return ladder->is_full ? CV_LADDER_FULL : CV_LADDER_TAKEN;
 }
 

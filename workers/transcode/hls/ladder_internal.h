@@ -73,7 +73,7 @@ struct cv_ladder {
 };
 
 /* Reports complete files to the caller, and provisional playlists that name them. */
-CV_MUST_CHECK int cv_ladder_tell(struct cv_ladder *ladder, struct cv_error *error);
+CV_MUST_CHECK int cv_ladder_report(struct cv_ladder *ladder, struct cv_error *error);
 
 /* Plans the renditions of a ladder, largest first. Returns 0 if a copy is not possible
  * (cv_ladder_plan_copied). */

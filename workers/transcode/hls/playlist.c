@@ -254,7 +254,7 @@ int cv_playlist_media(const struct cv_segment_list *list, const struct cv_playli
         object_name(&text, names, segment);
     }
     cv_buffer_text(&text, ended ? "#EXT-X-ENDLIST\n" : "");
-    return cv_buffer_take(&text, ret_text, error);
+    return cv_buffer_detach(&text, ret_text, error);
 }
 
 /* The duration of a key picture if only key pictures are shown. */
@@ -284,7 +284,7 @@ int cv_playlist_key_frames(const struct cv_segment_list *list,
         object_name(&text, names, segment);
     }
     cv_buffer_text(&text, "#EXT-X-ENDLIST\n");
-    return cv_buffer_take(&text, ret_text, error);
+    return cv_buffer_detach(&text, ret_text, error);
 }
 
 /* ---- the multivariant playlist --------------------------------------------------------------- */
@@ -370,5 +370,5 @@ int cv_playlist_multivariant(const struct cv_playlist_index *index, char **ret_t
     for (size_t i = 0; index->key_frames && i < count; i++) {
         key_frame_line(&text, &variants[i]);
     }
-    return cv_buffer_take(&text, ret_text, error);
+    return cv_buffer_detach(&text, ret_text, error);
 }

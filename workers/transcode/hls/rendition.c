@@ -212,7 +212,7 @@ static int collect(struct cv_rendition *rendition, struct cv_error *error)
 }
 
 /* Scales an incoming picture to rendition->fitted; takes it over. */
-static int take(struct cv_rendition *rendition, AVFrame *picture, struct cv_error *error)
+static int scale_picture(struct cv_rendition *rendition, AVFrame *picture, struct cv_error *error)
 {
     bool same =
         rendition->fitted && rendition->taken && cv_picture_equals(rendition->taken, picture);
@@ -235,7 +235,7 @@ static int take(struct cv_rendition *rendition, AVFrame *picture, struct cv_erro
 static int show(struct cv_rendition *rendition, const struct item *item, struct cv_error *error)
 {
     const struct cv_rendition_params *params = &rendition->params;
-    CV_TRY(take(rendition, item->picture, error));
+    CV_TRY(scale_picture(rendition, item->picture, error));
     if (params->next) {
         CV_TRY(cv_rendition_show(params->next, rendition->fitted, item->ticks, item->key, error));
     }

@@ -32,7 +32,8 @@ struct cv_segments {
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static int note_key(void *opaque, int64_t pts, int64_t offset, int64_t size, struct cv_error *error)
+static int record_key(void *opaque, int64_t pts, int64_t offset, int64_t size,
+                      struct cv_error *error)
 {
     struct cv_segments *segments = opaque;
     struct cv_key key = {pts, segments->list.count, offset, size};
@@ -76,7 +77,7 @@ int cv_segments_new(const struct cv_segments_params *params, struct cv_segments 
         .files = params->files,
         .reorder = params->reorder,
         .goes_on = params->goes_on,
-        .key = note_key,
+        .key = record_key,
         .opaque = segments,
     };
     CV_TRY(segments->type->open(&writer_params, &segments->writer, error));
