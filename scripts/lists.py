@@ -27,7 +27,7 @@ class Tree:
         return sorted(path for path in found if self.read(path))
 
     def sql(self):
-        return "".join(self.read(path) for path in self.find("sql/migrations/*.sql"))
+        return "".join(self.read(path) for path in self.find("sql/*/*.sql"))
 
 
 def rows_of(sql, table):

@@ -4,7 +4,7 @@
 -- Supabase brings the roles anon, authenticated and service_role; on a plain PostgreSQL they are created here. The
 -- cortana_ roles are granted to the roles that programs log in with. A member of cortana_gateway may switch to the
 -- role that a token names (SET ROLE); until then it has none of those rights, because cortana_gateway is NOINHERIT.
--- cortana_upkeep is a member of nothing: what it may do is granted to it by name (migrations/0023_upkeep.sql).
+-- cortana_upkeep is a member of nothing: what it may do is granted to it by name (migrations/0021_upkeep_login.sql).
 
 DO $$
 DECLARE

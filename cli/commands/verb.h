@@ -34,7 +34,7 @@ struct cli_option {
 /* The rights that a command needs; they also determine what is opened for it. */
 enum cli_login {
     CLI_LOGIN_NONE,     /* no database */
-    CLI_LOGIN_UPKEEP,   /* reads all but text, and cleans up: sql/migrations/0023_upkeep.sql */
+    CLI_LOGIN_UPKEEP,   /* reads all but text, cleans up: sql/migrations/0021_upkeep_login.sql */
     CLI_LOGIN_OPERATOR, /* rights of the service: read, enqueue, change what operators change */
     CLI_LOGIN_OWNER,    /* the schema's owner */
 };

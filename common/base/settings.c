@@ -42,6 +42,7 @@ static const struct {
     {"AWS_CONTAINER_AUTHORIZATION_TOKEN", true},
     {"AWS_*", false},
     {"LOG_LEVEL", false},
+    {"CORTANA_PLATFORM", false},
     {"CORTANA_SCRATCH", false},
     {"CORTANA_LEASE_MS", false},
     {"CORTANA_HEARTBEAT_MS", false},

@@ -7,7 +7,10 @@
 #include <openssl/evp.h>
 #include <string.h>
 
-enum { SHA256_HEX_SIZE = 65 };
+enum {
+    SHA256_HEX_SIZE = 65,
+    PLATFORM_FROM = 1000, /* migrations above this number are the platform's */
+};
 
 /* Schemas from before the first release lay in `public` alone and had other migrations under the
  * same numbers. */
@@ -58,11 +61,12 @@ static int checksum(const char *sql, char ret_hex[SHA256_HEX_SIZE], struct cv_er
     return 0;
 }
 
+/* Of the pipeline's migrations. */
 static int newest_known(void)
 {
     int version = 0;
     for (const struct cv_migration *known = cv_migrations; known->version; known++) {
-        version = known->version;
+        version = known->version < PLATFORM_FROM ? known->version : version;
     }
     return version;
 }
@@ -130,6 +134,18 @@ static bool is_applied(const struct cv_db_result *rows, int version)
     return false;
 }
 
+/* Whether a migration is to be in this database: all are, without the platform only the pipeline's. */
+static bool is_wanted(const struct cv_migration *migration)
+{
+    return migration->version < PLATFORM_FROM ||
+           strcmp(cv_env("CORTANA_PLATFORM", "on"), "off") != 0;
+}
+
+static bool is_pending(const struct cv_migration *migration, const struct cv_db_result *applied)
+{
+    return is_wanted(migration) && !is_applied(applied, migration->version);
+}
+
 int cv_roles_make(struct cv_db *db, struct cv_error *error)
 {
     return cv_db_script(db, cv_roles_sql, error);
@@ -176,7 +192,7 @@ static int apply_next(struct cv_db *db, bool *ret_more, struct cv_error *error)
         CV_TRY(check_applied(applied, row, error));
     }
     const struct cv_migration *next = cv_migrations;
-    while (next->version && is_applied(applied, next->version)) {
+    while (next->version && !is_pending(next, applied)) {
         next++;
     }
     CV_TRY(next->version ? apply(db, next, error) : cv_db_run(db, NULL, error, SECURE_SQL));
@@ -214,7 +230,7 @@ int cv_migrate_status(struct cv_db *db, struct cv_migration_status *ret_status,
     }
     int pending = 0;
     for (const struct cv_migration *known = cv_migrations; known->version; known++) {
-        pending += is_applied(applied, known->version) ? 0 : 1;
+        pending += is_pending(known, applied) ? 1 : 0;
     }
     *ret_status = (struct cv_migration_status){
         .applied = applied ? cv_db_rows(applied) : 0,
@@ -228,12 +244,13 @@ int cv_migrate_status(struct cv_db *db, struct cv_migration_status *ret_status,
 /* A schema without this function is older than every program that calls cv_queue_check_schema. */
 #define STATE_EXISTS_SQL "SELECT to_regprocedure('cortana.schema_state()') IS NOT NULL AS found"
 
-#define STATE_SQL                                                     \
-    "SELECT s.oldest_program, s.reason,"                              \
-    "       'cortana' = ANY (current_schemas(false)) AS is_on_path,"  \
-    "       (SELECT max(v) FROM unnest(s.versions) AS v) AS newest,"  \
-    "       (SELECT min(k) FROM unnest($1::int[]) AS k"               \
-    "        WHERE k <> ALL (coalesce(s.versions, '{}'))) AS missing" \
+/* Of the platform, migrations are missing only where others of it were applied. */
+#define STATE_SQL                                                           \
+    "SELECT s.oldest_program, s.reason,"                                    \
+    "       'cortana' = ANY (current_schemas(false)) AS is_on_path,"        \
+    "       (SELECT min(k) FROM unnest($1::int[]) AS k"                     \
+    "        WHERE k <> ALL (coalesce(s.versions, '{}'))"                   \
+    "          AND (k < $2::int OR $2::int < ANY (s.versions))) AS missing" \
     " FROM cortana.schema_state() AS s"
 
 static int known_versions(struct cv_buffer *ret_list, struct cv_error *error)
@@ -253,14 +270,14 @@ static int load_state(struct cv_db *db, const char *versions, struct cv_db_resul
                       struct cv_error *error)
 {
     enum { RENEW_MS = 2000 };
-    CV_TRY(cv_db_run(db, ret_state, error, STATE_SQL, versions));
+    CV_TRY(cv_db_run(db, ret_state, error, STATE_SQL, versions, cv_db_number(PLATFORM_FROM).text));
     if (cv_db_bool(*ret_state, 0, "is_on_path")) {
         return 0;
     }
     cv_db_result_free(*ret_state);
     *ret_state = NULL;
     CV_TRY(cv_db_renew(db, RENEW_MS, error));
-    return cv_db_run(db, ret_state, error, STATE_SQL, versions);
+    return cv_db_run(db, ret_state, error, STATE_SQL, versions, cv_db_number(PLATFORM_FROM).text);
 }
 
 int cv_queue_check_schema(struct cv_db *db, char reason[CV_SCHEMA_REASON_SIZE],
@@ -293,7 +310,7 @@ int cv_queue_check_schema(struct cv_db *db, char reason[CV_SCHEMA_REASON_SIZE],
                        "copied or restored from a dump: run cortana migrate");
         return CV_QUEUE_SCHEMA;
     }
-    if (oldest > newest_known()) {
+    if (oldest && !find_known(oldest)) {
         const char *why = cv_db_text(state, 0, "reason");
         (void)snprintf(reason, CV_SCHEMA_REASON_SIZE,
                        "the database's schema is too new for this program: it needs programs that "

@@ -1,8 +1,9 @@
-/* The migrations that are part of this binary; made from sql/migrations by scripts/embed_sql.py. */
+/* The migrations that are part of this binary; made from sql/migrations and sql/platform by
+ * scripts/embed_sql.py. */
 #pragma once
 
 struct cv_migration {
-    int version; /* from 1 */
+    int version; /* from 1; those of the platform from 1001 */
     const char *name;
     const char *sql;
 };

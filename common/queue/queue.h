@@ -250,10 +250,11 @@ CV_MUST_CHECK int cv_queue_wake_node(struct cv_db *db, const char *name, struct 
 
 struct cv_migration_status {
     int applied; /* in the database */
-    int pending; /* in this binary and not in the database */
+    int pending; /* in this binary and not in the database, though wanted there */
 };
 
-/* Applies every pending migration, each in its own transaction, and records its checksum. Programs
+/* Applies every pending migration, those of the platform (sql/platform) unless CORTANA_PLATFORM is
+ * off, each in its own transaction, and records its checksum. Programs
  * that migrate at the same time wait for each other: each transaction holds a lock that only the
  * schema's owner may take. CV_ERROR_CONFLICT when the text of a migration has changed since it was
  * applied, when the database holds migrations that this program does not know, and when its schema

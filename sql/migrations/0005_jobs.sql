@@ -156,9 +156,6 @@ CREATE UNIQUE INDEX jobs_dedupe ON jobs (dedupe_key, tenant_id) NULLS NOT DISTIN
     WHERE dedupe_key IS NOT NULL AND status IN ('queued', 'processing');
 CREATE INDEX jobs_clips ON jobs (finished_at)
     WHERE job_type = 'clip_generate' AND status = 'done' AND NOT result ? 'removed_at';
-CREATE INDEX jobs_webhook ON jobs ((coalesce(payload ->> 'webhook', payload #>> '{original_payload,webhook}')),
-                                   created_at)
-    WHERE job_type = 'webhook';
 
 ALTER TABLE jobs ENABLE ROW LEVEL SECURITY;
 CREATE POLICY jobs_read ON jobs FOR SELECT TO authenticated

@@ -22,14 +22,14 @@ def empty_database(shared_cluster):
     connection.close()
 
 
-def start(program, url, *arguments):
+def start(program, url, *arguments, **settings):
     return subprocess.Popen([program("migrate-database"), *arguments], text=True,
-                            env={**os.environ, "DATABASE_URL": url},
+                            env={**os.environ, "DATABASE_URL": url, **settings},
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def migrate(program, url, *arguments):
-    process = start(program, url, *arguments)
+def migrate(program, url, *arguments, **settings):
+    process = start(program, url, *arguments, **settings)
     out, err = process.communicate(timeout=300)
     return process.returncode, out, err
 
@@ -195,3 +195,40 @@ def test_the_owner_need_not_be_a_superuser(program, plain_owner):
     assert execute(plain_owner, "SELECT job_type FROM claim_jobs('w', 'webhook')") \
         == [("webhook",)]
     assert execute(plain_owner, "SELECT count(*) FROM search_segments('anything')") == [(0,)]
+
+
+def test_the_platform_is_left_out_and_added_later(program, empty_database):
+    code, out, err = migrate(program, empty_database, CORTANA_PLATFORM="off")
+    assert code == 0 and json.loads(out)["pending"] == 0, err
+    assert execute(empty_database, "SELECT max(version) < 1000, to_regclass('job_triggers') FROM schema_migrations") == [(True, None)]
+
+    # A job of a video is done, another fails for good, what happened is in the timeline, and upkeep has run.
+    video, = execute(empty_database, "INSERT INTO videos (s3_original_path) VALUES ('videos/original/a/master.mp4') RETURNING id")[0]
+    execute(empty_database, f"SELECT start_run('video_pipeline', '{{}}', '{video}')")
+    claim = "SELECT id, lease_token FROM claim_jobs('here:1', '{}')"
+    job, token = execute(empty_database, claim.format("sample"))[0]
+    assert execute(empty_database, f"SELECT complete_job('{job}', {token})") == [(True,)]
+    job, token = execute(empty_database, claim.format("transcode"))[0]
+    execute(empty_database, f"SELECT fail_job('{job}', {token}, 'InputError', 'no video', false)")
+    told = execute(empty_database, "SELECT message FROM task_events WHERE type = 'event' ORDER BY id")
+    assert told == [("video.uploaded",), ("job.failed",)]
+    assert execute(empty_database, "SELECT fired, dispatched, failed, wait_ms FROM scheduler_tick()") == [(0, 0, 0, None)]
+    while execute(empty_database, "SELECT run_upkeep()") != [(None,)]:
+        pass
+    assert execute(empty_database, "SELECT name, last_error FROM upkeep_tasks WHERE last_at IS NULL OR last_error IS NOT NULL") == []
+
+    code, out, err = migrate(program, empty_database)
+    assert code == 0 and json.loads(out)["pending"] == 0, err
+    assert execute(empty_database, f"SELECT count(*) FROM jobs WHERE video_id = '{video}'")[0][0] >= 2
+    execute(empty_database, "INSERT INTO job_triggers (name, event, action, target) VALUES ('t', 'job.failed', 'command', 'gc')")
+    execute(empty_database, "UPDATE upkeep_tasks SET due_at = '-infinity' WHERE name = 'trigger_notes'")
+    execute(empty_database, "SELECT note_dead_jobs(ARRAY[id]) FROM jobs WHERE status = 'failed'")
+    assert execute(empty_database, "SELECT dispatched, failed FROM scheduler_tick()") == [(1, 0)]
+    assert execute(empty_database, "SELECT run_upkeep()") == [("trigger_notes",)]
+    assert execute(empty_database, "SELECT last_error FROM upkeep_tasks WHERE name = 'trigger_notes'") == [(None,)]
+
+    # It stays where it is, whatever a later program is told.
+    code, out, err = migrate(program, empty_database, "--status", CORTANA_PLATFORM="off")
+    assert code == 0 and json.loads(out)["pending"] == 0, err
+    assert migrate(program, empty_database, CORTANA_PLATFORM="off")[0] == 0
+    assert execute(empty_database, "SELECT count(*) FROM job_triggers WHERE name = 't'") == [(1,)]

@@ -93,7 +93,7 @@ def objects_without_a_comment(queue):
 def words_that_are_used():
     """Every word of the migrations besides comments and rights, each time it occurs, and of the programs."""
     words = []
-    for path in sorted((ROOT / "sql" / "migrations").glob("*.sql")):
+    for path in sorted((ROOT / "sql").glob("*/*.sql")):
         statements = re.sub(r"^(COMMENT ON|GRANT|REVOKE)\b.*?;$|--.*?$", "", path.read_text(), flags=re.M | re.S)
         words += re.findall(r"\w+", statements)
     for folder in ("cli", "common", "gateway", "workers"):

@@ -10,7 +10,7 @@ import psycopg2
 import pytest
 from conftest import ROOT, run_sql
 
-MIGRATIONS = sorted((ROOT / "sql/migrations").glob("*.sql"))
+MIGRATIONS = sorted((ROOT / "sql/migrations").glob("*.sql")) + sorted((ROOT / "sql/platform").glob("*.sql"))
 RELEASED = [line.split() for line in (ROOT / "sql/released").read_text().splitlines() if not line.startswith("#")]
 # Until a release has migrations of its own, the newest one is taken for what came after it.
 RELEASES = sorted(path.stem for path in (ROOT / "fixtures/releases").glob("*.sql"))
@@ -20,8 +20,8 @@ def migrations_of(release):
     """The files of the schema that a release had."""
     if not RELEASED:
         return MIGRATIONS[:-1]
-    last = max(file for version, file, _ in RELEASED if numbers(version) <= numbers(release))
-    return [path for path in MIGRATIONS if path.name <= last]
+    held = {file for version, file, _ in RELEASED if numbers(version) <= numbers(release)}
+    return [path for path in MIGRATIONS if path.name in held]
 
 
 def numbers(version):

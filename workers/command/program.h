@@ -33,7 +33,7 @@ CV_MUST_CHECK int program_run(const struct program_params *params, struct cv_buf
 
 /* Files passed between commands. In its directory, a program finds below inputs/ the files that
  * earlier steps have written. Files that it writes below outputs/ are kept in the store when it
- * succeeds (command_files() in sql/migrations/0011_commands.sql defines their keys). */
+ * succeeds (command_files() in sql/platform/1001_commands.sql defines their keys). */
 
 struct command_files {
     char *folder; /* prefix of the keys of this job's files; NULL (--once): none are kept */

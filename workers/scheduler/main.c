@@ -1,6 +1,6 @@
 /* The scheduler starts due schedules, runs the triggers of events, and does maintenance.
  *
- * All rules are SQL functions (sql/migrations/0013_triggers.sql). Each call is one statement, so that a
+ * All rules are SQL functions (sql/migrations/0013_upkeep_tasks.sql, sql/platform/1003_triggers.sql). Each call is one statement, so that a
  * scheduler that dies leaves nothing locked: any number of them may run, and die, at once. Two threads
  * have a connection each, so that slow maintenance delays no schedule.
  */

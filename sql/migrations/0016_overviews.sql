@@ -127,37 +127,6 @@ COMMENT ON VIEW host_overview IS 'How full the scratch disk of each host was at 
 REVOKE ALL ON host_overview FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON host_overview TO cortana_metrics, service_role;
 
-CREATE VIEW trigger_overview WITH (security_invoker = true) AS
-SELECT t.id, t.name, t.description, t.tenant_id, t.event, t.filter, t.cron, t.time_zone, t.catch_up,
-       t.action, t.target, t.next_at, t.paused_at, t.pause_reason, f.fired_at AS last_at,
-       f.instant AS last_instant, f.outcome AS last_outcome, f.job_id AS last_job_id,
-       f.run_id AS last_run_id, t.last_error, t.last_error_at
-FROM job_triggers t
-LEFT JOIN LATERAL (SELECT * FROM trigger_firings f WHERE f.trigger_id = t.id
-                   ORDER BY f.id DESC LIMIT 1) AS f ON true;
-COMMENT ON VIEW trigger_overview IS 'One row for each trigger or schedule, with its last firing.';
-REVOKE ALL ON trigger_overview FROM PUBLIC, anon, authenticated;
-GRANT SELECT ON trigger_overview TO service_role;
-
-CREATE VIEW webhook_overview WITH (security_invoker = true) AS
-SELECT w.name, w.url, w.description, w.tenant_id, w.created_at, w.disabled_at, w.disabled_reason,
-       (SELECT count(*) FROM webhook_secrets s
-        WHERE s.webhook = w.name AND (s.expires_at IS NULL OR s.expires_at > clock_timestamp()))
-           AS valid_secrets,
-       (SELECT string_agg(coalesce(t.event, t.cron), ', ' ORDER BY t.name) FROM job_triggers t
-        WHERE t.action = 'webhook' AND t.target = w.name) AS events,
-       last.id AS last_job_id, last.status AS last_status, last.finished_at AS last_at,
-       last.payload #>> '{error,message}' AS last_error
-FROM webhooks w
-LEFT JOIN LATERAL (
-    SELECT j.id, j.status, j.finished_at, j.payload FROM jobs j
-    WHERE j.job_type = 'webhook'
-      AND coalesce(j.payload ->> 'webhook', j.payload #>> '{original_payload,webhook}') = w.name
-    ORDER BY j.created_at DESC LIMIT 1) AS last ON true;
-COMMENT ON VIEW webhook_overview IS 'One row for each webhook, with its last message, without secrets.';
-REVOKE ALL ON webhook_overview FROM PUBLIC, anon, authenticated;
-GRANT SELECT ON webhook_overview TO service_role;
-
 -- ---- how much waits -----------------------------------------------------------------------------
 
 -- The jobs of one type, one row for each state, also if there are none:

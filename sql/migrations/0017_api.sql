@@ -1126,25 +1126,26 @@ COMMENT ON FUNCTION api.shown_payload IS
     'A job''s payload or result as the caller may see it: if request.hide_payloads is on, only the service sees '
     'values.';
 
+CREATE FUNCTION api.job_payload(job jobs) RETURNS jsonb
+LANGUAGE sql STABLE
+RETURN coalesce(job.payload -> 'original_payload', job.payload);
+COMMENT ON FUNCTION api.job_payload IS
+    'Hook: the payload with which a job was enqueued. Who stores names in payloads that callers know by others replaces it.';
+
 CREATE FUNCTION api.job(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
 DECLARE
     job jobs;
-    payload jsonb;
 BEGIN
     SELECT * INTO job FROM jobs WHERE id = (p ->> 'id')::uuid;
     IF NOT FOUND THEN
         RETURN api.not_found();
     END IF;
-    payload := coalesce(job.payload -> 'original_payload', job.payload);
-    IF job.job_type = 'webhook' THEN
-        payload := payload || jsonb_build_object('webhook', api.shown_name(payload ->> 'webhook', job.tenant_id));
-    END IF;
     RETURN ROW(200, 'W/"' || left(md5(job::text), 16) || '"', NULL,
                api.job_object(job) || jsonb_build_object(
-                   'payload', api.shown_payload(payload),
+                   'payload', api.shown_payload(api.job_payload(job)),
                    'result', api.shown_payload(job.result),
                    'depends_on', coalesce(job.depends_on, '{}'), 'dedupe_key', job.dedupe_key,
                    'last_error', job.last_error))::api.answer;

@@ -558,22 +558,13 @@ END
 $$;
 COMMENT ON FUNCTION api.resume_type IS 'POST /job-types/{name}/resume: workers claim jobs of the type again.';
 
-CREATE FUNCTION api.preview_schedule(p jsonb) RETURNS api.answer
-LANGUAGE sql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
-    SELECT api.ok(jsonb_build_object('instants', coalesce(
-        (SELECT jsonb_agg(n ORDER BY n) FROM next_crons(p ->> 'cron', p ->> 'time_zone', 10, now()) AS n), '[]')))
-$$;
-COMMENT ON FUNCTION api.preview_schedule IS 'POST /triggers/preview: the next ten instants of a cron expression.';
-
 -- ---- who may call what -------------------------------------------------------------------------------------
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA api FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION api.session, api.sign_in, api.run_object, api.event_position, api.event_topic, api.events
     TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION api.is_admin, api.require_service, api.require_job, api.attempts, api.job_events,
-    api.artifacts, api.why, api.job_summary, api.runs, api.run, api.all_items, api.preview_schedule TO authenticated, service_role;
+    api.artifacts, api.why, api.job_summary, api.runs, api.run, api.all_items TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION api.set_job_priority, api.job_priority, api.bulk_candidates, api.bulk_change, api.bulk_jobs,
     api.changed_run, api.cancel_run, api.restart_run, api.pause_type, api.resume_type TO cortana_app, service_role;
 GRANT EXECUTE ON FUNCTION api.event_tail, api.event_states, api.ended_jobs TO cortana_gateway;

@@ -42,6 +42,18 @@ LANGUAGE sql STABLE
 RETURN CASE WHEN api.is_service() OR p_tenant_id IS NULL THEN p_name ELSE regexp_replace(p_name, '^t[0-9a-f]{32}:', '') END;
 COMMENT ON FUNCTION api.shown_name IS 'The name of a webhook as its tenant knows it; the service sees the stored name.';
 
+CREATE OR REPLACE FUNCTION api.job_payload(job jobs) RETURNS jsonb
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT CASE WHEN job.job_type = 'webhook'
+                THEN s.sent || jsonb_build_object('webhook', api.shown_name(s.sent ->> 'webhook', job.tenant_id))
+                ELSE s.sent END
+    FROM (SELECT coalesce(job.payload -> 'original_payload', job.payload)) AS s (sent)
+$$;
+COMMENT ON FUNCTION api.job_payload IS
+    'The payload with which a job was enqueued; that of a webhook with the name that its tenant knows.';
+
 CREATE FUNCTION api.webhook_object(w webhooks) RETURNS jsonb
 LANGUAGE sql STABLE
 RETURN jsonb_build_object(
@@ -478,11 +490,86 @@ END
 $$;
 COMMENT ON FUNCTION api.send_event IS 'POST /events: emits an event of the application.';
 
+-- ---- commands ----------------------------------------------------------------------------------------------
+
+CREATE FUNCTION api.definition_object(d job_definitions) RETURNS jsonb
+LANGUAGE sql STABLE
+RETURN jsonb_build_object(
+    'key', d.key, 'description', d.description, 'payload_schema', d.payload_schema,
+    'time_limit_ms', round(extract(epoch FROM d.time_limit) * 1000), 'max_attempts', d.max_attempts,
+    'priority', d.priority, 'is_public', d.is_public, 'is_enabled', d.is_enabled, 'created_at', d.created_at,
+    'updated_at', d.updated_at)
+    || CASE WHEN api.is_service() THEN jsonb_build_object('argv', d.argv, 'environment', d.environment) ELSE '{}' END;
+COMMENT ON FUNCTION api.definition_object IS 'A command. Only the service sees which program it runs.';
+
+CREATE FUNCTION api.definitions(p jsonb) RETURNS api.answer
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT api.all_items(jsonb_agg(api.definition_object(d) ORDER BY d.key)) FROM job_definitions d
+$$;
+COMMENT ON FUNCTION api.definitions IS 'GET /definitions: the commands that the caller may run.';
+
+CREATE FUNCTION api.definition(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+DECLARE
+    command job_definitions;
+BEGIN
+    SELECT * INTO command FROM job_definitions WHERE key = p ->> 'key';
+    IF NOT FOUND THEN
+        RETURN api.not_found();
+    END IF;
+    RETURN api.versioned(api.definition_object(command));
+END
+$$;
+COMMENT ON FUNCTION api.definition IS 'GET /definitions/{key}: a command, with the schema of its arguments.';
+
+CREATE FUNCTION api.define(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    PERFORM api.require_service();
+    PERFORM define_command(
+        p - 'time_limit_ms' || CASE WHEN p ? 'time_limit_ms'
+            THEN jsonb_build_object('time_limit', (p ->> 'time_limit_ms') || ' ms') ELSE '{}' END);
+    RETURN api.definition(p);
+END
+$$;
+COMMENT ON FUNCTION api.define IS
+    'PUT /definitions/{key}: adds or changes a command; missing members keep their value.';
+
+CREATE OR REPLACE FUNCTION api.enqueue_command(p jsonb, OUT job_id uuid, OUT is_new boolean)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    IF NOT EXISTS (SELECT FROM job_definitions d WHERE d.key = p ->> 'command') THEN
+        RAISE EXCEPTION 'no command has this name: GET /definitions lists them' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    SELECT c.job_id, c.is_new INTO job_id, is_new
+    FROM run_command(p ->> 'command', coalesce(p -> 'payload', '{}'), priority_number(p ->> 'priority'),
+                     (p ->> 'scheduled_for')::timestamptz, p ->> 'dedupe_key') AS c;
+END
+$$;
+COMMENT ON FUNCTION api.enqueue_command IS 'Enqueues the command that POST /jobs names.';
+
+CREATE FUNCTION api.preview_schedule(p jsonb) RETURNS api.answer
+LANGUAGE sql STABLE
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+    SELECT api.ok(jsonb_build_object('instants', coalesce(
+        (SELECT jsonb_agg(n ORDER BY n) FROM next_crons(p ->> 'cron', p ->> 'time_zone', 10, now()) AS n), '[]')))
+$$;
+COMMENT ON FUNCTION api.preview_schedule IS 'POST /triggers/preview: the next ten instants of a cron expression.';
+
 -- ---- who may call what -------------------------------------------------------------------------------------
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA api FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION api.shown_name, api.manages_tenant, api.chosen_tenant, api.triggers, api.trigger, api.versioned_trigger, api.firings, api.webhooks, api.webhook,
-    api.deliveries TO authenticated, service_role;
+    api.deliveries, api.definition_object, api.definitions, api.definition, api.preview_schedule TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION api.create_webhook, api.change_webhook, api.delete_webhook, api.rotate_webhook, api.test_webhook,
     api.create_trigger, api.change_trigger, api.delete_trigger, api.pause_trigger, api.resume_trigger, api.fire_trigger,
-    api.send_event TO cortana_app, service_role;
+    api.send_event, api.define TO cortana_app, service_role;

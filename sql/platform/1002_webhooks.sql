@@ -4,6 +4,10 @@ INSERT INTO job_types (name, description, base_priority, time_limit, retry_delay
     ('webhook', 'an event, delivered to a URL', 5, '2 minutes',
      '{5 seconds,5 minutes,30 minutes,2 hours,5 hours,10 hours,14 hours,20 hours}');
 
+CREATE INDEX jobs_webhook ON jobs ((coalesce(payload ->> 'webhook', payload #>> '{original_payload,webhook}')),
+                                   created_at)
+    WHERE job_type = 'webhook';
+
 CREATE TABLE webhooks (
     name text PRIMARY KEY CHECK (name ~ '^[a-z][a-z0-9_.:-]{0,99}$'),
     url text NOT NULL CHECK (length(url) <= 2000 AND url ~

@@ -635,32 +635,23 @@ COMMENT ON FUNCTION resume_trigger IS
 
 -- ---- events -------------------------------------------------------------------------------------
 
-CREATE FUNCTION cortana.note_event(p_name text, p_data jsonb, p_tenant_id uuid, p_video_id uuid, p_job_id uuid,
-                           p_run_id uuid, p_correlation_id uuid) RETURNS uuid
+CREATE OR REPLACE FUNCTION cortana.event_noted(p_id uuid, p_name text, p_data jsonb, p_tenant_id uuid, p_video_id uuid,
+                                               p_job_id uuid, p_run_id uuid, p_correlation_id uuid) RETURNS void
 LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
-DECLARE
-    event_id uuid := gen_random_uuid();
-    correlation uuid := coalesce(p_correlation_id, gen_random_uuid());
 BEGIN
-    INSERT INTO task_events (job_id, video_id, correlation_id, run_id, source, type, message, data)
-    VALUES (p_job_id, p_video_id, correlation, p_run_id, event_source(), 'event', p_name,
-            jsonb_build_object('event_id', event_id, 'data', p_data));
     IF EXISTS (SELECT FROM job_triggers t
                WHERE t.event = p_name AND t.paused_at IS NULL
                  AND (t.tenant_id IS NULL OR t.tenant_id = p_tenant_id)
                  AND (t.filter IS NULL OR p_data @> t.filter)) THEN
         INSERT INTO event_outbox (id, name, tenant_id, video_id, job_id, run_id, correlation_id, data)
-        VALUES (event_id, p_name, p_tenant_id, p_video_id, p_job_id, p_run_id, correlation, p_data);
+        VALUES (p_id, p_name, p_tenant_id, p_video_id, p_job_id, p_run_id, p_correlation_id, p_data);
         PERFORM pg_notify('cv_events', '');
     END IF;
-    RETURN event_id;
 END
 $$;
-COMMENT ON FUNCTION cortana.note_event IS
-    'Writes an event, in the caller''s transaction, to the timeline and for the triggers that wait for it. Does not '
-    'check the rights of the caller. For the functions of this schema only.';
+COMMENT ON FUNCTION cortana.event_noted IS 'Keeps an event for the triggers that wait for it.';
 
 CREATE FUNCTION emit_event(
     p_name text,
@@ -709,61 +700,6 @@ $$;
 COMMENT ON FUNCTION emit_event IS
     'Emits an event, in the caller''s transaction, and returns its id. Triggers act on the event after that '
     'transaction is committed.';
-
-CREATE FUNCTION cortana.runs_inserted() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
-BEGIN
-    IF NOT EXISTS (SELECT FROM runs WHERE video_id = NEW.video_id AND id <> NEW.id) THEN
-        PERFORM note_event('video.uploaded', jsonb_strip_nulls(jsonb_build_object(
-                               'title', v.title, 'original_name', v.original_name,
-                               'size', v.original_size, 'path', v.s3_original_path)),
-                           NEW.tenant_id, NEW.video_id, NULL, NEW.id, NEW.correlation_id)
-        FROM videos v WHERE v.id = NEW.video_id;
-    END IF;
-    RETURN NULL;
-END
-$$;
-COMMENT ON FUNCTION cortana.runs_inserted IS
-    'Trigger: emits the event video.uploaded when the first run of a video begins. A video that the scanner knows to '
-    'be a duplicate has no run, and therefore no such event.';
-CREATE TRIGGER runs_inserted AFTER INSERT ON runs
-    FOR EACH ROW WHEN (NEW.video_id IS NOT NULL) EXECUTE FUNCTION runs_inserted();
-
-CREATE FUNCTION cortana.videos_ready() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
-DECLARE
-    run runs;
-BEGIN
-    SELECT * INTO run FROM runs WHERE video_id = NEW.id ORDER BY created_at DESC LIMIT 1;
-    PERFORM note_event('video.ready', jsonb_strip_nulls(jsonb_build_object(
-                           'title', NEW.title, 'original_name', NEW.original_name,
-                           'duration', NEW.duration, 'resolution', NEW.resolution)),
-                       coalesce(NEW.team_id, NEW.owner_id), NEW.id, NULL, run.id, run.correlation_id);
-    RETURN NULL;
-END
-$$;
-COMMENT ON FUNCTION cortana.videos_ready IS 'Trigger: emits the event video.ready.';
-CREATE TRIGGER videos_ready AFTER UPDATE ON videos
-    FOR EACH ROW WHEN (NEW.status = 'ready' AND OLD.status <> 'ready'
-                       AND NEW.ready_at IS DISTINCT FROM OLD.ready_at) EXECUTE FUNCTION videos_ready();
-
-CREATE FUNCTION cortana.note_dead_jobs(p_job_ids uuid[]) RETURNS void
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
-    SELECT note_event('job.failed', jsonb_build_object(
-                          'job_type', job_type, 'step', step, 'attempt', attempt,
-                          'error', jsonb_build_object('type', payload #> '{error,type}',
-                                                      'message', payload #> '{error,message}')),
-                      tenant_id, video_id, id, run_id, correlation_id)
-    FROM jobs WHERE id = ANY (p_job_ids) ORDER BY id
-$$;
-COMMENT ON FUNCTION cortana.note_dead_jobs IS
-    'Emits the event job.failed for jobs that will not be tried again.';
 
 -- Checks a trigger that a tenant made, when it is saved and again each time it acts. The second check is needed
 -- because a type, a command or a video may have changed, and the trigger acts with the rights of the service.
@@ -1095,7 +1031,7 @@ COMMENT ON FUNCTION cortana.dispatch_events IS
 
 -- A scheduler calls this as a single statement, so that no transaction stays open when the scheduler dies.
 -- lock_timeout keeps it from waiting long for a lock.
-CREATE FUNCTION scheduler_tick(p_now timestamptz DEFAULT clock_timestamp(),
+CREATE OR REPLACE FUNCTION scheduler_tick(p_now timestamptz DEFAULT clock_timestamp(),
                                OUT fired int, OUT dispatched int, OUT failed int, OUT wait_ms bigint)
 LANGUAGE plpgsql
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp
@@ -1140,93 +1076,51 @@ $$;
 COMMENT ON FUNCTION fire_now IS
     'Fires a schedule now. Raises no_data_found if the schedule does not exist.';
 
+-- ---- overview ----------------------------------------------------------------------------------
+
+CREATE VIEW trigger_overview WITH (security_invoker = true) AS
+SELECT t.id, t.name, t.description, t.tenant_id, t.event, t.filter, t.cron, t.time_zone, t.catch_up,
+       t.action, t.target, t.next_at, t.paused_at, t.pause_reason, f.fired_at AS last_at,
+       f.instant AS last_instant, f.outcome AS last_outcome, f.job_id AS last_job_id,
+       f.run_id AS last_run_id, t.last_error, t.last_error_at
+FROM job_triggers t
+LEFT JOIN LATERAL (SELECT * FROM trigger_firings f WHERE f.trigger_id = t.id
+                   ORDER BY f.id DESC LIMIT 1) AS f ON true;
+COMMENT ON VIEW trigger_overview IS 'One row for each trigger or schedule, with its last firing.';
+REVOKE ALL ON trigger_overview FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON trigger_overview TO service_role;
+
+CREATE VIEW webhook_overview WITH (security_invoker = true) AS
+SELECT w.name, w.url, w.description, w.tenant_id, w.created_at, w.disabled_at, w.disabled_reason,
+       (SELECT count(*) FROM webhook_secrets s
+        WHERE s.webhook = w.name AND (s.expires_at IS NULL OR s.expires_at > clock_timestamp()))
+           AS valid_secrets,
+       (SELECT string_agg(coalesce(t.event, t.cron), ', ' ORDER BY t.name) FROM job_triggers t
+        WHERE t.action = 'webhook' AND t.target = w.name) AS events,
+       last.id AS last_job_id, last.status AS last_status, last.finished_at AS last_at,
+       last.payload #>> '{error,message}' AS last_error
+FROM webhooks w
+LEFT JOIN LATERAL (
+    SELECT j.id, j.status, j.finished_at, j.payload FROM jobs j
+    WHERE j.job_type = 'webhook'
+      AND coalesce(j.payload ->> 'webhook', j.payload #>> '{original_payload,webhook}') = w.name
+    ORDER BY j.created_at DESC LIMIT 1) AS last ON true;
+COMMENT ON VIEW webhook_overview IS 'One row for each webhook, with its last message, without secrets.';
+REVOKE ALL ON webhook_overview FROM PUBLIC, anon, authenticated;
+GRANT SELECT ON webhook_overview TO service_role;
+
 -- ---- upkeep -------------------------------------------------------------------------------------
 
-CREATE TABLE cortana.upkeep_tasks (
-    name text PRIMARY KEY,
-    description text NOT NULL,
-    every interval NOT NULL CHECK (every > '0'),
-    due_at timestamptz NOT NULL DEFAULT '-infinity',
-    last_at timestamptz,
-    took_ms bigint,
-    last_error text
-);
-COMMENT ON TABLE cortana.upkeep_tasks IS
-    'Tasks that are repeated at intervals. Any scheduler may carry out a task that is due.';
-
-ALTER TABLE cortana.upkeep_tasks ENABLE ROW LEVEL SECURITY;
-CREATE POLICY upkeep_tasks_service ON cortana.upkeep_tasks TO service_role USING (true) WITH CHECK (true);
-GRANT ALL ON cortana.upkeep_tasks TO service_role;
-
-INSERT INTO upkeep_tasks (name, description, every) VALUES
-    ('expired_leases', 'jobs of workers that are gone, and retries that are due', '5 seconds'),
-    ('sessions', 'interactive sessions that have ended', '1 minute'),
-    ('event_partitions', 'the months to come of task_events', '1 hour'),
-    ('trigger_notes', 'what triggers did more than 30 days ago', '1 hour'),
-    ('queue_history', 'what happened to jobs, by minute and by hour', '1 minute'),
-    ('api_notes', 'what the HTTP API has noted of its callers and is not kept any longer', '1 hour'),
-    ('uploads', 'uploads that nobody has gone on with for a week', '1 hour'),
-    ('search_words', 'words that no line holds any more', '1 day');
-
-INSERT INTO locks (name) VALUES ('upkeep');
-
-CREATE FUNCTION cortana.run_upkeep(p_now timestamptz DEFAULT clock_timestamp()) RETURNS text
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp
-SET lock_timeout = '3s' AS
+CREATE FUNCTION cortana.forget_trigger_notes(p_now timestamptz) RETURNS void
+LANGUAGE sql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
-DECLARE
-    task upkeep_tasks;
-    began timestamptz := clock_timestamp();
-    problem text;
-BEGIN
-    PERFORM FROM locks WHERE name = 'upkeep' FOR UPDATE SKIP LOCKED;
-    IF NOT FOUND THEN
-        RETURN NULL;
-    END IF;
-    SELECT * INTO task FROM upkeep_tasks WHERE due_at <= p_now ORDER BY due_at, name LIMIT 1;
-    IF NOT FOUND THEN
-        RETURN NULL;
-    END IF;
-    BEGIN
-        CASE task.name
-        WHEN 'expired_leases' THEN
-            PERFORM rescue_expired_jobs(name), promote_due_jobs(name) FROM job_types
-            WHERE (SELECT is_turn FROM take_upkeep(name));
-        WHEN 'sessions' THEN
-            DELETE FROM interactive_sessions WHERE expires_at < p_now - interval '1 minute';
-        WHEN 'event_partitions' THEN
-            PERFORM create_event_partitions();
-        WHEN 'trigger_notes' THEN
-            DELETE FROM trigger_firings WHERE fired_at < p_now - interval '30 days';
-            DELETE FROM trigger_windows WHERE until < p_now;
-        WHEN 'api_notes' THEN
-            PERFORM prune_api_notes();
-        WHEN 'queue_history' THEN
-            PERFORM note_queue_history(coalesce(task.last_at, p_now), p_now);
-        WHEN 'uploads' THEN
-            PERFORM delete_video(u.id) FROM (
-                SELECT id FROM upload_sessions
-                WHERE completed_at IS NULL AND touched_at < p_now - interval '7 days' LIMIT 100) AS u;
-        WHEN 'search_words' THEN
-            PERFORM search_words_prune();
-        ELSE
-            RAISE EXCEPTION 'the upkeep task has no implementation';
-        END CASE;
-    EXCEPTION WHEN OTHERS THEN
-        problem := left(SQLERRM, 1000);
-    END;
-    UPDATE upkeep_tasks SET
-        due_at = p_now + every, last_at = p_now, last_error = problem,
-        took_ms = round(extract(epoch FROM clock_timestamp() - began) * 1000)
-    WHERE name = task.name;
-    RETURN task.name;
-END
+    DELETE FROM trigger_firings WHERE fired_at < p_now - interval '30 days';
+    DELETE FROM trigger_windows WHERE until < p_now;
 $$;
-COMMENT ON FUNCTION cortana.run_upkeep IS
-    'Carries out one upkeep task that is due, and returns its name; null: no task is due, or another scheduler is '
-    'carrying it out. A lock on the task is held only during the statement, so that a dead scheduler never blocks '
-    'the others.';
+COMMENT ON FUNCTION cortana.forget_trigger_notes IS 'Deletes what triggers did more than 30 days ago.';
+INSERT INTO upkeep_tasks (name, description, every, routine) VALUES
+    ('trigger_notes', 'what triggers did more than 30 days ago', '1 hour', 'forget_trigger_notes');
 
 CREATE FUNCTION restore_default_schedules() RETURNS bigint
 LANGUAGE plpgsql
@@ -1258,15 +1152,12 @@ SELECT restore_default_schedules();
 
 -- ---- who may call what --------------------------------------------------------------------------
 
-REVOKE ALL ON FUNCTION next_cron, next_crons, pause_trigger, resume_trigger, emit_event, scheduler_tick,
+REVOKE ALL ON FUNCTION next_cron, next_crons, pause_trigger, resume_trigger, emit_event,
     fire_now, restore_default_schedules FROM PUBLIC, anon, authenticated;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION cortana.cron_field, cortana.parse_cron, cortana.cron_next_local,
     cortana.zone_offset, cortana.zone_change, cortana.local_instants, next_cron, next_crons,
     cortana.check_time_zone, emit_event TO cortana_app, service_role;
 GRANT EXECUTE ON FUNCTION cortana.check_trigger_template, cortana.resolve_strictly, pause_trigger,
-    resume_trigger, cortana.find_trigger, cortana.note_event, cortana.note_dead_jobs, cortana.is_passing,
-    cortana.check_tenants_trigger,
-    cortana.act_for_trigger, cortana.run_trigger, cortana.schedule_scope, cortana.due_instants,
-    cortana.fire_schedules, cortana.dispatch_events, scheduler_tick, fire_now, cortana.run_upkeep,
-    restore_default_schedules TO service_role;
+    resume_trigger, cortana.find_trigger, cortana.is_passing, cortana.check_tenants_trigger, cortana.act_for_trigger, cortana.run_trigger, cortana.schedule_scope, cortana.due_instants,
+    cortana.fire_schedules, cortana.dispatch_events, cortana.forget_trigger_notes, fire_now, restore_default_schedules TO service_role;

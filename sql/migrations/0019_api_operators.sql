@@ -504,56 +504,7 @@ $$;
 COMMENT ON FUNCTION api.change_job_type IS
     'PATCH /job-types/{name}: changes rules of a type, from the next claim on. A limit of 0 removes it.';
 
--- ---- commands and workflows --------------------------------------------------------------------------------
-
-CREATE FUNCTION api.definition_object(d job_definitions) RETURNS jsonb
-LANGUAGE sql STABLE
-RETURN jsonb_build_object(
-    'key', d.key, 'description', d.description, 'payload_schema', d.payload_schema,
-    'time_limit_ms', round(extract(epoch FROM d.time_limit) * 1000), 'max_attempts', d.max_attempts,
-    'priority', d.priority, 'is_public', d.is_public, 'is_enabled', d.is_enabled, 'created_at', d.created_at,
-    'updated_at', d.updated_at)
-    || CASE WHEN api.is_service() THEN jsonb_build_object('argv', d.argv, 'environment', d.environment) ELSE '{}' END;
-COMMENT ON FUNCTION api.definition_object IS 'A command. Only the service sees which program it runs.';
-
-CREATE FUNCTION api.definitions(p jsonb) RETURNS api.answer
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
-    SELECT api.all_items(jsonb_agg(api.definition_object(d) ORDER BY d.key)) FROM job_definitions d
-$$;
-COMMENT ON FUNCTION api.definitions IS 'GET /definitions: the commands that the caller may run.';
-
-CREATE FUNCTION api.definition(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
-DECLARE
-    command job_definitions;
-BEGIN
-    SELECT * INTO command FROM job_definitions WHERE key = p ->> 'key';
-    IF NOT FOUND THEN
-        RETURN api.not_found();
-    END IF;
-    RETURN api.versioned(api.definition_object(command));
-END
-$$;
-COMMENT ON FUNCTION api.definition IS 'GET /definitions/{key}: a command, with the schema of its arguments.';
-
-CREATE FUNCTION api.define(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
-BEGIN
-    PERFORM api.require_service();
-    PERFORM define_command(
-        p - 'time_limit_ms' || CASE WHEN p ? 'time_limit_ms'
-            THEN jsonb_build_object('time_limit', (p ->> 'time_limit_ms') || ' ms') ELSE '{}' END);
-    RETURN api.definition(p);
-END
-$$;
-COMMENT ON FUNCTION api.define IS
-    'PUT /definitions/{key}: adds or changes a command; missing members keep their value.';
+-- ---- workflows ---------------------------------------------------------------------------------------------
 
 CREATE FUNCTION api.workflows(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE
@@ -612,6 +563,17 @@ $$;
 COMMENT ON FUNCTION api.start_run IS
     'POST /runs: starts a workflow; 200 with the existing run if one works on the same video.';
 
+CREATE FUNCTION api.enqueue_command(p jsonb, OUT job_id uuid, OUT is_new boolean)
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
+$$
+BEGIN
+    RAISE EXCEPTION 'no command has this name: GET /definitions lists them' USING ERRCODE = 'invalid_parameter_value';
+END
+$$;
+COMMENT ON FUNCTION api.enqueue_command IS
+    'Hook: enqueues the command that POST /jobs names. Knows no command; who has commands replaces it.';
+
 CREATE FUNCTION api.create_job(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
@@ -628,12 +590,8 @@ BEGIN
     END IF;
     IF p ? 'type' AND NOT EXISTS (SELECT FROM job_types t WHERE t.name = p ->> 'type') THEN
         RAISE EXCEPTION 'no type of job has this name: GET /job-types lists them' USING ERRCODE = 'invalid_parameter_value';
-    ELSIF p ? 'command' AND NOT EXISTS (SELECT FROM job_definitions d WHERE d.key = p ->> 'command') THEN
-        RAISE EXCEPTION 'no command has this name: GET /definitions lists them' USING ERRCODE = 'invalid_parameter_value';
     ELSIF p ? 'command' THEN
-        SELECT c.job_id, c.is_new INTO made, is_new
-        FROM run_command(p ->> 'command', coalesce(p -> 'payload', '{}'), priority_number(p ->> 'priority'),
-                         (p ->> 'scheduled_for')::timestamptz, p ->> 'dedupe_key') AS c;
+        SELECT c.job_id, c.is_new INTO made, is_new FROM api.enqueue_command(p) AS c;
     ELSE
         SELECT e.job_id, e.is_new INTO made, is_new
         FROM enqueue_job(p ->> 'type', coalesce(p -> 'payload', '{}'), (p ->> 'video_id')::uuid, priority_number(p ->> 'priority'),
@@ -729,8 +687,8 @@ REVOKE ALL ON FUNCTION cortana.note_queue_history, cortana.shorten_queue_history
 GRANT EXECUTE ON FUNCTION cortana.note_queue_history, cortana.shorten_queue_history TO service_role;
 GRANT EXECUTE ON FUNCTION api.throughput, api.queue_stats, api.performance, api.message_shape, api.errors, api.dead_jobs,
     api.dead_letters, api.workers, api.host_objects, api.hosts, api.host, api.host_disk, api.nodes, api.resources, api.job_type_object,
-    api.job_types, api.job_type, api.definition_object, api.definitions, api.definition, api.workflows, api.tenants
+    api.job_types, api.job_type, api.workflows, api.tenants
     TO authenticated, service_role;
-GRANT EXECUTE ON FUNCTION api.drain_worker, api.change_host, api.change_job_type, api.define, api.change_workflow,
-    api.start_run, api.create_job, api.pause_tenant, api.resume_tenant, api.limit_tenant
+GRANT EXECUTE ON FUNCTION api.drain_worker, api.change_host, api.change_job_type, api.change_workflow,
+    api.start_run, api.enqueue_command, api.create_job, api.pause_tenant, api.resume_tenant, api.limit_tenant
     TO cortana_app, service_role;

@@ -21,12 +21,7 @@ CREATE POLICY nodes_upkeep ON nodes TO cortana_upkeep USING (true) WITH CHECK (t
 CREATE POLICY interactive_sessions_upkeep ON cortana.interactive_sessions TO cortana_upkeep USING (true) WITH CHECK (true);
 CREATE POLICY paused_tenants_upkeep ON cortana.paused_tenants TO cortana_upkeep USING (true) WITH CHECK (true);
 CREATE POLICY job_type_upkeep_upkeep ON cortana.job_type_upkeep TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY job_definitions_upkeep ON job_definitions TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY job_triggers_upkeep ON job_triggers TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY trigger_firings_upkeep ON trigger_firings TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY event_outbox_upkeep ON cortana.event_outbox TO cortana_upkeep USING (true) WITH CHECK (true);
 CREATE POLICY upkeep_tasks_upkeep ON cortana.upkeep_tasks TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY webhooks_upkeep ON webhooks TO cortana_upkeep USING (true) WITH CHECK (true);
 CREATE POLICY uploads_upkeep ON cortana.uploads TO cortana_upkeep USING (true) WITH CHECK (true);
 CREATE POLICY object_removals_upkeep ON cortana.object_removals TO cortana_upkeep USING (true) WITH CHECK (true);
 CREATE POLICY kept_frames_upkeep ON kept_frames TO cortana_upkeep USING (true) WITH CHECK (true);
@@ -34,25 +29,19 @@ CREATE POLICY unread_lines_upkeep ON unread_lines TO cortana_upkeep USING (true)
 CREATE POLICY line_packs_upkeep ON cortana.line_packs TO cortana_upkeep USING (true) WITH CHECK (true);
 CREATE POLICY search_pending_upkeep ON cortana.search_pending TO cortana_upkeep USING (true) WITH CHECK (true);
 CREATE POLICY embedding_models_upkeep ON embedding_models TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY event_archives_upkeep ON cortana.event_archives TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY job_archives_upkeep ON cortana.job_archives TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY webhook_secrets_upkeep ON cortana.webhook_secrets FOR SELECT TO cortana_upkeep USING (true);
 CREATE POLICY text_embeddings_upkeep ON cortana.text_embeddings FOR SELECT TO cortana_upkeep USING (true);
 CREATE POLICY segments_upkeep ON segments FOR SELECT TO cortana_upkeep USING (true);
 
 GRANT SELECT ON videos, job_types, workflows, runs, jobs, cortana.job_outputs, cortana.ended_attempts,
     task_events, task_artifacts, workers, hosts, cortana.disk_status_log, nodes, cortana.interactive_sessions,
-    cortana.paused_tenants, cortana.job_type_upkeep, job_definitions, job_triggers, trigger_firings,
-    cortana.event_outbox, cortana.upkeep_tasks, webhooks, cortana.uploads, cortana.object_removals, kept_frames,
-    unread_lines, cortana.line_packs, cortana.search_pending, embedding_models, cortana.event_archives, cortana.job_archives TO cortana_upkeep;
+    cortana.paused_tenants, cortana.job_type_upkeep, cortana.upkeep_tasks, cortana.uploads, cortana.object_removals, kept_frames,
+    unread_lines, cortana.line_packs, cortana.search_pending, embedding_models TO cortana_upkeep;
 GRANT SELECT ON job_attempts, node_overview, pipeline_stages, job_overview, run_overview, worker_overview,
-    job_counts, worker_activity, job_failures, host_overview, trigger_overview, webhook_overview, queue_depth,
+    job_counts, worker_activity, job_failures, host_overview, queue_depth,
     job_flow TO cortana_upkeep;
--- Whether a video has text, and how much; how many texts have a vector;
--- how many secrets a webhook has.
+-- Whether a video has text, and how much; how many texts have a vector.
 GRANT SELECT (video_id) ON segments TO cortana_upkeep;
 GRANT SELECT (model) ON cortana.text_embeddings TO cortana_upkeep;
-GRANT SELECT (webhook, expires_at) ON cortana.webhook_secrets TO cortana_upkeep;
 
 -- ---- what its worker does ----------------------------------------------------------------------------------
 
@@ -71,13 +60,11 @@ GRANT EXECUTE ON FUNCTION claim_jobs, renew_lease, report_progress, fence_job, c
     cortana.release_dependents, cortana.job_transition_allowed, cortana.job_is_ready, cortana.default_lease,
     cortana.numbered_key, cortana.is_output, report_disk, report_worker, hand_on, continue_step,
     cortana.begin_step, cortana.step_payload, cortana.settle_runs, cortana.schema_state, cortana.take_lock,
-    cortana.acts_for_everyone, plan_command, cortana.command_files, cortana.fill_argument, json_schema_fault, cortana.json_format_fits,
+    cortana.acts_for_everyone, json_schema_fault, cortana.json_format_fits,
     cortana.json_schema_defect TO cortana_upkeep;
 
 -- ---- what its commands do ----------------------------------------------------------------------------------
 
 GRANT UPDATE (original_state, original_state_at), DELETE ON videos TO cortana_upkeep;
-GRANT EXECUTE ON FUNCTION event_partitions_before, export_events, drop_archived_events, cortana.leads_to_clip,
-    cortana.jobs_asked_for, cortana.archive_fingerprint, jobs_to_archive, export_jobs, drop_archived_jobs,
-    cortana.expired_clips, cortana.mark_clip_removed, cortana.mark_original_missing, cortana.video_event, cortana.event_source, delete_video,
+GRANT EXECUTE ON FUNCTION cortana.expired_clips, cortana.mark_clip_removed, cortana.mark_original_missing, cortana.video_event, cortana.event_source, delete_video,
     cortana.has_open_job, prune_embeddings, reindex_video TO cortana_upkeep;
