@@ -1,6 +1,7 @@
 """Fixtures of the system tests: real PostgreSQL clusters, databases made from one migrated template,
 and the built programs."""
 
+import collections
 import contextlib
 import functools
 import os
@@ -129,6 +130,9 @@ class Cluster:
 def pytest_configure(config):
     os.environ["TESSDATA_PREFIX"] = link_models()
     config.addinivalue_line("markers", "programs: runs programs of the build, set for every test that asks for `program`")
+    config.addinivalue_line("markers", "sanitized(cases): how many of a test's cases ./test --sanitize runs, where the cases, or other"
+                            " tests, run the same code; the others are `spared`")
+    config.addinivalue_line("markers", "spared: by `sanitized`")
 
 
 class Scheduling(LoadScopeScheduling):
@@ -150,9 +154,15 @@ def pytest_xdist_make_scheduler(config, log):
 def pytest_collection_modifyitems(items):
     order = {name: number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.path.stem, len(order)))
+    cases = collections.Counter()
     for item in items:
+        name = item.nodeid.partition("[")[0]
+        limit = item.get_closest_marker("sanitized")
         if "program" in item.fixturenames:
             item.add_marker(pytest.mark.programs)
+        if limit and cases[name] >= limit.args[0]:
+            item.add_marker(pytest.mark.spared)
+        cases[name] += 1
 
 
 def link_models():

@@ -35,6 +35,7 @@ def gateway(program, place, library, tmp_path_factory):
     assert started.process.stop() == 0
 
 
+@pytest.mark.sanitized(0)
 def test_many_lines_take_little_memory(gateway, library, long_video):
     gateway.ask(f"/videos/{library.videos['own']}/export?format=csv", OWNER)
     before = gateway.memory_peak_kib()

@@ -5,6 +5,8 @@ import pytest
 from browser import watch
 from media_tools import Stage, make_clip, shown_between
 
+pytestmark = pytest.mark.sanitized(0)
+
 BITS = 10
 # Every picture shows its number as columns of black and white.
 NUMBERED = ("-f lavfi -i color=black:s=320x96:r=30:d=10 -f lavfi -i sine=d=14 -vf "

@@ -13,6 +13,8 @@ from media_tools import make_clip, streams
 from pipeline import Pipeline
 from workers import Jobs, wait_until
 
+pytestmark = pytest.mark.sanitized(0)
+
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "docs" / "examples"
 
 

@@ -226,6 +226,7 @@ def check_triggers(load, workers):
     assert not missed
 
 
+@pytest.mark.sanitized(0)
 def test_no_fault_breaks_the_history(cluster, field, program):
     name, pooler, gates, workers, clock = field
     seconds = float(os.environ.get("CORTANA_FAULT_SECONDS", "45"))

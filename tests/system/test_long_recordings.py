@@ -9,6 +9,8 @@ import pytest
 from pipeline import Pipeline
 from workers import wait_until
 
+pytestmark = pytest.mark.sanitized(0)
+
 FONT = "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"
 VIDEO = "0b0e0c7e-3d5f-4a7b-9a52-6f1f7a3c0002"
 SECONDS, EVERY = 48, 3

@@ -84,6 +84,7 @@ def refusal(outcome, error_type, words=""):
     assert words in result["error"]["message"]
 
 
+@pytest.mark.sanitized(3)
 @pytest.mark.parametrize("size", [16, 24, 36, 52])
 @pytest.mark.parametrize("paper,ink", [("white", "black"), ("0x0a0a0e", "white"),
                                        ("white", "0x1d64eb"), ("0x0a0a0e", "0xbe96fa"),

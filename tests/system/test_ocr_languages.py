@@ -40,6 +40,7 @@ def read_page(ocr, picture, languages):
     return sorted(result["detections"], key=lambda row: row["bounding_box"]["y"])
 
 
+@pytest.mark.sanitized(2)
 @pytest.mark.parametrize("name,languages", [
     ("jpn", ["jpn"]), ("jpn", ["eng", "jpn"]), ("chi_sim", ["chi_sim"]), ("chi_sim", ["eng", "chi_sim"]),
     pytest.param("kor", ["kor"], marks=pytest.mark.xfail(reason="a gap in a word is read as a blank")), ("ara", ["ara"]), ("ara", ["eng", "ara"]), ("heb", ["heb"]), ("heb", ["eng", "heb"])])

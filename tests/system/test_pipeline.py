@@ -90,6 +90,7 @@ def test_a_video_becomes_text_entities_search_and_a_clip(pipeline, fixtures_dir)
             if stream["codec_type"] == "video"] == [60]
 
 
+@pytest.mark.sanitized(0)
 def test_a_second_run_of_every_stage_changes_nothing(pipeline, fixtures_dir):
     pipeline.start()
     video = pipeline.submit(fixtures_dir / "subtitles.mp4", VIDEO)
@@ -109,6 +110,7 @@ def texts(pipeline, video):
                                              " ORDER BY t_start, id", video)]
 
 
+@pytest.mark.sanitized(0)
 def test_a_workflow_with_two_languages_side_by_side(pipeline, fixtures_dir):
     """Made by SQL alone: OCR twice over the same frames, in parts, and one index over both."""
     pipeline.query("INSERT INTO workflows (name, steps) VALUES ('bilingual', %s)", json.dumps([
@@ -204,6 +206,7 @@ def test_encoding_lets_others_have_the_cpu(pipeline, fixtures_dir):
                            for pid in stage_processes(pipeline.workers["transcode"])), "a stage that yields")
 
 
+@pytest.mark.sanitized(0)
 def test_chaos_leaves_what_an_undisturbed_run_leaves(
         program, shared_cluster, database, sql, tmp_path, fixtures_dir):
     """Supervisors and stages are killed at random instants; the end is the same."""

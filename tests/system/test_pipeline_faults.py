@@ -24,6 +24,8 @@ from tcp_gate import TcpGate
 from test_faults import find_faketime
 from workers import Jobs, stages_of
 
+pytestmark = pytest.mark.sanitized(0)
+
 FAULTS = int(os.environ.get("CORTANA_PIPELINE_FAULTS", "24"))
 VIDEOS = int(os.environ.get("CORTANA_PIPELINE_VIDEOS", "3"))
 SEED = int(os.environ.get("CORTANA_FAULT_SEED", time.time_ns() % 1_000_000))

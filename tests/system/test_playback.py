@@ -13,6 +13,8 @@ import urllib.parse
 import pytest
 from media_tools import Stage, difference, grey_frames, make_clip
 
+pytestmark = pytest.mark.sanitized(0)
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEADLINE = 60  # seconds for the whole of a playback
 WIDTH, HEIGHT, BITS = 480, 360, 10

@@ -11,6 +11,8 @@ import pytest
 from conftest import Cluster, migrate, run_sql
 from workers import wait_until
 
+pytestmark = pytest.mark.sanitized(0)
+
 VIDEO = "INSERT INTO videos (original_name, s3_original_path) VALUES ('{0}', 'videos/original/{0}/master.mp4')"
 
 

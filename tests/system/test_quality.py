@@ -14,6 +14,8 @@ from pipeline import Pipeline
 sys.path.insert(0, str(ROOT / "fixtures" / "make"))
 import recordings_of_screens as generator  # noqa: E402
 
+pytestmark = pytest.mark.sanitized(0)
+
 # score.py's figures; of the last three kinds less is better
 LOWER_IS_BETTER = {"segments_per_line", "start_error", "end_error"}
 FLOORS = {

@@ -59,6 +59,7 @@ def make(directory, name, seed):
     return clip, json.loads(clip.with_suffix(".truth.json").read_text())
 
 
+@pytest.mark.sanitized(8)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", generator.SCENARIOS)
 def test_nothing_is_lost_and_every_time_is_exact(stages, tmp_path, name, seed):
@@ -66,6 +67,7 @@ def test_nothing_is_lost_and_every_time_is_exact(stages, tmp_path, name, seed):
     assert complaints(stages.sample(clip), truth) == []
 
 
+@pytest.mark.sanitized(1)
 @pytest.mark.parametrize("name", ["sticky_feed", "subtitles", "variable_rate"])
 def test_results_depend_on_no_thread(stages, tmp_path, name):
     clip, _ = make(tmp_path, name, 1)
@@ -107,6 +109,7 @@ def place_at(points, time):
     return [one + (other - one) * (time - start) / (end - start) for one, other in zip(here, there)]
 
 
+@pytest.mark.sanitized(1)
 @pytest.mark.parametrize("name", ["sticky_feed", "bounce"])
 def test_boxes_follow_what_scrolls(stages, tmp_path, name):
     """At every drawn frame a line's box is where the content was, counted from where it is at most of them."""
@@ -126,6 +129,7 @@ def test_boxes_follow_what_scrolls(stages, tmp_path, name):
     assert sorted(off)[int(0.95 * len(off))] <= 2
 
 
+@pytest.mark.sanitized(1)
 @pytest.mark.parametrize("name", ["chat", "variable_rate", "long_pause"])
 def test_what_was_written_is_read(stages, tmp_path, name):
     clip, truth = make(tmp_path, name, 1)

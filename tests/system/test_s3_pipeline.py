@@ -13,6 +13,8 @@ from conftest import run_sql
 from pipeline import Pipeline
 from store_client import StoreClient
 
+pytestmark = pytest.mark.sanitized(0)
+
 VIDEO = "0b0e0c7e-3d5f-4a7b-9a52-6f1f7a3c0001"
 BUCKET = "pipeline"
 

@@ -48,6 +48,7 @@ def look(program, store_dir, tmp_path):
     return read
 
 
+@pytest.mark.sanitized(2)
 @pytest.mark.parametrize("name", [name for name in WAYS if name != "plain"])
 def test_text_is_found_where_it_is_seen(look, name):
     wanted = PLAIN or look("plain")[1]

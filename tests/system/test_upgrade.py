@@ -10,6 +10,8 @@ import psycopg2
 import pytest
 from conftest import ROOT, run_sql
 
+pytestmark = pytest.mark.sanitized(0)
+
 MIGRATIONS = sorted((ROOT / "sql/migrations").glob("*.sql")) + sorted((ROOT / "sql/platform").glob("*.sql"))
 RELEASED = [line.split() for line in (ROOT / "sql/released").read_text().splitlines() if not line.startswith("#")]
 # Until a release has migrations of its own, the newest one is taken for what came after it.
