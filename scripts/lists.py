@@ -1,6 +1,7 @@
 """Each list of the program stands once. What has to follow from it somewhere else is compared with it here; scripts/check
 prints what is missing."""
 
+import functools
 import json
 import pathlib
 import re
@@ -10,6 +11,22 @@ import stages
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
+@functools.cache
+def read_file(path):
+    return (ROOT / path).read_text() if (ROOT / path).is_file() else ""
+
+
+@functools.cache
+def find_files(pattern):
+    return [str(path.relative_to(ROOT)) for path in ROOT.glob(pattern)]
+
+
+@functools.cache
+def runs_of(line):
+    """The lists of words in a line, each as its words."""
+    return [set(re.findall(r"[a-z][a-z0-9_]*", run)) - {"or"} for run in RUN.findall(line)]
+
+
 class Tree:
     """The files of the checkout; `changed` has the texts of some, for tests (None: it is not there)."""
 
@@ -17,13 +34,11 @@ class Tree:
         self.changed = changed or {}
 
     def read(self, path):
-        text = self.changed[path] if path in self.changed else (ROOT / path).read_text() if (ROOT / path).is_file() else None
-        return text or ""
+        return self.changed[path] or "" if path in self.changed else read_file(path)
 
     def find(self, pattern):
         """Paths that match and are there, sorted."""
-        found = {str(path.relative_to(ROOT)) for path in ROOT.glob(pattern)} | {
-            path for path in self.changed if pathlib.PurePath(path).match(pattern)}
+        found = {*find_files(pattern), *(path for path in self.changed if pathlib.PurePath(path).match(pattern))}
         return sorted(path for path in found if self.read(path))
 
     def sql(self):
@@ -83,9 +98,101 @@ def check_entity_types(tree):
             yield f"{path}: {'kind.' + name + ' is missing' if name in rows else 'kind.' + name + ' labels no entity type'}"
 
 
+def words_in(text):
+    return re.findall(r"""["'](\w[\w ]*)["']""", text)
+
+
+def first(pattern, text, what):
+    """The quoted words of a list; `pattern` finds it by its place."""
+    found = re.search(pattern, text, re.DOTALL)
+    if not found:
+        raise ValueError(f"scripts/lists.py does not find {what} any more")
+    return words_in(found[1])
+
+
+def true_lists(tree):
+    """{name of a list: its words, from the one place where it is decided}"""
+    sql, clips = tree.sql(), tree.read("workers/clip_generate/request.c")
+    return {
+        "entity types": rows_of(sql, "entity_types"),
+        "formats of clips": first(r"formats\[\] = {(.*?)};", clips, "the formats of clips"),
+        "modes of clips": first(r"modes\[\] = {(.*?)};", clips, "the modes of clips"),
+        "formats of exports": first(r"names\[\] = {(.*?)};", tree.read("common/export/export.c"), "the formats of exports"),
+        "priorities": words_in(re.search(r"priority_names\(\).*?RETURN jsonb '(.*?)'", sql, re.DOTALL)[1]),
+        "states of videos": first(r"TYPE video_status AS ENUM \((.*?)\)", sql, "video_status"),
+        "states of jobs": first(r"TYPE job_status AS ENUM \((.*?)\)", sql, "job_status"),
+        "states of runs": first(r"TABLE runs .*?status IN \((.*?)\)", sql, "the states of runs"),
+        "levels": first(r"event_level AS text CHECK \(VALUE IN \((.*?)\)", sql, "event_level"),
+        "kinds of artifacts": first(r"CHECK \(kind IN \((.*?)\)", sql, "the kinds of artifacts"),
+        "roles of keys": first(r"role IN \((.*?)\)", sql, "the roles of keys"),
+        "ways to catch up": first(r"CHECK \(catch_up IN \((.*?)\)", sql, "the ways to catch up"),
+        "actions of triggers": first(r"CHECK \(action IN \((.*?)\)", sql, "the actions of triggers"),
+    }
+
+
+# Types of the API that are such a list, and the labels of the page for each word.
+OF_THE_API = {"ClipFormat": "formats of clips", "ClipMode": "modes of clips", "ExportFormat": "formats of exports",
+              "VideoStatus": "states of videos", "RunStatus": "states of runs", "Level": "levels", "KeyRole": "roles of keys",
+              "CatchUp": "ways to catch up", "TriggerAction": "actions of triggers"}
+LABELS = {"states of videos": "status.", "states of runs": "run.", "kinds of artifacts": "file.", "roles of keys": "role."}
+# States that the API and the page show besides those of the table: what a job waits for, or what becomes of it.
+SHOWN_STATES = {"retry", "stopping", "lost"}
+# Where lists are written out again, because each word has a meaning of its own there, or because it is for people.
+WRITTEN_OUT = ("cli/*/*.c", "cli/*/*.h", "common/export/*.h", "workers/clip_generate/*.c", "web/parts/*.js", "web/screens/*.js",
+               "gateway/operations/*.toml", "sql/migrations/*.sql")
+WORD = r"""["'`]?[a-z][a-z0-9_]*["'`]?"""
+RUN = re.compile(rf"{WORD}(?:(?:,\s+or\s|,|\s*\||\s+or\s)\s*{WORD})+|\"[a-z0-9]+(?: [a-z0-9]+)+\"")
+
+
+def check_copies(tree):
+    """A copy lacks a word, or has one too many: as it does when a word is added at the other place alone."""
+    lists = true_lists(tree)
+    for path in (path for pattern in WRITTEN_OUT for path in tree.find(pattern)):
+        for number, line in enumerate(tree.read(path).split("\n"), 1):
+            for there in runs_of(line):
+                for name in ("entity types", "formats of clips", "formats of exports", "priorities"):
+                    wanted = set(lists[name])
+                    if len(there & wanted) >= len(wanted) - 1 and there != wanted and (there < wanted or there > wanted):
+                        yield f"{path}:{number}: {', '.join(sorted(there ^ wanted))}: not so in the {name}"
+
+
+def check_api(tree):
+    """The types of the API, and the labels of the page, are those of the tables."""
+    lists = true_lists(tree)
+    operations = "".join(tree.read(path) for path in tree.find("gateway/operations/*.toml"))
+    types = {name: words_in(words.split("#")[0]) for name, words in re.findall(r"^(\w+) = '(\"[^'\n]*)'", operations, re.MULTILINE)}
+    expected = {kind: set(lists[name]) for kind, name in OF_THE_API.items()}
+    expected["JobState"] = set(lists["states of jobs"]) | SHOWN_STATES
+    for kind, words in expected.items():
+        for word in sorted(words ^ set(types.get(kind, []))):
+            yield f"gateway/operations: {kind}: {word} is {'missing' if word in words else 'not known to the database or the program'}"
+    labels = {prefix: set(lists[name]) for name, prefix in LABELS.items()} | {"state.": expected["JobState"]}
+    for prefix, words in labels.items():
+        for path, found in labels_of(tree, prefix).items():
+            for word in sorted(words - found):
+                yield f"{path}: {prefix}{word} is missing"
+    worst = set(first(r"WORST = \[(.*?)\]", tree.read("web/screens/run.js"), "the order of states in web/screens/run.js"))
+    for word in sorted(worst ^ expected["JobState"]):
+        yield f"web/screens/run.js: WORST: {word} is {'missing' if word not in worst else 'no state'}"
+
+
+def check_languages(tree):
+    """The models that are read with by default are those that are installed by default."""
+    usual = first(r"usual\[\] = {(.*?)}", tree.read("workers/ocr/reading/models.c"), "the usual models")
+    copies = {"cli/commands/languages.h": r'LANGUAGES_DEFAULT "([\w+]+)"', "Dockerfile": r'ARG LANGUAGES="([\w ]+)"'}
+    for path, pattern in copies.items():
+        found = re.search(pattern, tree.read(path))
+        if not found or re.split(r"[+ ]", found[1]) != usual:
+            yield f"{path}: the models are not {', '.join(usual)}, as in workers/ocr/reading/models.c"
+    for path in ("scripts/packages", "debian/control"):
+        for name in usual:
+            if f"tesseract-ocr-{name}" not in tree.read(path):
+                yield f"{path}: tesseract-ocr-{name} is missing, which workers/ocr/reading/models.c takes by default"
+
+
 def problems(tree=None):
     tree = tree or Tree()
     found = []
-    for check in (check_stages, check_entity_types):
+    for check in (check_stages, check_entity_types, check_copies, check_api, check_languages):
         found += check(tree)
     return found

@@ -12,6 +12,8 @@ import re
 import sys
 import tomllib
 
+import lists
+
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "gateway" / "operations"
 BASE = "/api/v1"
 TOKEN = re.compile(r"""
@@ -185,6 +187,14 @@ def joined(alternatives):
     return {"anyOf": others} if len(others) > 1 else others[0]
 
 
+def words_of(notation):
+    """A type that has the names of a table's rows: "rows of TABLE". Others are as they are."""
+    table = notation.removeprefix("rows of ")
+    if table == notation:
+        return notation
+    return " | ".join(f'"{name}"' for name in lists.rows_of(lists.Tree().sql(), table))
+
+
 def read(paths):
     """(what common.toml says, the operations by name with the file's name as "tag", the notations of types by name)"""
     common, operations, types = {}, {}, {}
@@ -193,7 +203,7 @@ def read(paths):
         of_file = content.pop("types", {})
         for name in [name for name in of_file if name in types] + [name for name in content if name in operations]:
             raise Fault(f"{path}: {name} stands twice")
-        types |= of_file
+        types |= {name: words_of(notation) for name, notation in of_file.items()}
         if path.stem == "common":
             common = content
             continue

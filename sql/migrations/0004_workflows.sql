@@ -10,20 +10,29 @@ COMMENT ON DOMAIN cortana.job_priority IS
     '0 to 10. It is a domain, because a domain checks a value only when the value is set, whereas a CHECK '
     'constraint of the table checks every row that is written.';
 
+CREATE FUNCTION cortana.priority_names() RETURNS jsonb
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN jsonb '{"low": 1, "normal": 5, "high": 8, "urgent": 10}';
+COMMENT ON FUNCTION cortana.priority_names IS
+    'The priorities that have a name, with their numbers. Low: nobody waits for the job. High: somebody will look for the '
+    'result. Urgent: a user waits for it.';
+
+CREATE FUNCTION cortana.priority_list() RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN (SELECT string_agg(key, ', ' ORDER BY value) FROM jsonb_each(priority_names()));
+COMMENT ON FUNCTION cortana.priority_list IS 'The names of priorities, the lowest first, for messages.';
+
 CREATE FUNCTION priority_number(p_priority text) RETURNS int
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
 $$
-DECLARE
-    -- Low: nobody waits for the job. Normal. High: somebody will look for the result. Urgent: a user waits for it.
-    names CONSTANT jsonb := '{"low": 1, "normal": 5, "high": 8, "urgent": 10}';
 BEGIN
-    IF names ? p_priority THEN
-        RETURN names ->> p_priority;
+    IF priority_names() ? p_priority THEN
+        RETURN priority_names() ->> p_priority;
     ELSIF p_priority ~ '^([0-9]|10)$' THEN
         RETURN p_priority;
     END IF;
-    RAISE EXCEPTION 'a priority is low, normal, high, urgent or a number from 0 to 10, not "%"', left(p_priority, 100)
+    RAISE EXCEPTION 'a priority is one of % or a number from 0 to 10, not "%"', priority_list(), left(p_priority, 100)
         USING ERRCODE = 'invalid_parameter_value';
 END
 $$;
@@ -341,9 +350,9 @@ BEGIN
             RAISE EXCEPTION 'step "%": "params" and "defaults" must be objects', key
                 USING ERRCODE = 'invalid_parameter_value';
         END IF;
-        IF step ? 'priority' AND (coalesce(step ->> 'priority', '')
-                                  !~ '^([0-9]|10|low|normal|high|urgent)$') THEN
-            RAISE EXCEPTION 'step "%": "priority" must be low, normal, high, urgent or a whole number from 0 to 10', key
+        IF step ? 'priority' AND NOT (priority_names() ? coalesce(step ->> 'priority', '')
+                                      OR coalesce(step ->> 'priority', '') ~ '^([0-9]|10)$') THEN
+            RAISE EXCEPTION 'step "%": "priority" must be one of % or a whole number from 0 to 10', key, priority_list()
                 USING ERRCODE = 'invalid_parameter_value';
         END IF;
         IF step ? 'fan_out' AND (
@@ -462,4 +471,4 @@ REVOKE ALL ON FUNCTION priority_number FROM PUBLIC, anon;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION cortana.resolve_template, cortana.check_workflow_steps, change_workflow TO
     service_role;
-GRANT EXECUTE ON FUNCTION priority_number TO authenticated, cortana_app, service_role;
+GRANT EXECUTE ON FUNCTION priority_number, cortana.priority_names, cortana.priority_list TO authenticated, cortana_app, service_role;

@@ -44,6 +44,32 @@ HALF_DONE = {
 
 
 HALF_DONE |= {
+    "a format that the page does not offer": (
+        with_change("workers/clip_generate/request.c", '[CLIP_JPG] = "jpg",', '[CLIP_JPG] = "jpg", [CLIP_PNG] = "png",'),
+        "web/parts/clips.js:10: png: not so in the formats of clips"),
+    "a format that the database refuses": (
+        with_change("sql/migrations/0004_workflows.sql", '["mp4", "webm", "gif", "jpg"]', '["mp4", "webm", "gif"]'),
+        "jpg: not so in the formats of clips"),
+    "a format that the help does not name": (
+        with_change("cli/commands/clip.h", '"mp4 webm gif jpg"', '"mp4 webm gif"'), "cli/commands/clip.h"),
+    "a format that the API does not know": (
+        with_change("gateway/operations/videos.toml", ' | "md"', ""), "ExportFormat: md is missing"),
+    "a mode that the API alone knows": (
+        with_change("gateway/operations/clips.toml", '"smart" | "encode"', '"smart" | "encode" | "copy"'), "ClipMode: copy is not known"),
+    "a priority that the API refuses": (
+        with_change("sql/migrations/0004_workflows.sql", '"urgent": 10', '"urgent": 10, "now": 9'), "now: not so in the priorities"),
+    "a state of jobs that the API does not know": (
+        with_change("sql/migrations/0004_workflows.sql", "'done', 'failed', 'canceled');", "'done', 'failed', 'canceled', 'asleep');"),
+        "JobState: asleep is missing"),
+    "a state of jobs without a label": (without("web/lang/de.json", '"state.stopping"'), "web/lang/de.json: state.stopping is missing"),
+    "a state of jobs that a run does not rank": (
+        with_change("web/screens/run.js", "'stopping', ", ""), "WORST: stopping is missing"),
+    "a state of runs without a label": (without("web/lang/en.json", '"run.canceled"'), "web/lang/en.json: run.canceled is missing"),
+    "a language that the image lacks": (
+        with_change("workers/ocr/reading/models.c", '{"eng", "deu", "fra"}', '{"eng", "deu", "fra", "spa"}'), "Dockerfile: the models are not"),
+    "a language that the package lacks": (
+        with_change("workers/ocr/reading/models.c", '{"eng", "deu", "fra"}', '{"eng", "deu", "fra", "vie"}'),
+        "debian/control: tesseract-ocr-vie is missing"),
     "an entity type without a row": (without("sql/migrations/0003_text.sql", "('url', "), "finds url, and no migration"),
     "an entity type without a pattern": (
         with_change("common/text/entity_patterns.c", '{"emoji", ', '{"smiley", '), "entity_types has emoji, for which"),

@@ -98,7 +98,7 @@ def words_that_are_used():
         words += re.findall(r"\w+", statements)
     for folder in ("cli", "common", "gateway", "workers"):
         for path in (ROOT / folder).rglob("*"):
-            if path.suffix in (".c", ".h", ".json", ".sql"):
+            if path.suffix in (".c", ".h", ".sql", ".toml"):
                 words += re.findall(r"\w+", path.read_text())
     return words
 
