@@ -4,6 +4,7 @@ CORTANA_CLIP_CUTS=300         how many cuts by each test (6)
 CORTANA_CLIP_FOLDERS=A:B      folders whose videos are cut, too
 CORTANA_CLIP_SEED=7           another draw
 """
+import functools
 import os
 import pathlib
 import random
@@ -63,24 +64,18 @@ PAUSED_PICTURES = 80
 UNFIT = {"iibbibb_editlist_videoonly.mp4"}
 
 
-def generate(folder):
-    for name, options in GENERATED.items():
-        inputs = f"{PICTURE} {SOUND}".format(rate=30, seconds=8)
-        subprocess.run(["ffmpeg", "-nostdin", "-v", "error", "-y", *shlex.split(inputs),
-                        *shlex.split(options), folder / name], check=True)
-    return [folder / name for name in GENERATED]
+def generate(path):
+    inputs = f"{PICTURE} {SOUND}".format(rate=30, seconds=8)
+    subprocess.run(["ffmpeg", "-nostdin", "-v", "error", *shlex.split(inputs), *shlex.split(GENERATED[path.name]), path], check=True)
 
 
-def generate_paused(folder):
-    for name, (times, video, audio, seconds) in PAUSED.items():
-        subprocess.run(["ffmpeg", "-nostdin", "-v", "error", "-y", "-f", "lavfi", "-i",
-                        f"color=black:s=320x96:r=30:d={PAUSED_PICTURES / 30}",
-                        *shlex.split(SOUND.format(seconds=seconds)), "-vf",
-                        f"geq=lum='16+219*mod(floor(N/pow(2,floor(X/{320 // BITS}))),2)':cb=128:cr=128,"
-                        f"settb=1/90000,setpts='({times})/TB'", "-fps_mode", "passthrough", "-enc_time_base", "1:90000", "-pix_fmt",
-                        "yuv420p", "-c:v", "libx264", *shlex.split(video), *shlex.split(audio), folder / name],
-                       check=True)
-    return [folder / name for name in PAUSED]
+def generate_paused(path):
+    times, video, audio, seconds = PAUSED[path.name]
+    subprocess.run(["ffmpeg", "-nostdin", "-v", "error", "-f", "lavfi", "-i", f"color=black:s=320x96:r=30:d={PAUSED_PICTURES / 30}",
+                    *shlex.split(SOUND.format(seconds=seconds)), "-vf",
+                    f"geq=lum='16+219*mod(floor(N/pow(2,floor(X/{320 // BITS}))),2)':cb=128:cr=128,"
+                    f"settb=1/90000,setpts='({times})/TB'", "-fps_mode", "passthrough", "-enc_time_base", "1:90000", "-pix_fmt",
+                    "yuv420p", "-c:v", "libx264", *shlex.split(video), *shlex.split(audio), path], check=True)
 
 
 class Source:
@@ -224,10 +219,10 @@ def last_duration(path):
     return int.from_bytes(data[table + 12 + 8 * entries - 4:][:4], "big") / ticks
 
 
-@pytest.fixture(scope="module")
-def sources(tmp_path_factory, fixtures_dir):
-    folder = tmp_path_factory.mktemp("sources")
-    paths = generate(folder)
+@pytest.fixture
+def sources(tmp_path, fixtures_dir):
+    """Paths of videos; those that are generated do not exist before they are drawn."""
+    paths = [tmp_path / name for name in GENERATED]
     paths += [fixtures_dir / name for name in ("feed.mp4", "chat.mp4", "subtitles.mp4")]
     for place in [fixtures_dir / "awkward", *FOLDERS]:
         paths += sorted(p for p in place.rglob("*") if p.suffix.lower() in SUFFIXES)
@@ -245,6 +240,8 @@ def test_random_cuts(program, tmp_path, sources):
         if done == CUTS:
             break
         if path not in known:
+            if path.parent == tmp_path:
+                generate(path)
             known[path] = readable(path)
         source = known[path]
         if source is None:
@@ -271,30 +268,33 @@ def test_random_cuts(program, tmp_path, sources):
     assert done == CUTS and smart >= CUTS // 5
 
 
-@pytest.fixture(scope="module")
-def recordings(tmp_path_factory):
-    """Recordings with pauses, and the end of each (s)."""
-    found = []
-    for path in generate_paused(tmp_path_factory.mktemp("recordings")):
+@pytest.fixture
+def recording(tmp_path):
+    """Makes a recording with pauses, once: the source, and its end (s)."""
+    @functools.cache
+    def make(name):
+        path = tmp_path / name
+        generate_paused(path)
         source = Source(path)
         assert numbers_shown(path) == list(range(PAUSED_PICTURES))
         ends = [float(p["pts_time"]) + float(p.get("duration_time", 0)) - source.zero for p in
                 probe(path, "-show_entries", "packet=pts_time,duration_time")["packets"]]
-        found.append((source, max(ends)))
-    return found
+        return source, max(ends)
+
+    return make
 
 
 VARIANTS = [{}, {}, {"mute": True}, {"mode": "encode"}, {"mode": "encode", "mute": True}, {"format": "webm"},
             {"format": "webm", "mute": True}, {"format": "gif"}, {"format": "jpg"}]
 
 
-def test_random_cuts_of_recordings_with_pauses(program, tmp_path, recordings):
+def test_random_cuts_of_recordings_with_pauses(program, tmp_path, recording):
     """Each way of cutting shows what the source shows, from the asked start to the asked end."""
     draw = random.Random(SEED)
     failures, smart = [], 0
     for k in range(CUTS):
-        source, end_of_source = recordings[k % len(recordings)]
-        variant = VARIANTS[k // len(recordings) % len(VARIANTS)] if k % 2 else draw.choice(VARIANTS)
+        source, end_of_source = recording(list(PAUSED)[k % len(PAUSED)])
+        variant = VARIANTS[k // len(PAUSED) % len(VARIANTS)] if k % 2 else draw.choice(VARIANTS)
         start = draw.choice([draw.randint(0, int(end_of_source * 1000) - 50),
                              int(draw.choice(source.times) * 1000) + draw.choice([0, 0, 1, 20])])
         end = start + draw.choice([draw.randint(20, 300), draw.randint(300, 12000)])
