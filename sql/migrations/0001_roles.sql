@@ -80,9 +80,7 @@ $$;
 -- PL/pgSQL, which keeps its plan: policies call this function for each row that exists, and a caller could tell a
 -- hidden row from a missing one by the time that the call takes.
 CREATE FUNCTION cortana.current_team_ids() RETURNS uuid[]
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     token CONSTANT jsonb := auth.jwt();
 BEGIN
@@ -118,15 +116,101 @@ COMMENT ON FUNCTION cortana.acts_for_everyone IS
     'not at the owner of the function. One expression without a sub-select, so that the planner can inline it.';
 
 CREATE FUNCTION cortana.may_touch(p_tenant_id uuid) RETURNS boolean
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT acts_for_everyone()
            OR coalesce(p_tenant_id = auth.uid() OR p_tenant_id = ANY (current_team_ids()), false)
 $$;
 COMMENT ON FUNCTION cortana.may_touch IS
     'Whether the caller may change what belongs to a tenant: the caller is the service, the tenant itself, or a '
     'member of the team that is the tenant.';
+
+-- ---- what every object gets ---------------------------------------------------------------------------------
+
+CREATE FUNCTION cortana.secure_objects(p_on_the_callers_path text[] DEFAULT '{}') RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS $$
+DECLARE
+    new record;
+BEGIN
+    FOR new IN SELECT oid::regprocedure AS name, prosqlbody IS NULL AND proname <> ALL (p_on_the_callers_path) AS has_path
+               FROM pg_proc WHERE xmin = pg_current_xact_id()::xid
+               AND pronamespace::regnamespace::text IN ('public', 'cortana', 'api') LOOP
+        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC, anon, authenticated', new.name);
+        IF new.has_path THEN
+            EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, public, cortana, extensions, pg_temp', new.name);
+        END IF;
+    END LOOP;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'this transaction has created no function: apply the whole migration in one transaction';
+    END IF;
+    FOR new IN SELECT oid::regclass AS name FROM pg_class WHERE xmin = pg_current_xact_id()::xid AND relkind = 'v' LOOP
+        EXECUTE format('REVOKE ALL ON %s FROM PUBLIC, anon, authenticated', new.name);
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION cortana.secure_objects IS
+    'For migrations, before they grant rights: takes the rights that PUBLIC (and on Supabase anon and authenticated) have '
+    'by default from the functions and views of this transaction, and sets the search_path of the functions, with pg_temp '
+    'last, so that nobody''s temporary table is taken for one of ours. Not that of bodies of SQL''s own form, to which none '
+    'matters, nor of parts of a claim or completion (their names are the argument), where it would cost a tenth.';
+
+CREATE FUNCTION cortana.secure_table(p_table regclass) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS $$
+BEGIN
+    EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', p_table);
+    EXECUTE format('CREATE POLICY %I ON %s TO service_role USING (true) WITH CHECK (true)',
+                   (SELECT relname FROM pg_class WHERE oid = p_table) || '_service', p_table);
+    EXECUTE format('REVOKE ALL ON %s FROM PUBLIC, anon, authenticated', p_table);
+    EXECUTE format('GRANT ALL ON %s TO service_role', p_table);
+END
+$$;
+COMMENT ON FUNCTION cortana.secure_table IS
+    'For migrations: gives the service, and nobody else, all rights to a table that they have created.';
+
+-- ---- what every object gets ---------------------------------------------------------------------------------
+
+CREATE FUNCTION cortana.secure_objects(p_on_the_callers_path text[] DEFAULT '{}') RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS $$
+DECLARE
+    new record;
+BEGIN
+    FOR new IN SELECT oid::regprocedure AS name, prosqlbody IS NULL AND proname <> ALL (p_on_the_callers_path) AS has_path
+               FROM pg_proc WHERE xmin = pg_current_xact_id()::xid
+               AND pronamespace::regnamespace::text IN ('public', 'cortana', 'api') LOOP
+        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC, anon, authenticated', new.name);
+        IF new.has_path THEN
+            EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, public, cortana, extensions, pg_temp', new.name);
+        END IF;
+    END LOOP;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'this transaction has created no function: apply the whole migration in one transaction';
+    END IF;
+    FOR new IN SELECT oid::regclass AS name FROM pg_class WHERE xmin = pg_current_xact_id()::xid AND relkind = 'v' LOOP
+        EXECUTE format('REVOKE ALL ON %s FROM PUBLIC, anon, authenticated', new.name);
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION cortana.secure_objects IS
+    'For migrations, before they grant rights: takes the rights that PUBLIC (and on Supabase anon and authenticated) have '
+    'by default from the functions and views of this transaction, and sets the search_path of the functions, with pg_temp '
+    'last, so that nobody''s temporary table is taken for one of ours. Not that of bodies of SQL''s own form, to which none '
+    'matters, nor of parts of a claim or completion (their names are the argument), where it would cost a tenth.';
+
+CREATE FUNCTION cortana.secure_table(p_table regclass) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS $$
+BEGIN
+    EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', p_table);
+    EXECUTE format('CREATE POLICY %I ON %s TO service_role USING (true) WITH CHECK (true)',
+                   (SELECT relname FROM pg_class WHERE oid = p_table) || '_service', p_table);
+    EXECUTE format('REVOKE ALL ON %s FROM PUBLIC, anon, authenticated', p_table);
+    EXECUTE format('GRANT ALL ON %s TO service_role', p_table);
+END
+$$;
+COMMENT ON FUNCTION cortana.secure_table IS
+    'For migrations: gives the service, and nobody else, all rights to a table that they have created.';
 
 -- ---- locks -------------------------------------------------------------------------------------------------
 
@@ -142,9 +226,7 @@ GRANT SELECT, INSERT, UPDATE ON cortana.locks TO service_role;
 
 CREATE FUNCTION cortana.take_lock(p_name text) RETURNS void
 LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp
-SET lock_timeout = '3s' AS
-$$
+SET lock_timeout = '3s' AS $$
 BEGIN
     PERFORM FROM locks WHERE name = p_name FOR UPDATE;
     IF NOT FOUND THEN
@@ -159,6 +241,6 @@ COMMENT ON FUNCTION cortana.take_lock IS
 
 -- ---- who may call what --------------------------------------------------------------------------
 
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION cortana.current_team_ids TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION cortana.acts_for_everyone, cortana.may_touch, cortana.take_lock TO service_role;

@@ -144,19 +144,14 @@ CREATE INDEX videos_duplicates ON videos (duplicate_of) WHERE duplicate_of IS NO
 -- Rows that were inserted before their upload arrived.
 CREATE INDEX videos_awaited ON videos (created_at) WHERE registered_at IS NULL AND status = 'new';
 
-ALTER TABLE videos ENABLE ROW LEVEL SECURITY;
+SELECT secure_table('videos');
 CREATE POLICY videos_read ON videos FOR SELECT TO authenticated
     USING (owner_id = (SELECT auth.uid())
            OR team_id = ANY ((SELECT current_team_ids())::uuid[]));
-CREATE POLICY videos_service ON videos TO service_role USING (true) WITH CHECK (true);
-REVOKE ALL ON videos FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON videos TO authenticated;
-GRANT ALL ON videos TO service_role;
 
 CREATE FUNCTION cortana.videos_before_update() RETURNS trigger
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     NEW.updated_at := now();
     IF NEW.status = 'ready' AND NEW.ready_at IS NULL THEN
@@ -169,9 +164,7 @@ COMMENT ON FUNCTION cortana.videos_before_update IS
     'Trigger: sets videos.updated_at, and ready_at when a video becomes ready for the first time.';
 -- A name of a file gets in here alone, whether by the API, by the scanner or by SQL.
 CREATE FUNCTION cortana.clean_video_names() RETURNS trigger
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     turns CONSTANT text := '[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]+';
     controls CONSTANT text := '[\u0001-\u001f\u007f-\u009f\u2028\u2029]+';
@@ -192,6 +185,6 @@ CREATE TRIGGER videos_before_update BEFORE UPDATE ON videos
 
 -- ---- who may call what --------------------------------------------------------------------------
 
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION cortana.fold_case, cortana.normal_form, cortana.text_hash TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION cortana.search_source TO service_role;

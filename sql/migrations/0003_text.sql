@@ -67,14 +67,11 @@ COMMENT ON COLUMN segments.created_at IS 'When the row was made.';
 CREATE INDEX segments_video_time ON segments (video_id, t_start, place, id);
 CREATE INDEX segments_text_hash ON segments (text_hash);
 
-ALTER TABLE segments ENABLE ROW LEVEL SECURITY;
+SELECT secure_table('segments');
 CREATE POLICY segments_read ON segments FOR SELECT TO authenticated
     USING (owner_id = (SELECT auth.uid())
            OR team_id = ANY ((SELECT current_team_ids())::uuid[]));
-CREATE POLICY segments_service ON segments TO service_role USING (true) WITH CHECK (true);
-REVOKE ALL ON segments FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON segments TO authenticated;
-GRANT ALL ON segments TO service_role;
 
 CREATE FUNCTION cortana.segment_id(p_video_id uuid, p_text_hash text, p_t_start int, p_bounding_box jsonb)
 RETURNS uuid
@@ -127,13 +124,10 @@ COMMENT ON COLUMN entities.created_at IS 'When the row was made.';
 CREATE INDEX entities_segment ON entities (segment_id);
 CREATE INDEX entities_value ON entities (entity_type, normalized_value);
 
-ALTER TABLE entities ENABLE ROW LEVEL SECURITY;
+SELECT secure_table('entities');
 CREATE POLICY entities_read ON entities FOR SELECT TO authenticated
     USING (EXISTS (SELECT FROM segments s WHERE s.id = segment_id));
-CREATE POLICY entities_service ON entities TO service_role USING (true) WITH CHECK (true);
-REVOKE ALL ON entities FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON entities TO authenticated;
-GRANT ALL ON entities TO service_role;
 
 CREATE TABLE cortana.line_packs (
     video_id uuid NOT NULL REFERENCES videos ON DELETE CASCADE,
@@ -148,9 +142,7 @@ COMMENT ON TABLE cortana.line_packs IS
 COMMENT ON COLUMN cortana.line_packs.key IS 'Key of the object: lines/{video_id}/….';
 COMMENT ON COLUMN cortana.line_packs.read_by IS 'Step and part of the run, as segments.detected_by.';
 
-ALTER TABLE cortana.line_packs ENABLE ROW LEVEL SECURITY;
-CREATE POLICY line_packs_service ON line_packs TO service_role USING (true) WITH CHECK (true);
-GRANT ALL ON cortana.line_packs TO service_role;
+SELECT secure_table('line_packs');
 
 CREATE TABLE unread_lines (
     video_id uuid NOT NULL REFERENCES videos ON DELETE CASCADE,
@@ -168,13 +160,10 @@ COMMENT ON COLUMN unread_lines.script IS
     'was on screen in a second than is read; what stands still longer is read.';
 COMMENT ON COLUMN unread_lines.lines IS 'How many of the examined lines of this part of the video these are.';
 
-ALTER TABLE unread_lines ENABLE ROW LEVEL SECURITY;
+SELECT secure_table('unread_lines');
 CREATE POLICY unread_lines_read ON unread_lines FOR SELECT TO authenticated
     USING (EXISTS (SELECT FROM videos v WHERE v.id = video_id));
-CREATE POLICY unread_lines_service ON unread_lines TO service_role USING (true) WITH CHECK (true);
-REVOKE ALL ON unread_lines FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON unread_lines TO authenticated;
-GRANT ALL ON unread_lines TO service_role;
 
 -- Call this function in FROM, where the planner inlines it: a list of videos then needs one query, not one for each
 -- video.
@@ -205,13 +194,10 @@ COMMENT ON COLUMN kept_frames.t_start IS 'When the content of the picture appear
 COMMENT ON COLUMN kept_frames.t_end IS 'When the next change appeared, or the end of the video, in milliseconds.';
 COMMENT ON COLUMN kept_frames.key IS 'Key of the object, a JPEG. The object may have been removed.';
 
-ALTER TABLE kept_frames ENABLE ROW LEVEL SECURITY;
+SELECT secure_table('kept_frames');
 CREATE POLICY kept_frames_read ON kept_frames FOR SELECT TO authenticated
     USING (EXISTS (SELECT FROM videos v WHERE v.id = video_id));
-CREATE POLICY kept_frames_service ON kept_frames TO service_role USING (true) WITH CHECK (true);
-REVOKE ALL ON kept_frames FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON kept_frames TO authenticated;
-GRANT ALL ON kept_frames TO service_role;
 
 CREATE TABLE cortana.frames_to_thin (
     video_id uuid PRIMARY KEY REFERENCES videos ON DELETE CASCADE,
@@ -224,9 +210,7 @@ COMMENT ON COLUMN cortana.frames_to_thin.read_at IS 'When its text was replaced 
 
 CREATE INDEX frames_to_thin_read ON cortana.frames_to_thin (read_at);
 
-ALTER TABLE cortana.frames_to_thin ENABLE ROW LEVEL SECURITY;
-CREATE POLICY frames_to_thin_service ON cortana.frames_to_thin TO service_role USING (true) WITH CHECK (true);
-GRANT ALL ON cortana.frames_to_thin TO service_role;
+SELECT secure_table('frames_to_thin');
 
 CREATE TABLE cortana.pending_readings (
     video_id uuid PRIMARY KEY REFERENCES videos ON DELETE CASCADE,
@@ -237,9 +221,7 @@ COMMENT ON TABLE cortana.pending_readings IS
 COMMENT ON COLUMN cortana.pending_readings.detections IS
     'The detections as JSON; the members have the names of the columns of segments.';
 
-ALTER TABLE cortana.pending_readings ENABLE ROW LEVEL SECURITY;
-CREATE POLICY pending_readings_service ON pending_readings TO service_role USING (true) WITH CHECK (true);
-GRANT ALL ON cortana.pending_readings TO service_role;
+SELECT secure_table('pending_readings');
 
 CREATE TYPE cortana.incoming_segment AS (
     id uuid, hash text, text text, normalized_text text, language text, confidence real, t_start int,
@@ -249,9 +231,7 @@ CREATE TYPE cortana.incoming_segment AS (
 COMMENT ON TYPE cortana.incoming_segment IS 'A segment as replace_video_text() receives it.';
 
 CREATE FUNCTION cortana.reading_order(p_segments incoming_segment[]) RETURNS TABLE (id uuid, place int)
-LANGUAGE sql IMMUTABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql IMMUTABLE AS $$
     WITH boxes AS (
         SELECT s.id, s.t_start, (s.bounding_box ->> 'x')::numeric AS x, (s.bounding_box ->> 'height')::numeric AS height,
                (s.bounding_box ->> 'y')::numeric + (s.bounding_box ->> 'height')::numeric / 2 AS middle
@@ -271,9 +251,7 @@ COMMENT ON FUNCTION cortana.reading_order IS
 
 CREATE FUNCTION replace_video_text(p_video_id uuid, p_segments jsonb,
                                    OUT segment_count bigint, OUT entity_count bigint)
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     incoming incoming_segment[];
 BEGIN
@@ -358,9 +336,7 @@ COMMENT ON FUNCTION replace_video_text IS
     'written. The id of a row is computed from its content, so that calling this again with the same list changes nothing.';
 
 CREATE FUNCTION cortana.box_at(s segments, p_t_ms int) RETURNS jsonb
-LANGUAGE plpgsql IMMUTABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     t int := s.track[1];
     x float8 := s.track[2];
@@ -387,9 +363,7 @@ $$;
 COMMENT ON FUNCTION cortana.box_at IS 'The position of a line''s box at a time, from segments.track and end_box.';
 
 CREATE FUNCTION cortana.box_around(p_segments uuid[], p_t_ms int) RETURNS jsonb
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT jsonb_build_object('x', min(x), 'y', min(y), 'width', max(x + width) - min(x), 'height', max(y + height) - min(y))
     FROM segments s, box_at(s, p_t_ms) AS box,
          jsonb_to_record(box) AS b (x numeric, y numeric, width numeric, height numeric)
@@ -401,9 +375,7 @@ COMMENT ON FUNCTION cortana.box_around IS 'The box around several lines at a tim
 -- Other systems read this export: members may be added, but none may be changed or removed. Times are in
 -- milliseconds.
 CREATE FUNCTION cortana.export_segments(p_video_id uuid) RETURNS SETOF json
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT json_build_object(
                'id', s.id, 'text', s.text, 'normalized_text', s.normalized_text,
                't_start', s.t_start, 't_end', s.t_end, 'confidence', s.confidence,
@@ -415,9 +387,7 @@ $$;
 COMMENT ON FUNCTION cortana.export_segments IS 'The segments of video_export(), one a row.';
 
 CREATE FUNCTION cortana.export_entities(p_video_id uuid) RETURNS SETOF json
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT json_build_object(
                'type', e.entity_type, 'value', e.value, 'normalized_value', e.normalized_value,
                'segment_id', e.segment_id, 't_start', s.t_start, 't_end', s.t_end)
@@ -427,9 +397,7 @@ $$;
 COMMENT ON FUNCTION cortana.export_entities IS 'The entities of video_export(), one a row.';
 
 CREATE FUNCTION video_export(p_video_id uuid) RETURNS json
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT json_build_object(
         'video', row_to_json(v),
         'segments', coalesce((SELECT json_agg(s.object ORDER BY s.n)
@@ -444,7 +412,6 @@ COMMENT ON FUNCTION video_export IS
 
 -- ---- who may call what --------------------------------------------------------------------------
 
-REVOKE ALL ON FUNCTION replace_video_text, video_export FROM PUBLIC, anon, authenticated;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION cortana.box_at, cortana.box_around, video_export, cortana.unread_scripts, cortana.export_segments, cortana.export_entities TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION cortana.segment_id, cortana.reading_order, replace_video_text TO service_role;

@@ -23,9 +23,7 @@ RETURN (SELECT string_agg(key, ', ' ORDER BY value) FROM jsonb_each(priority_nam
 COMMENT ON FUNCTION cortana.priority_list IS 'The names of priorities, the lowest first, for messages.';
 
 CREATE FUNCTION priority_number(p_priority text) RETURNS int
-LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
 BEGIN
     IF priority_names() ? p_priority THEN
         RETURN priority_names() ->> p_priority;
@@ -113,12 +111,9 @@ COMMENT ON COLUMN job_types.paused_at IS 'When the type was paused; null: not pa
 COMMENT ON COLUMN job_types.pause_reason IS 'Why the type is paused.';
 COMMENT ON COLUMN job_types.updated_at IS 'When the row was last changed.';
 
-ALTER TABLE job_types ENABLE ROW LEVEL SECURITY;
+SELECT secure_table('job_types');
 CREATE POLICY job_types_read ON job_types FOR SELECT TO authenticated USING (true);
-CREATE POLICY job_types_service ON job_types TO service_role USING (true) WITH CHECK (true);
-REVOKE ALL ON job_types FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON job_types TO authenticated;
-GRANT ALL ON job_types TO service_role;
 
 -- Schemas of payloads say what their stages refuse, so that no job is enqueued that can only become a dead letter.
 INSERT INTO job_types (name, description, base_priority, time_limit, one_per_video, is_public,
@@ -185,12 +180,9 @@ COMMENT ON COLUMN workflows.created_at IS 'When the version was made.';
 
 CREATE UNIQUE INDEX workflows_one_active ON workflows (name) WHERE is_active;
 
-ALTER TABLE workflows ENABLE ROW LEVEL SECURITY;
+SELECT secure_table('workflows');
 CREATE POLICY workflows_read ON workflows FOR SELECT TO authenticated USING (true);
-CREATE POLICY workflows_service ON workflows TO service_role USING (true) WITH CHECK (true);
-REVOKE ALL ON workflows FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON workflows TO authenticated;
-GRANT ALL ON workflows TO service_role;
 
 CREATE TABLE runs (
     id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
@@ -226,23 +218,18 @@ CREATE INDEX runs_of_tenant ON runs (tenant_id, workflow, priority, sequence) WH
 CREATE INDEX runs_video ON runs (video_id, created_at) WHERE video_id IS NOT NULL;
 CREATE INDEX runs_workflow ON runs (workflow, created_at);
 
-ALTER TABLE runs ENABLE ROW LEVEL SECURITY;
+SELECT secure_table('runs');
 CREATE POLICY runs_read ON runs FOR SELECT TO authenticated
     USING (tenant_id = (SELECT auth.uid()) OR tenant_id = ANY ((SELECT current_team_ids())::uuid[])
            OR EXISTS (SELECT FROM videos v WHERE v.id = video_id));
-CREATE POLICY runs_service ON runs TO service_role USING (true) WITH CHECK (true);
-REVOKE ALL ON runs FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON runs TO authenticated;
-GRANT ALL ON runs TO service_role;
 
 -- ---- templates ----------------------------------------------------------------------------------
 
 -- Replaces {{path}} in the strings of a JSON value with the value at that path in p_scope. A string that consists
 -- of a single placeholder becomes the value itself. A member whose value is missing is left out.
 CREATE FUNCTION cortana.resolve_template(p_template jsonb, p_scope jsonb) RETURNS jsonb
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     text_value text;
     whole text;
@@ -290,9 +277,7 @@ COMMENT ON FUNCTION cortana.resolve_template IS
 -- ---- definitions --------------------------------------------------------------------------------
 
 CREATE FUNCTION cortana.check_workflow_steps(p_steps jsonb) RETURNS void
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     step jsonb;
     key text;
@@ -417,9 +402,7 @@ COMMENT ON FUNCTION cortana.check_workflow_steps IS
     'Raises an error that names the first fault of a workflow''s steps, for the person who wrote the workflow.';
 
 CREATE FUNCTION cortana.workflows_before_write() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF TG_OP = 'UPDATE' THEN
         IF (OLD.name, OLD.version, OLD.steps) IS DISTINCT FROM (NEW.name, NEW.version, NEW.steps) THEN
@@ -446,9 +429,7 @@ CREATE TRIGGER workflows_before_write BEFORE INSERT OR UPDATE ON workflows
     FOR EACH ROW EXECUTE FUNCTION workflows_before_write();
 
 CREATE FUNCTION change_workflow(p_name text, p_steps jsonb) RETURNS int
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     current workflows;
 BEGIN
@@ -466,9 +447,8 @@ COMMENT ON FUNCTION change_workflow IS
 
 -- ---- who may call what --------------------------------------------------------------------------
 
-REVOKE ALL ON FUNCTION change_workflow FROM PUBLIC, anon, authenticated;
 REVOKE ALL ON FUNCTION priority_number FROM PUBLIC, anon;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION cortana.resolve_template, cortana.check_workflow_steps, change_workflow TO
     service_role;
 GRANT EXECUTE ON FUNCTION priority_number, cortana.priority_names, cortana.priority_list TO authenticated, cortana_app, service_role;

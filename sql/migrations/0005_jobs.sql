@@ -157,15 +157,12 @@ CREATE UNIQUE INDEX jobs_dedupe ON jobs (dedupe_key, tenant_id) NULLS NOT DISTIN
 CREATE INDEX jobs_clips ON jobs (finished_at)
     WHERE job_type = 'clip_generate' AND status = 'done' AND NOT result ? 'removed_at';
 
-ALTER TABLE jobs ENABLE ROW LEVEL SECURITY;
+SELECT secure_table('jobs');
 CREATE POLICY jobs_read ON jobs FOR SELECT TO authenticated
     USING (EXISTS (SELECT FROM videos v WHERE v.id = video_id)
            OR video_id IS NULL AND (tenant_id = (SELECT auth.uid())
                                     OR tenant_id = ANY ((SELECT current_team_ids())::uuid[])));
-CREATE POLICY jobs_service ON jobs TO service_role USING (true) WITH CHECK (true);
-REVOKE ALL ON jobs FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON jobs TO authenticated;
-GRANT ALL ON jobs TO service_role;
 
 CREATE TABLE cortana.job_outputs (
     job_id uuid NOT NULL REFERENCES jobs ON DELETE CASCADE,
@@ -177,9 +174,7 @@ COMMENT ON TABLE cortana.job_outputs IS
     'Payloads that the finished jobs of a run hand on to the next steps; deleted when the run is done.';
 COMMENT ON COLUMN cortana.job_outputs.job_type IS 'Job type of the steps that receive the payload.';
 
-ALTER TABLE cortana.job_outputs ENABLE ROW LEVEL SECURITY;
-CREATE POLICY job_outputs_service ON job_outputs TO service_role USING (true) WITH CHECK (true);
-GRANT ALL ON cortana.job_outputs TO service_role;
+SELECT secure_table('job_outputs');
 
 CREATE TABLE cortana.ended_attempts (
     job_id uuid NOT NULL,
@@ -207,9 +202,7 @@ COMMENT ON COLUMN cortana.ended_attempts.job_id IS
 -- Adding a worker's report to an attempt changes no indexed column, so that the row stays on its page.
 CREATE INDEX ended_attempts_finished ON ended_attempts USING brin (finished_at) WITH (autosummarize = on);
 
-ALTER TABLE cortana.ended_attempts ENABLE ROW LEVEL SECURITY;
-CREATE POLICY ended_attempts_service ON ended_attempts TO service_role USING (true) WITH CHECK (true);
-GRANT ALL ON cortana.ended_attempts TO service_role;
+SELECT secure_table('ended_attempts');
 
 CREATE VIEW job_attempts AS
 SELECT * FROM ended_attempts
@@ -218,7 +211,6 @@ SELECT id, attempt, coalesce(locked_by, 'unknown'), lease_token, NULL, started_a
        NULL, NULL, NULL, NULL, NULL, NULL
 FROM jobs WHERE status = 'processing';
 COMMENT ON VIEW job_attempts IS 'All attempts of all jobs, ended and running.';
-REVOKE ALL ON job_attempts FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON job_attempts TO service_role;
 
 CREATE SEQUENCE cortana.task_event_ids;
@@ -268,9 +260,7 @@ COMMENT ON TABLE cortana.task_events_default IS
 ALTER TABLE cortana.task_events_default ENABLE ROW LEVEL SECURITY;
 
 CREATE FUNCTION cortana.task_events_stay() RETURNS trigger
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'task_events is append-only' USING ERRCODE = 'check_violation',
         CONSTRAINT = 'task_events_append_only',
@@ -288,9 +278,7 @@ CREATE TRIGGER task_events_stay_whole BEFORE TRUNCATE ON cortana.task_events_def
     FOR EACH STATEMENT EXECUTE FUNCTION task_events_stay();
 
 CREATE FUNCTION cortana.create_event_partitions(p_months int DEFAULT 3) RETURNS int
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     first_month timestamp := date_trunc('month', now() AT TIME ZONE 'UTC');
     month timestamp;
@@ -357,9 +345,7 @@ COMMENT ON COLUMN task_artifacts.created_at IS 'When the row was made.';
 CREATE INDEX task_artifacts_key ON task_artifacts (bucket, key);
 
 CREATE FUNCTION cortana.numbered_key(p_key text, OUT pattern text, OUT number bigint)
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT part[1] || '*' || part[3], part[2]::bigint
     FROM regexp_match(p_key, '^(.*[^0-9])([0-9]{1,18})(\.[a-z0-9]+)$') AS part
 $$;
@@ -368,9 +354,7 @@ COMMENT ON FUNCTION cortana.numbered_key IS
     'number. Numbers are compared by value.';
 
 CREATE FUNCTION cortana.is_output(p_bucket text, p_key text) RETURNS boolean
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT EXISTS (SELECT FROM task_artifacts a
                    WHERE a.bucket = p_bucket AND a.key = p_key AND a.kind = 'output' AND a.numbers IS NULL)
         OR EXISTS (SELECT FROM numbered_key(p_key) AS n
@@ -379,11 +363,7 @@ $$
 $$;
 COMMENT ON FUNCTION cortana.is_output IS 'Returns whether an attempt that was recorded has written an object.';
 
-ALTER TABLE task_artifacts ENABLE ROW LEVEL SECURITY;
-CREATE POLICY task_artifacts_service ON task_artifacts TO service_role USING (true) WITH CHECK (true);
-REVOKE ALL ON task_artifacts FROM PUBLIC, anon, authenticated;
-GRANT ALL ON task_artifacts TO service_role;
-REVOKE ALL ON FUNCTION cortana.numbered_key, cortana.is_output FROM PUBLIC, anon, authenticated;
+SELECT secure_table('task_artifacts');
 GRANT EXECUTE ON FUNCTION cortana.numbered_key, cortana.is_output TO service_role;
 
 CREATE TABLE workers (
@@ -412,10 +392,7 @@ COMMENT ON COLUMN workers.drain_requested_at IS 'When the worker was asked to fi
 COMMENT ON COLUMN workers.started_at IS 'When the worker started.';
 COMMENT ON COLUMN workers.last_seen IS 'When the worker sent its last heartbeat.';
 
-ALTER TABLE workers ENABLE ROW LEVEL SECURITY;
-CREATE POLICY workers_service ON workers TO service_role USING (true) WITH CHECK (true);
-REVOKE ALL ON workers FROM PUBLIC, anon, authenticated;
-GRANT ALL ON workers TO service_role;
+SELECT secure_table('workers');
 
 -- ---- the state machine --------------------------------------------------------------------------
 
@@ -453,9 +430,7 @@ RETURN interval '5 minutes';
 COMMENT ON FUNCTION cortana.default_lease IS 'How long a lease lasts if the worker does not renew it.';
 
 CREATE FUNCTION cortana.jobs_before_insert() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     kind job_types;
 BEGIN
@@ -501,9 +476,7 @@ CREATE TRIGGER jobs_before_insert BEFORE INSERT ON jobs
     EXECUTE FUNCTION jobs_before_insert();
 
 CREATE FUNCTION cortana.check_claim_by_hand(p_job jobs) RETURNS void
-LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
     hint CONSTANT text := 'To get jobs that may run, call claim_jobs(), or read claimable_jobs.';
 BEGIN
@@ -523,8 +496,7 @@ COMMENT ON FUNCTION cortana.check_claim_by_hand IS
     'Raises an error if a job that a plain UPDATE takes is scheduled for later, or if its type or its tenant is paused.';
 
 CREATE FUNCTION cortana.set_status() RETURNS trigger
-LANGUAGE plpgsql AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     IF NEW.status = OLD.status THEN
         IF NEW.lease_token <> OLD.lease_token THEN
@@ -628,9 +600,7 @@ CREATE TRIGGER set_status BEFORE UPDATE OF status, is_ready, unmet_dependencies,
     FOR EACH ROW EXECUTE FUNCTION set_status();
 
 CREATE FUNCTION cortana.done_jobs_stay() RETURNS trigger
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     -- has_dependents may change, because a job that is enqueued later may depend on this one.
     changed CONSTANT jsonb := to_jsonb(NEW) - 'has_dependents';
@@ -656,9 +626,7 @@ CREATE TRIGGER stay_done BEFORE UPDATE ON jobs
 -- ---- effects of a change ------------------------------------------------------------------------
 
 CREATE FUNCTION cortana.jobs_inserted() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     speaker text := event_source();
     woken_type text;
@@ -686,9 +654,7 @@ CREATE TRIGGER jobs_inserted AFTER INSERT ON jobs
     REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION jobs_inserted();
 
 CREATE FUNCTION cortana.jobs_updated() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     speaker text := event_source();
     woken text[];
@@ -797,9 +763,7 @@ CREATE TRIGGER jobs_updated AFTER UPDATE ON jobs
     FOR EACH STATEMENT EXECUTE FUNCTION jobs_updated();
 
 CREATE FUNCTION cortana.jobs_deleted() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     DELETE FROM ended_attempts a USING gone WHERE a.job_id = gone.id;
     RETURN NULL;
@@ -812,9 +776,7 @@ CREATE TRIGGER jobs_deleted AFTER DELETE ON jobs
     REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION jobs_deleted();
 
 CREATE FUNCTION cortana.job_types_deleted() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF EXISTS (SELECT FROM jobs WHERE job_type = OLD.name) THEN
         RAISE EXCEPTION 'job type % cannot be deleted: there are jobs of this type', OLD.name
@@ -828,9 +790,7 @@ CREATE TRIGGER job_types_deleted BEFORE DELETE ON job_types
     FOR EACH ROW EXECUTE FUNCTION job_types_deleted();
 
 CREATE FUNCTION cortana.job_types_updated() RETURNS trigger
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM pg_notify('cv_jobs_' || NEW.name, '');
     RETURN NULL;
@@ -844,7 +804,7 @@ CREATE TRIGGER job_types_updated AFTER UPDATE ON job_types
 
 -- ---- who may call what --------------------------------------------------------------------------
 
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+SELECT secure_objects('{set_status}');
 GRANT EXECUTE ON FUNCTION cortana.time_prefixed_uuid, cortana.create_event_partitions,
     cortana.job_transition_allowed, cortana.job_is_ready, cortana.check_claim_by_hand, cortana.default_lease, cortana.event_source, cortana.job_source TO service_role;
 -- Views for users show it.

@@ -5,8 +5,7 @@
 -- ---- enqueue ------------------------------------------------------------------------------------
 
 CREATE FUNCTION cortana.fair_sequence(p_job_type text, p_priority int, p_tenant_id uuid) RETURNS bigint
-LANGUAGE plpgsql AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     place bigint := nextval('job_sequence');
     head bigint;
@@ -33,9 +32,7 @@ COMMENT ON FUNCTION cortana.fair_sequence IS
 
 CREATE FUNCTION cortana.check_own_job(p_kind job_types, p_payload jsonb, p_video_id uuid, p_tenant_id uuid,
                               p_depends_on uuid[]) RETURNS uuid
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     tenant uuid := coalesce(p_tenant_id, auth.uid());
     original text;
@@ -77,8 +74,7 @@ COMMENT ON FUNCTION cortana.check_own_job IS
     'because workers read them with the rights of the service.';
 
 CREATE FUNCTION cortana.check_job_size(p_what text, p_document jsonb) RETURNS void
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS
-$$
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     largest CONSTANT int := 64 * 1024;
 BEGIN
@@ -93,8 +89,7 @@ COMMENT ON FUNCTION cortana.check_job_size IS
     'Raises an error if a payload or a result is too large. Jobs refer to long lists by the keys of objects.';
 
 CREATE FUNCTION cortana.check_payload(p_payload jsonb, p_video_id uuid) RETURNS void
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS
-$$
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     IF jsonb_typeof(p_payload) IS DISTINCT FROM 'object' THEN
         RAISE EXCEPTION 'the payload of a job must be a JSON object'
@@ -113,9 +108,7 @@ COMMENT ON FUNCTION cortana.check_payload IS
     'contains video_id, this must be equal to jobs.video_id.';
 
 CREATE FUNCTION cortana.complete_payload(p_kind job_types, p_payload jsonb, p_video_id uuid) RETURNS jsonb
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     payload jsonb := p_payload;
     fault text;
@@ -151,9 +144,7 @@ CREATE FUNCTION enqueue_job(
     p_tenant_id uuid DEFAULT NULL,           -- NULL: the tenant of the video
     OUT job_id uuid,
     OUT is_new boolean)
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     kind job_types;
     tenant uuid := p_tenant_id;
@@ -221,9 +212,7 @@ CREATE FUNCTION enqueue_jobs(
     p_priority int DEFAULT NULL,
     p_tenant_id uuid DEFAULT NULL,
     p_scheduled_for timestamptz DEFAULT NULL) RETURNS SETOF uuid
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     kind job_types;
     rank int;
@@ -275,15 +264,12 @@ COMMENT ON COLUMN cortana.attempts_to_clear.video_id IS 'The video of the attemp
 
 CREATE INDEX attempts_to_clear_video ON attempts_to_clear (video_id);
 
-ALTER TABLE cortana.attempts_to_clear ENABLE ROW LEVEL SECURITY;
-CREATE POLICY attempts_to_clear_service ON cortana.attempts_to_clear TO service_role USING (true) WITH CHECK (true);
-GRANT ALL ON cortana.attempts_to_clear TO service_role;
+SELECT secure_table('attempts_to_clear');
 
 CREATE FUNCTION cortana.end_attempt(
     p_job_id uuid, p_token bigint, p_status text, p_error_type text, p_error_message text,
     p_report jsonb) RETURNS void
-LANGUAGE sql AS
-$$
+LANGUAGE sql AS $$
     UPDATE cortana.ended_attempts SET  -- with its schema: the function runs below the path of its caller
         status = p_status,
         error_type = p_error_type, error_message = p_error_message,
@@ -311,9 +297,7 @@ CREATE FUNCTION cortana.settle_failure(
     p_retry_at timestamptz,                  -- NULL: from job_types.retry_delays, with jitter
     p_attempt_status text, p_report jsonb,
     p_not_before timestamptz DEFAULT NULL) RETURNS text
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     delays interval[];
     retry_at timestamptz;
@@ -349,9 +333,7 @@ COMMENT ON FUNCTION cortana.settle_failure IS
     'letter, or cancels it if this was requested. For the functions of the queue only.';
 
 CREATE FUNCTION cortana.rescue_expired_jobs(p_job_type text) RETURNS int
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     expired jobs;
     rescued int := 0;
@@ -376,9 +358,7 @@ COMMENT ON FUNCTION cortana.rescue_expired_jobs IS
     'the job may be claimed again at once.';
 
 CREATE FUNCTION cortana.promote_due_jobs(p_job_type text) RETURNS int
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     moment CONSTANT timestamptz := clock_timestamp(); -- a constant, because no index is used for a volatile function
     due_id uuid;
@@ -438,9 +418,7 @@ GRANT DELETE, INSERT, SELECT, UPDATE ON cortana.job_type_upkeep TO service_role;
 INSERT INTO job_type_upkeep (job_type) SELECT name FROM job_types;
 
 CREATE FUNCTION cortana.job_types_inserted() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     INSERT INTO job_type_upkeep (job_type) VALUES (NEW.name);
     RETURN NULL;
@@ -452,8 +430,7 @@ CREATE TRIGGER job_types_inserted AFTER INSERT ON job_types
 
 CREATE FUNCTION cortana.take_upkeep(p_job_type text, OUT is_turn boolean, OUT from_priority int,
                             OUT from_sequence bigint)
-LANGUAGE plpgsql AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     turn timestamptz;
 BEGIN
@@ -479,9 +456,7 @@ COMMENT ON FUNCTION cortana.take_upkeep IS
     'the index the claim begins.';
 
 CREATE FUNCTION cortana.claim_from_head(p_job_type text, p_priority int, p_sequence bigint) RETURNS void
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql AS $$
     UPDATE job_type_upkeep SET from_priority = NULL, from_sequence = NULL
     WHERE job_type IN (SELECT u.job_type FROM job_type_upkeep u
                        WHERE u.job_type = p_job_type
@@ -504,8 +479,7 @@ CREATE FUNCTION cortana.lease_jobs(p_worker_id text, p_job_type text, p_limit in
                            p_from_sequence bigint) RETURNS SETOF jobs
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_bitmapscan = off
-SET jit = off AS
-$$
+SET jit = off AS $$
 DECLARE
     -- Pages read when no index entry is dead: the height of the index, and one page for every fifty jobs.
     pages_needed CONSTANT int := 10 + p_limit / 50;
@@ -559,9 +533,7 @@ COMMENT ON FUNCTION cortana.lease_jobs IS
 CREATE FUNCTION claim_jobs(
     p_worker_id text, p_job_type text, p_limit int DEFAULT 1,
     p_lease interval DEFAULT default_lease()) RETURNS SETOF jobs
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     room int := p_limit;
     step int;
@@ -613,9 +585,7 @@ COMMENT ON FUNCTION claim_jobs IS
 
 CREATE FUNCTION renew_lease(p_job_id uuid, p_token bigint, p_lease interval DEFAULT default_lease())
 RETURNS text
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql AS $$
     WITH renewed AS (
         UPDATE jobs SET locked_until = clock_timestamp() + p_lease
         WHERE id = p_job_id AND lease_token = p_token AND status = 'processing'
@@ -639,9 +609,7 @@ COMMENT ON FUNCTION renew_lease IS
 
 CREATE FUNCTION report_progress(p_job_id uuid, p_token bigint, p_progress real, p_message text)
 RETURNS text
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql AS $$
     WITH held AS MATERIALIZED (
         SELECT id, progress AS progress_before FROM jobs
         WHERE id = p_job_id AND lease_token = p_token AND status = 'processing'
@@ -667,9 +635,7 @@ COMMENT ON FUNCTION report_progress IS
 
 CREATE FUNCTION report_log(p_job_id uuid, p_token bigint, p_message text, p_level text DEFAULT 'info',
                            p_data jsonb DEFAULT NULL) RETURNS boolean
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql AS $$
     WITH told AS (
         INSERT INTO task_events (job_id, video_id, correlation_id, source, level, type, message, data)
         SELECT id, video_id, correlation_id, 'worker:' || job_type, p_level, 'log', left(p_message, 2000), p_data
@@ -682,9 +648,7 @@ COMMENT ON FUNCTION report_log IS
     'warn or error. Returns false if the lease is lost.';
 
 CREATE FUNCTION watch_job(p_job_id uuid) RETURNS text
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     UPDATE jobs SET watched = true
     WHERE id = p_job_id AND may_touch(tenant_id) AND status <> 'done' AND NOT watched;
@@ -699,9 +663,7 @@ COMMENT ON FUNCTION watch_job IS
 -- ---- settle -------------------------------------------------------------------------------------
 
 CREATE FUNCTION fence_job(p_job_id uuid, p_token bigint) RETURNS boolean
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     held job_type;
 BEGIN
@@ -721,9 +683,7 @@ COMMENT ON FUNCTION fence_job IS
 
 CREATE FUNCTION complete_job(p_job_id uuid, p_token bigint, p_result jsonb DEFAULT NULL,
                              p_report jsonb DEFAULT NULL) RETURNS boolean
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT fence_job(p_job_id, p_token) THEN
         RETURN false;
@@ -741,9 +701,7 @@ COMMENT ON FUNCTION complete_job IS
     'false if the lease is lost; then nothing is changed.';
 
 CREATE FUNCTION cortana.release_dependents(p_done uuid[]) RETURNS void
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     child record;
     met int;
@@ -774,9 +732,7 @@ COMMENT ON FUNCTION cortana.release_dependents IS
 
 CREATE FUNCTION complete_jobs(p_job_ids uuid[], p_tokens bigint[]) RETURNS bigint
 LANGUAGE plpgsql
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     held tid[];
     completed bigint;
@@ -801,9 +757,7 @@ COMMENT ON FUNCTION complete_jobs IS
 CREATE FUNCTION fail_job(p_job_id uuid, p_token bigint, p_error_type text, p_message text,
                          p_retryable boolean, p_report jsonb DEFAULT NULL,
                          p_retry_after interval DEFAULT NULL) RETURNS text
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     job jobs;
 BEGIN
@@ -824,9 +778,7 @@ COMMENT ON FUNCTION fail_job IS
 
 CREATE FUNCTION release_job(p_job_id uuid, p_token bigint, p_reason text,
                             p_report jsonb DEFAULT NULL) RETURNS boolean
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT fence_job(p_job_id, p_token) THEN
         RETURN false;
@@ -843,9 +795,7 @@ COMMENT ON FUNCTION release_job IS
 
 CREATE FUNCTION settle_canceled_job(p_job_id uuid, p_token bigint, p_report jsonb DEFAULT NULL)
 RETURNS boolean
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT fence_job(p_job_id, p_token) THEN
         RETURN false;
@@ -860,9 +810,7 @@ COMMENT ON FUNCTION settle_canceled_job IS
 
 CREATE FUNCTION record_artifacts(p_job_id uuid, p_token bigint, p_bucket text, p_artifacts jsonb)
 RETURNS boolean
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT fence_job(p_job_id, p_token) THEN
         RETURN false;
@@ -908,9 +856,7 @@ COMMENT ON FUNCTION record_artifacts IS
 -- ---- by hand ------------------------------------------------------------------------------------
 
 CREATE FUNCTION cancel_job(p_job_id uuid) RETURNS text
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     job jobs;
 BEGIN
@@ -934,9 +880,7 @@ COMMENT ON FUNCTION cancel_job IS
     'told to stop it), ''wrong_state'' (the job has ended) or ''not_found''.';
 
 CREATE FUNCTION retry_job(p_job_id uuid) RETURNS text
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     job jobs;
     unmet int;
@@ -975,9 +919,7 @@ COMMENT ON FUNCTION retry_job IS
 
 CREATE FUNCTION retry_failed_jobs(p_job_type text DEFAULT NULL, p_error_type text DEFAULT NULL,
                                   p_limit int DEFAULT NULL) RETURNS bigint
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql AS $$
     SELECT count(*) FILTER (WHERE outcome = 'queued')
     FROM (SELECT retry_job(id) AS outcome
           FROM (SELECT id FROM jobs dead
@@ -1000,9 +942,7 @@ COMMENT ON FUNCTION retry_failed_jobs IS
     'if another job for the same work waits or runs.';
 
 CREATE FUNCTION cortana.filter_condition(p_filter jsonb) RETURNS text
-LANGUAGE plpgsql IMMUTABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     known CONSTANT jsonb := jsonb_build_object(
         'id', 'j.id = %L::uuid', 'job_type', 'j.job_type = %L', 'status', 'j.status = %L::job_status',
@@ -1030,9 +970,7 @@ COMMENT ON FUNCTION cortana.filter_condition IS
     'is an error, so that a mistyped filter does not match all jobs.';
 
 CREATE FUNCTION cortana.lock_filtered_jobs(p_filter jsonb, p_states text[], p_limit int) RETURNS uuid[]
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     statement CONSTANT text := 'SELECT array_agg(id) FROM (
         SELECT j.id FROM jobs j WHERE %s AND %s %s LIMIT $1 FOR UPDATE %s) AS locked';
@@ -1065,9 +1003,7 @@ COMMENT ON FUNCTION cortana.lock_filtered_jobs IS
     'because workers claim at its head. For the functions of the queue only.';
 
 CREATE FUNCTION cancel_jobs(p_filter jsonb, p_limit int DEFAULT 10000) RETURNS bigint
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     chosen uuid[] := lock_filtered_jobs(p_filter, ARRAY[
         $s$j.status = 'queued' AND is_ready$s$,
@@ -1095,9 +1031,7 @@ COMMENT ON FUNCTION cancel_jobs IS
     'is short.';
 
 CREATE FUNCTION set_priority(p_filter jsonb, p_priority int, p_limit int DEFAULT 10000) RETURNS bigint
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     chosen uuid[] := lock_filtered_jobs(p_filter, ARRAY[
         format($s$j.status = 'queued' AND is_ready AND j.priority <> %s$s$, p_priority),
@@ -1120,10 +1054,7 @@ COMMENT ON FUNCTION set_priority IS
 
 -- ---- who may call what --------------------------------------------------------------------------
 
-REVOKE ALL ON FUNCTION enqueue_job, enqueue_jobs, claim_jobs, renew_lease, report_progress, report_log,
-    watch_job, fence_job, complete_job, complete_jobs, fail_job, release_job, settle_canceled_job, record_artifacts, cancel_job,
-    retry_job, retry_failed_jobs, cancel_jobs, set_priority FROM PUBLIC, anon, authenticated;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+SELECT secure_objects('{check_job_size,check_payload,end_attempt,fair_sequence,lease_jobs,take_upkeep}');
 GRANT EXECUTE ON FUNCTION enqueue_job, enqueue_jobs, cancel_job, retry_job, watch_job TO cortana_app, service_role;
 GRANT EXECUTE ON FUNCTION cortana.fair_sequence, cortana.check_job_size, cortana.check_payload, cortana.complete_payload, cortana.check_own_job, cortana.end_attempt,
     cortana.settle_failure, cortana.rescue_expired_jobs, cortana.promote_due_jobs, cortana.take_upkeep,

@@ -2,9 +2,7 @@
 -- step depends on are done; a step that fans out then becomes several jobs.
 
 CREATE FUNCTION cortana.step_payload(p_run runs, p_step jsonb, p_depends_on uuid[]) RETURNS jsonb
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     payload jsonb := coalesce(p_step -> 'defaults', '{}');
     params jsonb := coalesce(p_step -> 'params', '{}');
@@ -56,9 +54,7 @@ COMMENT ON FUNCTION cortana.step_payload IS
     'of the step. A later one overrides the members of those before it.';
 
 CREATE FUNCTION cortana.begin_step(p_job_id uuid) RETURNS void
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     most_parts CONSTANT int := 10000;      -- each part is a row; a longer list is cut into larger parts
     job jobs;
@@ -131,9 +127,7 @@ COMMENT ON FUNCTION cortana.begin_step IS
 
 CREATE FUNCTION cortana.fair_run_sequence(p_workflow text, p_steps jsonb, p_priority int, p_tenant_id uuid)
 RETURNS bigint
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     place bigint := nextval('job_sequence');
     head bigint;
@@ -171,9 +165,7 @@ CREATE FUNCTION start_run(
     p_version int DEFAULT NULL,              -- NULL: the active version
     OUT run_id uuid,
     OUT is_new boolean)
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     flow workflows;
     tenant uuid := p_tenant_id;
@@ -258,9 +250,7 @@ COMMENT ON FUNCTION start_run IS
     'returns that run with is_new = false.';
 
 CREATE FUNCTION cortana.jobs_in_the_way(p_job_id uuid) RETURNS TABLE (id uuid, step text, status job_status)
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     WITH RECURSIVE needed AS (
         SELECT p.id, p.step, p.status, p.scheduled_for, p.skipped, p.depends_on
         FROM jobs j JOIN jobs p ON p.id = ANY (j.depends_on) WHERE j.id = p_job_id
@@ -278,9 +268,7 @@ COMMENT ON FUNCTION cortana.jobs_in_the_way IS
     'that somebody has canceled.';
 
 CREATE FUNCTION cortana.skip_waiting_jobs(p_run_id uuid) RETURNS void
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql AS $$
     -- A job that somebody changes at this moment is left to them: waiting for it here, behind the lock of the run, could
     -- be a deadlock.
     UPDATE jobs j
@@ -296,9 +284,7 @@ COMMENT ON FUNCTION cortana.skip_waiting_jobs IS
     'Cancels the jobs of a run that wait for jobs that will never be done, and says which.';
 
 CREATE FUNCTION cortana.settle_runs(p_run_ids uuid[]) RETURNS void
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     run runs;
     verdict text;
@@ -345,9 +331,7 @@ COMMENT ON FUNCTION cortana.settle_runs IS
 -- begin. Without a run, a job of that type is enqueued at once, with the same place in the queue.
 CREATE FUNCTION hand_on(p_job_id uuid, p_token bigint, p_job_type text, p_payload jsonb)
 RETURNS boolean
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     job jobs;
 BEGIN
@@ -371,9 +355,7 @@ COMMENT ON FUNCTION hand_on IS
     'that job type get it; without a run, a job of that type is enqueued. Returns false if the lease is lost.';
 
 CREATE FUNCTION continue_step(p_job_id uuid, p_token bigint, p_payload jsonb) RETURNS boolean
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     job jobs;
     waiter jobs;
@@ -418,9 +400,7 @@ COMMENT ON FUNCTION continue_step IS
     'the lease is lost.';
 
 CREATE FUNCTION restart_run(p_run_id uuid) RETURNS bigint
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM runs WHERE id = p_run_id AND may_touch(tenant_id)) THEN
         RETURN NULL;
@@ -438,9 +418,7 @@ COMMENT ON FUNCTION restart_run IS
     'exist.';
 
 CREATE FUNCTION cancel_run(p_run_id uuid) RETURNS text
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     outcomes text[];
 BEGIN
@@ -460,8 +438,7 @@ COMMENT ON FUNCTION cancel_run IS
 
 -- ---- who may call what --------------------------------------------------------------------------
 
-REVOKE ALL ON FUNCTION start_run, hand_on, continue_step, restart_run, cancel_run FROM PUBLIC, anon, authenticated;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION start_run, restart_run, cancel_run TO cortana_app, service_role;
 GRANT EXECUTE ON FUNCTION cortana.step_payload, cortana.begin_step, cortana.fair_run_sequence,
     cortana.jobs_in_the_way, cortana.skip_waiting_jobs, cortana.settle_runs, hand_on, continue_step TO service_role;

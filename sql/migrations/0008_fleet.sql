@@ -21,10 +21,7 @@ COMMENT ON COLUMN hosts.disk_used_percent IS 'Percent of the scratch disk that i
 COMMENT ON COLUMN hosts.disk_checked_at IS 'When the disk was last checked.';
 COMMENT ON COLUMN hosts.created_at IS 'When the host was first seen.';
 
-ALTER TABLE hosts ENABLE ROW LEVEL SECURITY;
-CREATE POLICY hosts_service ON hosts TO service_role USING (true) WITH CHECK (true);
-REVOKE ALL ON hosts FROM PUBLIC, anon, authenticated;
-GRANT ALL ON hosts TO service_role;
+SELECT secure_table('hosts');
 
 CREATE TABLE cortana.disk_status_log (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -41,15 +38,11 @@ COMMENT ON TABLE cortana.disk_status_log IS
 
 CREATE INDEX disk_status_log_host ON disk_status_log (host, id);
 
-ALTER TABLE cortana.disk_status_log ENABLE ROW LEVEL SECURITY;
-CREATE POLICY disk_status_log_service ON cortana.disk_status_log TO service_role USING (true) WITH CHECK (true);
-GRANT ALL ON cortana.disk_status_log TO service_role;
+SELECT secure_table('disk_status_log');
 
 CREATE FUNCTION report_disk(p_host text, p_path text, p_total_bytes bigint, p_free_bytes bigint)
 RETURNS text
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     used real := CASE WHEN p_total_bytes > 0
                       THEN 100 * (1 - p_free_bytes / p_total_bytes::double precision) ELSE 0 END;
@@ -87,15 +80,11 @@ COMMENT ON TABLE cortana.interactive_sessions IS
 
 CREATE INDEX interactive_sessions_expiry ON interactive_sessions (expires_at);
 
-ALTER TABLE cortana.interactive_sessions ENABLE ROW LEVEL SECURITY;
-CREATE POLICY interactive_sessions_service ON cortana.interactive_sessions TO service_role USING (true) WITH CHECK (true);
-GRANT ALL ON cortana.interactive_sessions TO service_role;
+SELECT secure_table('interactive_sessions');
 
 CREATE FUNCTION touch_session(p_id uuid DEFAULT NULL, p_kind text DEFAULT 'search',
                               p_time_to_live interval DEFAULT '60 seconds') RETURNS uuid
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     session uuid := coalesce(p_id, gen_random_uuid());
 BEGIN
@@ -115,9 +104,7 @@ COMMENT ON FUNCTION touch_session IS
     'Returns the id of the session.';
 
 CREATE FUNCTION cortana.is_interactive() RETURNS boolean
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$ SELECT EXISTS (SELECT FROM interactive_sessions WHERE expires_at > clock_timestamp()) $$;
+LANGUAGE sql STABLE AS $$ SELECT EXISTS (SELECT FROM interactive_sessions WHERE expires_at > clock_timestamp()) $$;
 COMMENT ON FUNCTION cortana.is_interactive IS
     'Whether an interactive session exists: a user searches, plays or waits for a clip.';
 
@@ -128,14 +115,10 @@ CREATE TABLE cortana.paused_tenants (
 );
 COMMENT ON TABLE cortana.paused_tenants IS 'Paused tenants; workers do not claim their jobs.';
 
-ALTER TABLE cortana.paused_tenants ENABLE ROW LEVEL SECURITY;
-CREATE POLICY paused_tenants_service ON cortana.paused_tenants TO service_role USING (true) WITH CHECK (true);
-GRANT ALL ON cortana.paused_tenants TO service_role;
+SELECT secure_table('paused_tenants');
 
 CREATE FUNCTION pause_type(p_job_type text, p_reason text DEFAULT NULL) RETURNS boolean
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql AS $$
     WITH paused AS (
         UPDATE job_types SET paused_at = coalesce(paused_at, now()), pause_reason = p_reason
         WHERE name = p_job_type RETURNING 1)
@@ -146,9 +129,7 @@ COMMENT ON FUNCTION pause_type IS
     'the type does not exist.';
 
 CREATE FUNCTION resume_type(p_job_type text) RETURNS boolean
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql AS $$
     WITH resumed AS (
         UPDATE job_types SET paused_at = NULL, pause_reason = NULL
         WHERE name = p_job_type AND paused_at IS NOT NULL RETURNING 1)
@@ -158,9 +139,7 @@ COMMENT ON FUNCTION resume_type IS
     'Lets workers claim jobs of a paused type again. Returns false if the type was not paused.';
 
 CREATE FUNCTION pause_tenant(p_tenant_id uuid, p_reason text DEFAULT NULL) RETURNS void
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql AS $$
     INSERT INTO paused_tenants (tenant_id, reason) VALUES (p_tenant_id, p_reason)
     ON CONFLICT (tenant_id) DO UPDATE SET reason = excluded.reason
 $$;
@@ -168,9 +147,7 @@ COMMENT ON FUNCTION pause_tenant IS
     'Pauses a tenant: workers claim none of its jobs until resume_tenant(). Running jobs continue.';
 
 CREATE FUNCTION resume_tenant(p_tenant_id uuid) RETURNS boolean
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     is_resumed boolean;
     woken text;
@@ -190,9 +167,7 @@ COMMENT ON FUNCTION resume_tenant IS
 CREATE FUNCTION report_worker(p_id text, p_host text, p_version text, p_job_types text[],
                               p_slots int, p_running int, p_state text,
                               p_labels jsonb DEFAULT NULL) RETURNS text
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     is_to_drain boolean;
 BEGIN
@@ -215,9 +190,7 @@ COMMENT ON FUNCTION report_worker IS
     'or ''drain'' if the worker is to finish its jobs and exit.';
 
 CREATE FUNCTION drain_worker(p_worker_id text) RETURNS boolean
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE workers SET drain_requested_at = coalesce(drain_requested_at, now())
     WHERE id = p_worker_id AND state <> 'stopped';
@@ -234,8 +207,7 @@ COMMENT ON FUNCTION drain_worker IS
 
 CREATE FUNCTION cortana.claim_room(p_kind job_types, p_worker_id text, p_wanted int,
                            OUT room int, OUT blocked uuid[])
-LANGUAGE plpgsql AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     worker workers;
     machine hosts;
@@ -339,9 +311,7 @@ COMMENT ON FUNCTION cortana.claim_room IS
 
 CREATE FUNCTION cortana.choose_among_tenants(p_job_type text, p_limit int, p_blocked uuid[], p_most int)
 RETURNS uuid[]
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     full_tenants uuid[] := coalesce(p_blocked, '{}');
     running jsonb := '{}';
@@ -419,9 +389,7 @@ COMMENT ON FUNCTION cortana.choose_among_tenants IS
     'claim_jobs() only.';
 
 CREATE FUNCTION why_job(p_job_id uuid) RETURNS TABLE (reason text, detail text, facts jsonb)
-LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
     job jobs;
     kind job_types;
@@ -589,10 +557,7 @@ COMMENT ON COLUMN nodes.port IS 'UDP port of the Wake-on-LAN packet.';
 COMMENT ON COLUMN nodes.is_enabled IS 'False: the node is never woken.';
 COMMENT ON COLUMN nodes.woken_at IS 'When the node was last woken.';
 
-ALTER TABLE nodes ENABLE ROW LEVEL SECURITY;
-CREATE POLICY nodes_service ON nodes TO service_role USING (true) WITH CHECK (true);
-REVOKE ALL ON nodes FROM PUBLIC, anon, authenticated;
-GRANT ALL ON nodes TO service_role;
+SELECT secure_table('nodes');
 
 CREATE VIEW node_overview AS
 SELECT n.name, n.host, n.labels, n.job_types, n.wake_method, n.is_enabled, n.max_concurrency, n.woken_at, w.last_seen,
@@ -607,13 +572,10 @@ CROSS JOIN LATERAL (
 COMMENT ON VIEW node_overview IS
     'One row a node: when a worker of its host was last seen, and whether it is awake, waking (woken within the last 5 '
     'minutes) or asleep.';
-REVOKE ALL ON node_overview FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON node_overview TO service_role;
 
 CREATE FUNCTION nodes_to_wake() RETURNS SETOF nodes
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     soon CONSTANT interval := '5 minutes';
     horizon CONSTANT timestamptz := clock_timestamp() + soon;
@@ -675,14 +637,11 @@ COMMENT ON VIEW claimable_jobs IS
     'The jobs that a worker may take now, for workers with SQL of their own: SELECT … FROM claimable_jobs … FOR UPDATE '
     'SKIP LOCKED locks rows of jobs. Jobs that wait for others or are scheduled for later, and jobs of a paused type or '
     'tenant, are not in it. The limits of job_types and of hosts apply to claim_jobs() only.';
-REVOKE ALL ON claimable_jobs FROM PUBLIC, anon, authenticated;
 GRANT SELECT, UPDATE ON claimable_jobs TO service_role;
 
 -- ---- who may call what --------------------------------------------------------------------------
 
-REVOKE ALL ON FUNCTION report_disk, touch_session, pause_type, resume_type, pause_tenant, resume_tenant,
-    report_worker, drain_worker, why_job, nodes_to_wake FROM PUBLIC, anon, authenticated;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+SELECT secure_objects('{claim_room}');
 GRANT EXECUTE ON FUNCTION touch_session, why_job TO cortana_app, service_role;
 GRANT EXECUTE ON FUNCTION touch_session TO cortana_gateway;
 GRANT EXECUTE ON FUNCTION report_disk, cortana.is_interactive, pause_type, resume_type, pause_tenant,

@@ -24,9 +24,7 @@ COMMENT ON FUNCTION cortana.search_fold IS
     'by m, and vv by w. The text must be a normal form.';
 
 CREATE FUNCTION cortana.search_grams(p_text text) RETURNS text[]
-LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
 DECLARE
     scripts constant text := U&'[\0E00-\0EFF\1000-\109F\1780-\17FF\2190-\2BFF\3005-\30FF\3400-\9FFF\AC00-\D7AF\F900-\FAFF\+01F000-\+01FAFF\+020000-\+03134F]+';
 BEGIN
@@ -98,9 +96,7 @@ COMMENT ON FUNCTION cortana.search_continued_key IS
     'they would take as much of the index as all words.';
 
 CREATE FUNCTION cortana.search_pair_keys(p_words text[]) RETURNS int[]
-LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
 BEGIN
     RETURN (
         SELECT ARRAY(SELECT search_key('w' || p_words[n] || p_words[n + 1])
@@ -114,9 +110,7 @@ COMMENT ON FUNCTION cortana.search_pair_keys IS
 CREATE FUNCTION cortana.search_keys(p_number bigint, p_owner uuid, p_team uuid, p_video uuid, p_language text,
                             p_taken_at timestamptz, p_tags text[], p_source text, p_text text, p_continued text)
 RETURNS int[]
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     words text[] := cortana.search_word_list(p_text);
     taken text := to_char(p_taken_at AT TIME ZONE 'UTC', '"d"YYYY-MM-DD');
@@ -251,14 +245,11 @@ CREATE INDEX search_materialized_lookup ON search_materialized
 CREATE INDEX search_materialized_owner ON search_materialized (owner_id);
 CREATE INDEX search_materialized_team ON search_materialized (team_id) WHERE team_id IS NOT NULL;
 
-ALTER TABLE search_materialized ENABLE ROW LEVEL SECURITY;
+SELECT secure_table('search_materialized');
 CREATE POLICY search_materialized_read ON search_materialized FOR SELECT TO authenticated
     USING (owner_id = (SELECT auth.uid())
            OR team_id = ANY ((SELECT current_team_ids())::uuid[]));
-CREATE POLICY search_service ON search_materialized TO service_role USING (true) WITH CHECK (true);
-REVOKE ALL ON search_materialized FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON search_materialized TO authenticated;
-GRANT ALL ON search_materialized TO service_role;
 
 CREATE TABLE cortana.search_pending (
     video_id uuid PRIMARY KEY REFERENCES videos ON DELETE CASCADE
@@ -267,14 +258,10 @@ COMMENT ON TABLE cortana.search_pending IS
     'Videos whose segments have changed since they were last made searchable; refresh_search_materialized() reads '
     'and empties it.';
 
-ALTER TABLE cortana.search_pending ENABLE ROW LEVEL SECURITY;
-CREATE POLICY search_pending_service ON search_pending TO service_role USING (true) WITH CHECK (true);
-GRANT ALL ON cortana.search_pending TO service_role;
+SELECT secure_table('search_pending');
 
 CREATE FUNCTION cortana.mark_search_pending() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     INSERT INTO search_pending (video_id)
     SELECT DISTINCT c.video_id FROM changed c JOIN videos v ON v.id = c.video_id
@@ -290,9 +277,7 @@ CREATE TRIGGER segments_updated AFTER UPDATE ON segments
     REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_search_pending();
 
 CREATE FUNCTION cortana.videos_changed() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     UPDATE segments SET owner_id = NEW.owner_id, team_id = NEW.team_id
     WHERE video_id = NEW.id AND (owner_id, team_id) IS DISTINCT FROM (NEW.owner_id, NEW.team_id);
@@ -315,9 +300,7 @@ CREATE TRIGGER videos_changed AFTER UPDATE ON videos
     EXECUTE FUNCTION videos_changed();
 
 CREATE FUNCTION cortana.mark_tags_pending() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     INSERT INTO search_pending (video_id)
     SELECT DISTINCT s.video_id FROM changed c JOIN segments s ON s.id = c.segment_id
@@ -348,9 +331,7 @@ COMMENT ON FUNCTION cortana.search_near_key IS
     'large as many keys with few words; words that share a key by chance are compared in microseconds.';
 
 CREATE FUNCTION cortana.search_short_keys(p_word text, p_left_out int) RETURNS int[]
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     keys int[] := ARRAY[cortana.search_near_key(p_word)];
     size int := length(p_word);
@@ -372,9 +353,7 @@ COMMENT ON FUNCTION cortana.search_short_keys IS
     'Returns the keys of a word with up to p_left_out (1 or 2) letters left out.';
 
 CREATE FUNCTION cortana.search_half_keys(p_side text, p_half text) RETURNS int[]
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     keys int[] := ARRAY[cortana.search_near_key(p_side || p_half)];
 BEGIN
@@ -427,9 +406,7 @@ COMMENT ON TABLE cortana.search_words_doubtful IS
 ALTER TABLE cortana.search_words_doubtful ENABLE ROW LEVEL SECURITY;
 
 CREATE FUNCTION cortana.doubt_words() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     INSERT INTO search_words_doubtful SELECT unnest(tsvector_to_array(OLD.document));
     RETURN NULL;
@@ -450,10 +427,8 @@ COMMENT ON FUNCTION cortana.search_word_query IS
 
 CREATE FUNCTION cortana.search_word_is_used(p_word tsquery) RETURNS boolean
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp
 SET enable_seqscan = off
-SET jit = off AS
-$$
+SET jit = off AS $$
 DECLARE
     newest bigint := (SELECT last_value FROM search_materialized_number_seq);
 BEGIN
@@ -469,9 +444,7 @@ COMMENT ON FUNCTION cortana.search_word_is_used IS
     'the whole index is searched.';
 
 CREATE FUNCTION cortana.search_words_forget(p_limit int) RETURNS bigint
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     doubtful text[];
     forgotten bigint;
@@ -504,18 +477,14 @@ COMMENT ON FUNCTION cortana.search_words_forget IS
     'refresh is running, nothing is done.';
 
 CREATE FUNCTION cortana.search_words_prune() RETURNS bigint
-LANGUAGE sql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql SECURITY DEFINER AS $$
     SELECT search_words_forget(2147483647)
 $$;
 COMMENT ON FUNCTION cortana.search_words_prune IS
     'Deletes all words that no line contains from search_words. Refreshes do the same for a few words at a time.';
 
 CREATE FUNCTION cortana.search_remember_words(p_words text[]) RETURNS void
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql AS $$
     INSERT INTO search_words (word, folded)
     SELECT DISTINCT word, search_fold(piece) AS folded
     FROM unnest(p_words) AS word, regexp_split_to_table(word, '[^[:alnum:]]+') AS piece
@@ -533,9 +502,7 @@ COMMENT ON FUNCTION cortana.search_remember_words IS
 -- Updates the search rows of one video, or of every video that is marked, and stores the words of the rows that it
 -- writes. Returns the number of these rows. The foreign key deletes the search rows of deleted segments.
 CREATE FUNCTION refresh_search_materialized(p_video_id uuid DEFAULT NULL) RETURNS bigint
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     written bigint;
     words text[];
@@ -683,9 +650,7 @@ COMMENT ON COLUMN cortana.search_terms.team IS 'Of team:.';
 COMMENT ON COLUMN cortana.search_terms.video IS 'Of video:.';
 
 CREATE FUNCTION cortana.search_refuse(p_message text) RETURNS void
-LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 BEGIN
     RAISE EXCEPTION '%', p_message USING ERRCODE = 'invalid_parameter_value', COLUMN = 'q';
 END
@@ -694,9 +659,7 @@ COMMENT ON FUNCTION cortana.search_refuse IS
     'Raises an error about a query, in words that say what to write instead. The column is the name of the query in the API.';
 
 CREATE FUNCTION cortana.search_position(p_value text) RETURNS int
-LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $$
 BEGIN
     IF p_value ~ '^(\d{1,2}:)?\d{1,3}:[0-5]\d$' THEN
         RETURN (
@@ -717,9 +680,7 @@ COMMENT ON FUNCTION cortana.search_position IS
     'is something else.';
 
 CREATE FUNCTION cortana.search_date(p_value text) RETURNS timestamptz
-LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE AS $$
 BEGIN
     IF p_value !~ '^[12]\d{3}(-\d{2}(-\d{2})?)?$' THEN
         RETURN NULL;
@@ -735,10 +696,9 @@ COMMENT ON FUNCTION cortana.search_date IS
 
 CREATE FUNCTION cortana.search_is_language(p_name text) RETURNS boolean
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp
+SECURITY DEFINER
 SET enable_seqscan = off
-SET jit = off AS
-$$
+SET jit = off AS $$
 DECLARE
     models constant text[] := string_to_array(
            'afr amh ara asm aze aze_cyrl bel ben bod bos bre bul cat ceb ces chi_sim chi_sim_vert chi_tra chi_tra_vert '
@@ -766,9 +726,7 @@ COMMENT ON FUNCTION cortana.search_is_language IS
     'Returns whether Tesseract has a model with this name, in lower case, or a line was read with one.';
 
 CREATE FUNCTION cortana.search_uuid(p_field text, p_value text) RETURNS uuid
-LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 BEGIN
     IF p_field = 'owner' AND p_value = 'me' AND auth.uid() IS NOT NULL THEN
         RETURN auth.uid();
@@ -786,9 +744,7 @@ COMMENT ON FUNCTION cortana.search_uuid IS 'Returns the id that owner:, team: or
 
 CREATE FUNCTION cortana.search_add_field(p_terms search_terms, p_field text, p_value text)
 RETURNS search_terms
-LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 DECLARE
     terms search_terms := p_terms;
     at_ms int := search_position(p_value);
@@ -851,9 +807,7 @@ COMMENT ON FUNCTION cortana.search_is_beginning IS
     'Returns whether a typed word stands for all words that begin with it: pref*.';
 
 CREATE FUNCTION cortana.search_add_beginning(p_side search_side, p_beginning text) RETURNS search_side
-LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 DECLARE
     side search_side := p_side;
     words text[] := search_word_list(p_beginning);
@@ -870,9 +824,7 @@ $$;
 COMMENT ON FUNCTION cortana.search_add_beginning IS 'Adds the beginning of a word to a side.';
 
 CREATE FUNCTION cortana.search_add_parts(p_side search_side, p_wanted text[]) RETURNS search_side
-LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 DECLARE
     side search_side := p_side;
     part text;
@@ -897,9 +849,7 @@ $$;
 COMMENT ON FUNCTION cortana.search_add_parts IS 'Adds what a line may have as parts of longer words to a side.';
 
 CREATE FUNCTION cortana.search_read_side(p_wanted text[]) RETURNS search_side
-LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 DECLARE
     beginnings_max constant int := 8;
     side search_side;
@@ -950,9 +900,7 @@ COMMENT ON FUNCTION cortana.search_read_side IS
     'Reads the words, "phrases" and beginnings of words (at most eight) of a query without OR, or of one side of it.';
 
 CREATE FUNCTION cortana.search_read_sides(p_wanted text[]) RETURNS search_side[]
-LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 DECLARE
     sides_max constant int := 8;    -- each is a search
     wanted text[] := '{}';
@@ -981,9 +929,7 @@ COMMENT ON FUNCTION cortana.search_read_sides IS
     'Reads the words of a query, in which null stands for OR; null: there are none.';
 
 CREATE FUNCTION cortana.search_marks(p_wanted text[]) RETURNS text
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     marks text;
     token text;
@@ -1010,9 +956,7 @@ COMMENT ON FUNCTION cortana.search_marks IS
     'longer ones.';
 
 CREATE FUNCTION cortana.search_parse(p_query text) RETURNS search_terms
-LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 DECLARE
     either constant text := U&'\E000';  -- stands for OR, which the normal form would make equal to the word or
     query text;
@@ -1076,11 +1020,9 @@ COMMENT ON FUNCTION cortana.search_parse IS
 
 CREATE FUNCTION cortana.search_near_words(p_typed text) RETURNS text
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp
 SET enable_seqscan = off
 SET plan_cache_mode = force_generic_plan -- the plan is the same for all words; making it took a third of the time
-SET jit = off AS
-$$
+SET jit = off AS $$
 DECLARE
     edits_max constant int := CASE WHEN length(p_typed) < 5 THEN 1 ELSE 2 END;
     size constant int := length(p_typed);
@@ -1131,10 +1073,8 @@ COMMENT ON FUNCTION cortana.search_near_words IS
 
 CREATE FUNCTION cortana.search_expand(p_folded text) RETURNS tsquery
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp
 SET enable_seqscan = off
-SET jit = off AS
-$$
+SET jit = off AS $$
 BEGIN
     RETURN (
         SELECT string_agg('(' || alternatives || ')', ' & ' ORDER BY typed)::tsquery
@@ -1164,9 +1104,7 @@ COMMENT ON FUNCTION cortana.search_expand IS
     'were left out.';
 
 CREATE FUNCTION cortana.search_sees_all() RETURNS boolean
-LANGUAGE plpgsql STABLE     -- unlike sql, it keeps its plan
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$ -- unlike sql, it keeps its plan
 BEGIN
     RETURN (
         SELECT acts_for_everyone() OR rolbypassrls
@@ -1178,9 +1116,7 @@ COMMENT ON FUNCTION cortana.search_sees_all IS
     'Returns whether the caller may read all rows: the service role, and roles that bypass row-level security.';
 
 CREATE FUNCTION cortana.search_time_keys(p_from timestamptz, p_to timestamptz) RETURNS int[]
-LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 DECLARE
     first timestamp := greatest(p_from, '1970-01-01 UTC') AT TIME ZONE 'UTC';
     last timestamp := least(p_to, now() + interval '1 day') AT TIME ZONE 'UTC';
@@ -1206,9 +1142,7 @@ RETURN '%' || regexp_replace(p_part, '([\\%_])', '\\\1', 'g') || '%';
 COMMENT ON FUNCTION cortana.search_pattern IS 'Returns a LIKE pattern for texts that contain this text.';
 
 CREATE FUNCTION cortana.search_id_range(p_column text, p_value text) RETURNS text
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT format('%I BETWEEN %L AND %L', p_column, rpad(digits, 32, '0'), rpad(digits, 32, 'f'))
     FROM replace(p_value, '-', '') AS digits
     WHERE digits ~ '^[0-9a-f]{4,32}$'
@@ -1217,9 +1151,7 @@ COMMENT ON FUNCTION cortana.search_id_range IS
     'Returns the condition that an id begins with the given digits; null: the text is not the beginning of an id.';
 
 CREATE FUNCTION cortana.search_field_filters(p_terms search_terms) RETURNS SETOF search_condition
-LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 BEGIN
     IF p_terms.languages IS NOT NULL THEN
         RETURN NEXT (
@@ -1276,9 +1208,7 @@ COMMENT ON FUNCTION cortana.search_field_filters IS
     'Returns the conditions on a row of search_materialized, named m, that the fields of a query make.';
 
 CREATE FUNCTION cortana.search_field_conditions(p_terms search_terms) RETURNS text
-LANGUAGE sql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT coalesce(string_agg(' AND ' || c.filter, ''), '') FROM search_field_filters(p_terms) AS c
 $$;
 COMMENT ON FUNCTION cortana.search_field_conditions IS
@@ -1293,9 +1223,7 @@ COMMENT ON FUNCTION cortana.search_document_condition IS
     'all lines of a common word would be read to remove those that contain an excluded word.';
 
 CREATE FUNCTION cortana.search_rarest_first(p_words text[], p_common text[], p_shares real[]) RETURNS text[]
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     RETURN ARRAY(
         SELECT typed FROM unnest(p_words) WITH ORDINALITY AS t (typed, n)
@@ -1310,9 +1238,7 @@ COMMENT ON FUNCTION cortana.search_rarest_first IS
     'in the form of a tsquery, (a | b). The order changes what a search costs, not what it finds.';
 
 CREATE FUNCTION cortana.search_every_key(p_keys int[], p_is_paragraph boolean DEFAULT false) RETURNS text
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     RETURN (
         SELECT string_agg(CASE WHEN p_is_paragraph THEN format('keys && %L', ARRAY[key, search_continued_key(key)])
@@ -1328,9 +1254,7 @@ COMMENT ON FUNCTION cortana.search_every_key IS
 
 CREATE FUNCTION cortana.search_every_word(p_words tsquery, p_excluded tsquery, p_common text[], p_shares real[])
 RETURNS text
-LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 BEGIN
     RETURN (
         SELECT string_agg(search_document_condition(alternatives::tsquery, p_excluded), ' AND ' ORDER BY n)
@@ -1346,10 +1270,8 @@ CREATE FUNCTION cortana.search_newest(p_base search_condition[], p_lookup text, 
                               p_span bigint)
 RETURNS tid[]
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp
 SET enable_seqscan = off
-SET jit = off AS
-$$
+SET jit = off AS $$
 DECLARE
     newest bigint := (SELECT last_value FROM search_materialized_number_seq);
     conditions search_condition[] := (p_lookup, p_filter)::search_condition || p_base;
@@ -1427,10 +1349,8 @@ COMMENT ON FUNCTION cortana.search_newest IS
 CREATE FUNCTION cortana.search_source_condition(p_sources text[], p_owner_rule text,
                                         OUT lookup text, OUT is_narrow boolean)
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp
 SET enable_seqscan = off
-SET jit = off AS
-$$
+SET jit = off AS $$
 DECLARE
     few constant int := 64;
     videos uuid[] := '{}';
@@ -1469,9 +1389,7 @@ COMMENT ON FUNCTION cortana.search_source_condition IS
     'of videos that the caller may see.';
 
 CREATE FUNCTION cortana.search_joined_keys(p_words text[], p_rarest_first text[]) RETURNS SETOF int[]
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     RETURN QUERY
     SELECT search_key('w' || search_fold(p_words[n]) || search_fold(p_words[n + 1]))
@@ -1486,9 +1404,7 @@ COMMENT ON FUNCTION cortana.search_joined_keys IS
 
 CREATE FUNCTION cortana.search_word_lookup(p_side search_side, p_excluded tsquery, p_common text[], p_shares real[])
 RETURNS text
-LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 BEGIN
     RETURN (
         SELECT concat_ws(' AND ',
@@ -1509,9 +1425,7 @@ COMMENT ON FUNCTION cortana.search_word_lookup IS
     'by keys and trigrams.';
 
 CREATE FUNCTION cortana.search_part_lookup(p_folded text, p_rarest_first text[]) RETURNS text
-LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 DECLARE
     start text := left(p_folded, 24);
     run text := coalesce(substring(start, '[[:alnum:]]{4,}'), substring(start, '[[:alnum:]]{3}'));
@@ -1537,9 +1451,7 @@ COMMENT ON FUNCTION cortana.search_part_lookup IS
     'keys have much shorter lists. p_rarest_first are the words, typed, in the order in which they are asked for.';
 
 CREATE FUNCTION cortana.search_parts_lookup(p_parts text[]) RETURNS text
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT string_agg(format('folded LIKE %L', '%' || substr(run, at, 4) || '%'), ' AND ' ORDER BY length(run) DESC, run, at)
     FROM (SELECT DISTINCT substring(search_fold(part), '[[:alnum:]]{3,}') AS run FROM unnest(p_parts) AS part) AS runs,
          generate_series(1, greatest(length(run) - 3, 1), 2) AS at
@@ -1553,10 +1465,8 @@ CREATE FUNCTION cortana.search_side_candidates(p_side search_side, p_terms searc
                                                p_is_anywhere boolean, p_limit int)
 RETURNS tid[]
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp
 SET plan_cache_mode = force_generic_plan    -- no plan depends on the query; making them took a twelfth of a search
-SET jit = off AS
-$$
+SET jit = off AS $$
 DECLARE
     -- many enough to find the best lines of a common word, few enough to be ranked in milliseconds
     enough constant int := greatest(200, p_limit);
@@ -1687,11 +1597,9 @@ COMMENT ON FUNCTION cortana.search_side_candidates IS
     'p_base are the conditions for every result. p_is_anywhere: the lines are those of few videos, which may be anywhere.';
 
 CREATE FUNCTION cortana.search_candidates(p_query text, p_video uuid, p_limit int) RETURNS SETOF tid
-LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp
+LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET plan_cache_mode = force_generic_plan
-SET jit = off AS
-$$
+SET jit = off AS $$
 DECLARE
     terms search_terms := search_parse(p_query);
     sees_all boolean := search_sees_all();
@@ -1736,9 +1644,7 @@ COMMENT ON FUNCTION cortana.search_candidates IS
 
 CREATE FUNCTION cortana.search_snippet(p_text text, p_terms search_terms, p_start text, p_stop text)
 RETURNS text
-LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 DECLARE
     line text COLLATE "und-x-icu" := left(regexp_replace(p_text, '[\x01-\x1f]', ' ', 'g'), 1000);
     literal text := CASE WHEN cardinality(p_terms.sides) = 1 THEN p_terms.sides[1].literal END;
@@ -1767,9 +1673,7 @@ $$;
 COMMENT ON FUNCTION cortana.search_snippet IS 'Returns a text with the marks around what matched.';
 
 CREATE FUNCTION cortana.search_side_matches(p_side search_side, p_text text) RETURNS text
-LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 DECLARE
     document tsvector := to_tsvector('simple', search_spaced(p_text));
 BEGIN
@@ -1784,9 +1688,7 @@ COMMENT ON FUNCTION cortana.search_side_matches IS
 
 CREATE FUNCTION cortana.search_paragraph_matches(p_side search_side, p_excluded tsquery, p_first text, p_continued text)
 RETURNS text
-LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 DECLARE
     whole text := p_first || ' ' || replace(p_continued, E'\n', ' ');
     found text := search_side_matches(p_side, whole);
@@ -1813,10 +1715,8 @@ CREATE FUNCTION search_segments(
 RETURNS TABLE (segment_id uuid, video_id uuid, text text, snippet text, t_start int, t_end int,
                bounding_box jsonb, confidence real, language text, rank real, match_kind text, continued_by uuid[])
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp
 SET plan_cache_mode = force_generic_plan
-SET jit = off AS
-$$
+SET jit = off AS $$
 DECLARE
     terms search_terms := search_parse(coalesce(query, ''));
     wanted int := least(greatest(coalesce(max_results, 50), 0), 1000);
@@ -1906,8 +1806,7 @@ COMMENT ON FUNCTION search_segments IS
 
 -- ---- who may call what --------------------------------------------------------------------------
 
-REVOKE ALL ON FUNCTION refresh_search_materialized, search_segments FROM PUBLIC, anon, authenticated;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION cortana.search_fold, cortana.search_grams, cortana.search_phrase,
     cortana.search_word_list, cortana.search_key, cortana.search_pair_keys, cortana.search_refuse, cortana.search_position,
     cortana.search_date, cortana.search_add_field, cortana.search_uuid, cortana.search_is_language,

@@ -26,14 +26,10 @@ COMMENT ON COLUMN cortana.uploads.refused IS 'Why the object is refused; it stay
 
 CREATE INDEX uploads_due ON uploads (due_at) WHERE refused IS NULL;
 
-ALTER TABLE cortana.uploads ENABLE ROW LEVEL SECURITY;
-CREATE POLICY uploads_service ON cortana.uploads TO service_role USING (true) WITH CHECK (true);
-GRANT ALL ON cortana.uploads TO service_role;
+SELECT secure_table('uploads');
 
 CREATE FUNCTION cortana.videos_lose_twin() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     NEW.status := 'new';
     NEW.registered_at := NULL;
@@ -61,14 +57,10 @@ COMMENT ON TABLE cortana.scan_positions IS
 COMMENT ON COLUMN cortana.scan_positions.position IS 'The last key that was read; '''' is the beginning of the list.';
 COMMENT ON COLUMN cortana.scan_positions.rounds IS 'How often the end of the list was reached.';
 
-ALTER TABLE cortana.scan_positions ENABLE ROW LEVEL SECURITY;
-CREATE POLICY scan_positions_service ON cortana.scan_positions TO service_role USING (true) WITH CHECK (true);
-GRANT ALL ON cortana.scan_positions TO service_role;
+SELECT secure_table('scan_positions');
 
 CREATE FUNCTION time_ordered_uuid() RETURNS uuid
-LANGUAGE sql VOLATILE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql VOLATILE AS $$
     SELECT (lpad(to_hex((extract(epoch FROM clock_timestamp()) * 1000)::bigint), 12, '0') || '7'
             || substr(replace(gen_random_uuid()::text, '-', ''), 14))::uuid
 $$;
@@ -85,9 +77,7 @@ COMMENT ON TABLE cortana.installation IS
     'anew, or restored elsewhere, keeps its owner.';
 COMMENT ON COLUMN cortana.installation.owner_id IS 'As in the setting CORTANA_OWNER.';
 
-ALTER TABLE cortana.installation ENABLE ROW LEVEL SECURITY;
-CREATE POLICY installation_service ON cortana.installation TO service_role USING (true) WITH CHECK (true);
-GRANT ALL ON cortana.installation TO service_role;
+SELECT secure_table('installation');
 
 -- ---- room of tenants ----------------------------------------------------------------------------
 
@@ -100,14 +90,10 @@ COMMENT ON TABLE cortana.tenant_limits IS
     'How many bytes of originals a tenant may store, uploads that were announced included.';
 COMMENT ON COLUMN cortana.tenant_limits.tenant_id IS 'Null: every tenant that has no row of its own.';
 
-ALTER TABLE cortana.tenant_limits ENABLE ROW LEVEL SECURITY;
-CREATE POLICY tenant_limits_service ON cortana.tenant_limits TO service_role USING (true) WITH CHECK (true);
-GRANT ALL ON cortana.tenant_limits TO service_role;
+SELECT secure_table('tenant_limits');
 
 CREATE FUNCTION limit_tenant(p_tenant_id uuid, p_max_bytes bigint) RETURNS void
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     IF p_max_bytes IS NULL THEN
         DELETE FROM tenant_limits WHERE tenant_id IS NOT DISTINCT FROM p_tenant_id;
@@ -122,9 +108,7 @@ COMMENT ON FUNCTION limit_tenant IS
     'of its own. Null bytes remove the limit. What is stored already stays.';
 
 CREATE FUNCTION cortana.tenant_bytes(p_tenant_id uuid, p_without uuid DEFAULT NULL) RETURNS bigint
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN (SELECT coalesce(sum(v.original_size), 0) FROM videos v
             WHERE coalesce(v.team_id, v.owner_id) = p_tenant_id AND v.id IS DISTINCT FROM p_without)
@@ -138,9 +122,7 @@ COMMENT ON FUNCTION cortana.tenant_bytes IS
     'of one video.';
 
 CREATE FUNCTION cortana.tenant_max_bytes(p_tenant_id uuid) RETURNS bigint
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT max_bytes FROM tenant_limits WHERE tenant_id = p_tenant_id OR tenant_id IS NULL
     ORDER BY tenant_id NULLS LAST LIMIT 1
 $$;
@@ -148,9 +130,7 @@ COMMENT ON FUNCTION cortana.tenant_max_bytes IS
     'Returns the limit of the bytes that a tenant may store; null: there is none.';
 
 CREATE FUNCTION cortana.tenant_room(p_tenant_id uuid, p_without uuid DEFAULT NULL) RETURNS bigint
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     most CONSTANT bigint := tenant_max_bytes(p_tenant_id);
 BEGIN
@@ -168,9 +148,7 @@ COMMENT ON FUNCTION cortana.tenant_room IS
 -- ---- files that arrive --------------------------------------------------------------------------
 
 CREATE FUNCTION cortana.note_objects(p_objects jsonb, p_settle interval) RETURNS bigint
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     news bigint;
 BEGIN
@@ -198,9 +176,7 @@ COMMENT ON FUNCTION cortana.note_objects IS
     'how many are new or changed.';
 
 CREATE FUNCTION announce_upload(p_key text) RETURNS void
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO uploads AS u (key, due_at) VALUES (p_key, clock_timestamp())
     ON CONFLICT (key) DO UPDATE SET
@@ -221,14 +197,10 @@ COMMENT ON TABLE cortana.object_events IS
     'Events of an object store as an API received them (from a webhook, a queue or a cloud function), in any form '
     'that the scanner knows. Each event stays until a scanner has read it.';
 
-ALTER TABLE cortana.object_events ENABLE ROW LEVEL SECURITY;
-CREATE POLICY object_events_service ON cortana.object_events TO service_role USING (true) WITH CHECK (true);
-GRANT ALL ON cortana.object_events TO service_role;
+SELECT secure_table('object_events');
 
 CREATE FUNCTION accept_object_event(p_event jsonb) RETURNS void
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     largest constant int := 1024 * 1024;
     most constant bigint := 100000;
@@ -253,9 +225,7 @@ COMMENT ON FUNCTION accept_object_event IS
     'then no scanner is running.';
 
 CREATE FUNCTION cortana.due_uploads(p_limit int) RETURNS SETOF uploads
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT * FROM uploads WHERE refused IS NULL AND due_at <= clock_timestamp()
     ORDER BY due_at, key LIMIT p_limit
 $$;
@@ -264,9 +234,7 @@ COMMENT ON FUNCTION cortana.due_uploads IS
     'the same object come to the same result.';
 
 CREATE FUNCTION cortana.postpone_upload(p_key text, p_size bigint, p_etag text, p_settle interval) RETURNS void
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql AS $$
     UPDATE uploads SET size = p_size, etag = p_etag, due_at = clock_timestamp() + p_settle, tries = 0
     WHERE key = p_key
 $$;
@@ -274,9 +242,7 @@ COMMENT ON FUNCTION cortana.postpone_upload IS
     'Schedules another check of an upload whose size or ETag has changed since the last check.';
 
 CREATE FUNCTION cortana.retry_upload(p_key text) RETURNS void
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql AS $$
     UPDATE uploads SET tries = tries + 1,
                        due_at = clock_timestamp() + least(interval '1 minute' * (2 ^ least(tries, 10)),
                                                           interval '1 hour')
@@ -287,9 +253,7 @@ COMMENT ON FUNCTION cortana.retry_upload IS
     'up to an hour.';
 
 CREATE FUNCTION cortana.refuse_upload(p_key text, p_reason text) RETURNS boolean
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE uploads SET refused = p_reason WHERE key = p_key AND refused IS NULL;
     RETURN FOUND;
@@ -302,9 +266,7 @@ COMMENT ON FUNCTION cortana.refuse_upload IS
 CREATE FUNCTION cortana.prepare_upload(p_key text, p_owner_id uuid, p_team_id uuid, p_name text,
                                p_extension text, OUT video_id uuid, OUT original_key text)
 RETURNS SETOF record
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     upload uploads;
     kept text;
@@ -334,9 +296,7 @@ COMMENT ON FUNCTION cortana.prepare_upload IS
 
 CREATE FUNCTION cortana.video_event(p_video_id uuid, p_level text, p_type text, p_message text, p_data jsonb)
 RETURNS void
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql AS $$
     INSERT INTO task_events (video_id, source, level, type, message, data)
     VALUES (p_video_id, event_source(), p_level, p_type, p_message, p_data)
 $$;
@@ -344,9 +304,7 @@ COMMENT ON FUNCTION cortana.video_event IS 'Writes an event of a video to the ti
 
 CREATE FUNCTION cortana.find_twin(p_video videos, p_size bigint, p_etag text, p_sha256 text,
                           OUT verdict text, OUT twin_id uuid)
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     other videos;
 BEGIN
@@ -382,9 +340,7 @@ CREATE FUNCTION cortana.register_original(
     p_key text, p_video_id uuid, p_size bigint, p_etag text, p_sha256 text DEFAULT NULL,
     p_owner_id uuid DEFAULT NULL, p_team_id uuid DEFAULT NULL, p_name text DEFAULT NULL,
     p_upload_key text DEFAULT NULL) RETURNS text
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     video videos;
     outcome text;
@@ -438,9 +394,7 @@ COMMENT ON FUNCTION cortana.register_original IS
 
 CREATE FUNCTION cortana.register_video(p_video videos, p_key text, p_size bigint, p_etag text, p_sha256 text)
 RETURNS text
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     is_started boolean := EXISTS (SELECT FROM jobs WHERE video_id = p_video.id);
     twin record;
@@ -472,9 +426,7 @@ COMMENT ON FUNCTION cortana.register_video IS
 
 CREATE FUNCTION cortana.compare_original(p_video videos, p_key text, p_size bigint, p_etag text, p_sha256 text)
 RETURNS text
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     IF p_etag IS DISTINCT FROM p_video.original_etag AND p_size = p_video.original_size
        AND p_video.original_sha256 IS NOT NULL AND p_sha256 IS NULL THEN
@@ -516,9 +468,7 @@ COMMENT ON FUNCTION cortana.compare_original IS
     'register_original() only.';
 
 CREATE FUNCTION cortana.undigested_twins(p_video_id uuid, p_size bigint) RETURNS TABLE (id uuid, key text)
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT v.id, v.s3_original_path
     FROM videos v JOIN videos o ON o.id = p_video_id
     WHERE v.original_size = p_size AND v.id <> o.id AND v.original_sha256 IS NULL
@@ -533,9 +483,7 @@ COMMENT ON FUNCTION cortana.undigested_twins IS
 
 CREATE FUNCTION cortana.unseen_originals(p_after text, p_until text, p_seen text[], p_limit int)
 RETURNS TABLE (id uuid, key text)
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT v.id, v.s3_original_path FROM videos v
     WHERE v.s3_original_path COLLATE "C" > p_after
       AND (p_until IS NULL OR v.s3_original_path COLLATE "C" <= p_until)
@@ -549,9 +497,7 @@ COMMENT ON FUNCTION cortana.unseen_originals IS
     ''''' and null: no bound).';
 
 CREATE FUNCTION cortana.mark_original_missing(p_video_id uuid, p_key text) RETURNS boolean
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('cortana.source', 'scanner', true);
     UPDATE videos SET original_state = 'missing', original_state_at = clock_timestamp()
@@ -569,9 +515,7 @@ COMMENT ON FUNCTION cortana.mark_original_missing IS
     'correct. Returns true if the original was not known to be missing.';
 
 CREATE FUNCTION reprocess_video(p_video_id uuid) RETURNS uuid
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     LOCK TABLE jobs IN ROW EXCLUSIVE MODE; -- before a video's row: see videos_before_deletes()
     UPDATE videos SET
@@ -612,15 +556,11 @@ COMMENT ON COLUMN cortana.object_removals.final_after IS
 
 CREATE INDEX object_removals_finished ON object_removals (finished_at) WHERE finished_at IS NOT NULL;
 
-ALTER TABLE cortana.object_removals ENABLE ROW LEVEL SECURITY;
-CREATE POLICY object_removals_service ON cortana.object_removals TO service_role USING (true) WITH CHECK (true);
-GRANT ALL ON cortana.object_removals TO service_role;
+SELECT secure_table('object_removals');
 
 CREATE FUNCTION cortana.enqueue_object_removal(p_video_id uuid, p_tenant_id uuid, p_step text, p_at timestamptz)
 RETURNS void
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql AS $$
     INSERT INTO jobs (job_type, payload, tenant_id, priority, scheduled_for, dedupe_key)
     SELECT name, jsonb_build_object('video_id', p_video_id), p_tenant_id, base_priority, p_at,
            format('object_remove:%s:%s', p_video_id, p_step)
@@ -632,9 +572,7 @@ COMMENT ON FUNCTION cortana.enqueue_object_removal IS
     'the video. It is not enqueued by enqueue_job(), because that checks the rights of the caller.';
 
 CREATE FUNCTION cortana.videos_before_delete() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     tenant uuid := coalesce(OLD.team_id, OLD.owner_id);
 BEGIN
@@ -651,9 +589,7 @@ CREATE TRIGGER videos_before_delete BEFORE DELETE ON videos
     FOR EACH ROW EXECUTE FUNCTION videos_before_delete();
 
 CREATE FUNCTION cortana.videos_before_deletes() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF coalesce(current_setting('cortana.jobs_are_locked', true), '') <> 'yes' THEN
         LOCK TABLE jobs IN EXCLUSIVE MODE;
@@ -669,9 +605,7 @@ CREATE TRIGGER videos_before_deletes BEFORE DELETE ON videos
     FOR EACH STATEMENT EXECUTE FUNCTION videos_before_deletes();
 
 CREATE FUNCTION cortana.jobs_deleted_at_work() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     UPDATE object_removals
     SET final_after = greatest(final_after, OLD.locked_until + interval '10 seconds')
@@ -688,9 +622,7 @@ CREATE TRIGGER jobs_deleted_at_work AFTER DELETE ON jobs
     EXECUTE FUNCTION jobs_deleted_at_work();
 
 CREATE FUNCTION cortana.videos_after_insert() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF EXISTS (SELECT FROM object_removals WHERE video_id = NEW.id AND finished_at IS NULL) THEN
         RAISE EXCEPTION 'the objects of a deleted video with the id % are still being removed', NEW.id
@@ -706,9 +638,7 @@ CREATE TRIGGER videos_after_insert AFTER INSERT ON videos
     FOR EACH ROW EXECUTE FUNCTION videos_after_insert();
 
 CREATE FUNCTION delete_video(p_video_id uuid) RETURNS boolean
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     was_there boolean;
 BEGIN
@@ -726,9 +656,7 @@ COMMENT ON FUNCTION delete_video IS
     'exist.';
 
 CREATE FUNCTION cortana.remove_objects_again(p_video_id uuid) RETURNS void
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     removal object_removals;
 BEGIN
@@ -744,9 +672,7 @@ COMMENT ON FUNCTION cortana.remove_objects_again IS
     'Repeats the removal of the objects of a deleted video, because more objects were found under its id.';
 
 CREATE FUNCTION cortana.settle_object_removal(p_video_id uuid, p_job_id uuid, p_objects bigint) RETURNS void
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     removal object_removals;
     started timestamptz := (SELECT started_at FROM jobs WHERE id = p_job_id);
@@ -768,9 +694,7 @@ COMMENT ON FUNCTION cortana.settle_object_removal IS
 -- ---- unsuccessful attempts ----------------------------------------------------------------------
 
 CREATE FUNCTION cortana.has_open_job(p_video_id uuid) RETURNS boolean
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT EXISTS (SELECT FROM jobs j WHERE j.video_id = p_video_id
                    AND (j.status IN ('queued', 'processing')
                         OR j.status = 'failed' AND j.scheduled_for IS NOT NULL))
@@ -779,9 +703,7 @@ COMMENT ON FUNCTION cortana.has_open_job IS
     'Returns whether a job of the video is queued, is running or waits for its retry.';
 
 CREATE FUNCTION cortana.lock_video_to_clear() RETURNS uuid
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     candidate uuid;
 BEGIN
@@ -809,9 +731,7 @@ COMMENT ON FUNCTION cortana.lock_video_to_clear IS
 -- ---- retention ----------------------------------------------------------------------------------
 
 CREATE FUNCTION cortana.expired_clips(p_days int, p_limit int) RETURNS TABLE (video_id uuid, key text)
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT DISTINCT j.video_id, j.result ->> 'clip_path'
     FROM (SELECT * FROM jobs
           WHERE job_type = 'clip_generate' AND status = 'done' AND NOT result ? 'removed_at'
@@ -827,9 +747,7 @@ COMMENT ON FUNCTION cortana.expired_clips IS
     'Returns clips that were made more than p_days ago and for which no job waits or runs.';
 
 CREATE FUNCTION cortana.mark_clip_removed(p_video_id uuid, p_key text) RETURNS bigint
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     marked bigint;
 BEGIN
@@ -844,9 +762,7 @@ COMMENT ON FUNCTION cortana.mark_clip_removed IS
     'Records in the results of the jobs of a clip when the clip was removed from the store.';
 
 CREATE FUNCTION cortana.lock_frames_to_thin(p_days int) RETURNS uuid
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql AS $$
     -- A job refers to its video, so that none can be added while the video's row is locked.
     SELECT v.id FROM frames_to_thin f JOIN videos v ON v.id = f.video_id
     WHERE f.read_at < now() - make_interval(days => p_days)
@@ -860,9 +776,7 @@ COMMENT ON FUNCTION cortana.lock_frames_to_thin IS
     'null: there is none.';
 
 CREATE FUNCTION cortana.thin_frames(p_video_id uuid) RETURNS SETOF text
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     line record;
     frame int;
@@ -889,9 +803,7 @@ COMMENT ON FUNCTION cortana.thin_frames IS
     'their keys in byte order; the caller removes the other objects under frames/ before it commits.';
 
 CREATE FUNCTION cortana.prune_object_notes() RETURNS void
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql AS $$
     DELETE FROM uploads WHERE refused IS NOT NULL AND noted_at < now() - interval '7 days';
     DELETE FROM object_removals WHERE finished_at < now() - interval '30 days';
 $$;
@@ -901,9 +813,7 @@ COMMENT ON FUNCTION cortana.prune_object_notes IS
 
 -- ---- who may call what --------------------------------------------------------------------------
 
-REVOKE ALL ON FUNCTION time_ordered_uuid, announce_upload, accept_object_event, reprocess_video,
-    delete_video, limit_tenant FROM PUBLIC, anon, authenticated;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION accept_object_event TO cortana_app, service_role;
 GRANT EXECUTE ON FUNCTION limit_tenant, cortana.tenant_bytes, cortana.tenant_max_bytes, cortana.tenant_room,
     time_ordered_uuid, cortana.note_objects, announce_upload, cortana.due_uploads,

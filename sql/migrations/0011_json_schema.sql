@@ -4,9 +4,7 @@
 -- expressions of PostgreSQL.
 
 CREATE FUNCTION cortana.json_format_fits(p_format text, p_value text) RETURNS boolean
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     RETURN CASE p_format
     WHEN 'uuid' THEN
@@ -29,9 +27,7 @@ COMMENT ON FUNCTION cortana.json_format_fits IS
     'Whether a text is a uuid, date-time, email or uri, as the keyword format of JSON Schema defines them.';
 
 CREATE FUNCTION json_schema_fault(p_schema jsonb, p_value jsonb, p_place text DEFAULT 'the payload') RETURNS text
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     kind CONSTANT text := jsonb_typeof(p_value);
     types CONSTANT jsonb := CASE jsonb_typeof(p_schema -> 'type') WHEN 'string'
@@ -103,9 +99,7 @@ COMMENT ON FUNCTION json_schema_fault IS
     'Checks a value against a JSON Schema. Returns the first fault and its place in words; null: the value is valid.';
 
 CREATE FUNCTION cortana.json_schema_member(p_fault text) RETURNS text
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT coalesce(substring(p_fault FROM '^the payload has no "?(\w+)'), substring(p_fault FROM '^\w+'), 'payload')
 $$;
 COMMENT ON FUNCTION cortana.json_schema_member IS
@@ -113,9 +107,7 @@ COMMENT ON FUNCTION cortana.json_schema_member IS
 
 CREATE FUNCTION cortana.json_schema_defect(p_schema jsonb, p_place text DEFAULT 'the schema', p_depth int DEFAULT 0)
 RETURNS text
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     -- For each keyword, the schema of its own value; null: an annotation, which may be any value.
     keywords CONSTANT jsonb := '{
@@ -179,9 +171,7 @@ COMMENT ON FUNCTION cortana.json_schema_defect IS
     'Checks a JSON Schema itself. Returns the first fault or unsupported part in words; null: the schema is valid.';
 
 CREATE FUNCTION cortana.job_types_check_schema() RETURNS trigger
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     fault CONSTANT text := CASE WHEN NEW.payload_schema IS NOT NULL THEN json_schema_defect(NEW.payload_schema) END;
 BEGIN
@@ -196,6 +186,5 @@ CREATE TRIGGER job_types_check_schema BEFORE INSERT OR UPDATE OF payload_schema 
     FOR EACH ROW EXECUTE FUNCTION job_types_check_schema();
 UPDATE job_types SET payload_schema = payload_schema;  -- those before this file
 
-REVOKE ALL ON FUNCTION json_schema_fault FROM PUBLIC, anon, authenticated;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION json_schema_fault, cortana.json_format_fits, cortana.json_schema_defect TO service_role;

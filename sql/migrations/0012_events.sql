@@ -3,17 +3,13 @@
 
 CREATE FUNCTION cortana.event_noted(p_id uuid, p_name text, p_data jsonb, p_tenant_id uuid, p_video_id uuid,
                                     p_job_id uuid, p_run_id uuid, p_correlation_id uuid) RETURNS void
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$ $$;
+LANGUAGE sql AS $$ $$;
 COMMENT ON FUNCTION cortana.event_noted IS
     'Hook: called for each event, in the transaction that causes it. Does nothing; who acts on events replaces it.';
 
 CREATE FUNCTION cortana.note_event(p_name text, p_data jsonb, p_tenant_id uuid, p_video_id uuid, p_job_id uuid,
                            p_run_id uuid, p_correlation_id uuid) RETURNS uuid
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     event_id uuid := gen_random_uuid();
     correlation uuid := coalesce(p_correlation_id, gen_random_uuid());
@@ -30,9 +26,7 @@ COMMENT ON FUNCTION cortana.note_event IS
     'of the caller. For the functions of this schema only.';
 
 CREATE FUNCTION cortana.runs_inserted() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM runs WHERE video_id = NEW.video_id AND id <> NEW.id) THEN
         PERFORM note_event('video.uploaded', jsonb_strip_nulls(jsonb_build_object(
@@ -51,9 +45,7 @@ CREATE TRIGGER runs_inserted AFTER INSERT ON runs
     FOR EACH ROW WHEN (NEW.video_id IS NOT NULL) EXECUTE FUNCTION runs_inserted();
 
 CREATE FUNCTION cortana.videos_ready() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     run runs;
 BEGIN
@@ -71,9 +63,7 @@ CREATE TRIGGER videos_ready AFTER UPDATE ON videos
                        AND NEW.ready_at IS DISTINCT FROM OLD.ready_at) EXECUTE FUNCTION videos_ready();
 
 CREATE FUNCTION cortana.note_dead_jobs(p_job_ids uuid[]) RETURNS void
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql AS $$
     SELECT note_event('job.failed', jsonb_build_object(
                           'job_type', job_type, 'step', step, 'attempt', attempt,
                           'error', jsonb_build_object('type', payload #> '{error,type}',
@@ -84,5 +74,5 @@ $$;
 COMMENT ON FUNCTION cortana.note_dead_jobs IS
     'Emits the event job.failed for jobs that will not be tried again.';
 
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION cortana.event_noted, cortana.note_event, cortana.note_dead_jobs TO service_role;

@@ -15,9 +15,7 @@ COMMENT ON TABLE cortana.upkeep_tasks IS
 COMMENT ON COLUMN cortana.upkeep_tasks.routine IS
     'Function of the schema cortana that carries out the task, with the time as its argument; null: run_upkeep() does.';
 
-ALTER TABLE cortana.upkeep_tasks ENABLE ROW LEVEL SECURITY;
-CREATE POLICY upkeep_tasks_service ON cortana.upkeep_tasks TO service_role USING (true) WITH CHECK (true);
-GRANT ALL ON cortana.upkeep_tasks TO service_role;
+SELECT secure_table('upkeep_tasks');
 
 INSERT INTO upkeep_tasks (name, description, every) VALUES
     ('expired_leases', 'jobs of workers that are gone, and retries that are due', '5 seconds'),
@@ -32,9 +30,7 @@ INSERT INTO locks (name) VALUES ('upkeep');
 
 CREATE FUNCTION cortana.run_upkeep(p_now timestamptz DEFAULT clock_timestamp()) RETURNS text
 LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp
-SET lock_timeout = '3s' AS
-$$
+SET lock_timeout = '3s' AS $$
 DECLARE
     task upkeep_tasks;
     began timestamptz := clock_timestamp();
@@ -68,6 +64,9 @@ BEGIN
         WHEN 'search_words' THEN
             PERFORM search_words_prune();
         ELSE
+            IF task.routine IS NULL THEN
+                RAISE EXCEPTION 'the upkeep task has no implementation';
+            END IF;
             EXECUTE format('SELECT cortana.%I($1)', task.routine) USING p_now;
         END CASE;
     EXCEPTION WHEN OTHERS THEN
@@ -87,12 +86,9 @@ COMMENT ON FUNCTION cortana.run_upkeep IS
 
 CREATE FUNCTION scheduler_tick(p_now timestamptz DEFAULT clock_timestamp(),
                                OUT fired int, OUT dispatched int, OUT failed int, OUT wait_ms bigint)
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$ SELECT 0, 0, 0, NULL::bigint $$;
+LANGUAGE sql AS $$ SELECT 0, 0, 0, NULL::bigint $$;
 COMMENT ON FUNCTION scheduler_tick IS
     'Hook: the program scheduler calls it each second, and after wait_ms. Does nothing; who has schedules replaces it.';
 
-REVOKE ALL ON FUNCTION scheduler_tick FROM PUBLIC, anon, authenticated;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION scheduler_tick, cortana.run_upkeep TO service_role;

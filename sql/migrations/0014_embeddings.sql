@@ -38,9 +38,7 @@ CREATE POLICY text_embeddings_service ON text_embeddings TO service_role USING (
 GRANT DELETE, SELECT ON cortana.text_embeddings TO service_role;
 
 CREATE FUNCTION cortana.has_pgvector() RETURNS boolean
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT format_type(atttypid, NULL) = 'vector' FROM pg_attribute
     WHERE attrelid = 'cortana.text_embeddings'::regclass AND attname = 'embedding'
 $$;
@@ -48,9 +46,7 @@ COMMENT ON FUNCTION cortana.has_pgvector IS
     'Returns whether embeddings are stored as vectors of the extension pgvector.';
 
 CREATE FUNCTION cortana.index_embedding_model(p_model text, p_dimensions int) RETURNS void
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     longest_indexed CONSTANT int := 2000;
     name text := 'text_embeddings_' || substr(md5(p_model), 1, 16);
@@ -69,9 +65,7 @@ COMMENT ON FUNCTION cortana.index_embedding_model IS
     'an index are compared one by one.';
 
 CREATE FUNCTION use_pgvector() RETURNS boolean
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     known embedding_models;
 BEGIN
@@ -104,9 +98,7 @@ SELECT use_pgvector();
 
 CREATE FUNCTION cortana.texts_to_embed(p_video_id uuid, p_model text, p_limit int)
 RETURNS TABLE (text_hash text, text text)
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT s.text_hash, min(s.text COLLATE "C")
     FROM segments s
     WHERE s.video_id = p_video_id
@@ -120,9 +112,7 @@ COMMENT ON FUNCTION cortana.texts_to_embed IS
     'Returns the texts of a video that a model has not embedded: one spelling of each, in a fixed order.';
 
 CREATE FUNCTION cortana.store_embeddings(p_model text, p_embeddings jsonb) RETURNS bigint
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     given_dimensions int;
     known_dimensions int;
@@ -167,24 +157,18 @@ COMMENT ON FUNCTION cortana.store_embeddings IS
     'Stores vectors of length 1: [{"text_hash": …, "embedding": [numbers]}]. Existing vectors are not replaced.';
 
 CREATE FUNCTION cortana.embedding_signs(p_numbers real[]) RETURNS varbit
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$ SELECT string_agg(CASE WHEN n > 0 THEN '1' ELSE '0' END, '' ORDER BY place)::varbit
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$ SELECT string_agg(CASE WHEN n > 0 THEN '1' ELSE '0' END, '' ORDER BY place)::varbit
    FROM unnest(p_numbers) WITH ORDINALITY AS u (n, place) $$;
 COMMENT ON FUNCTION cortana.embedding_signs IS
     'Returns the signs of the numbers of a vector, one bit each: 1 for positive.';
 
 CREATE FUNCTION cortana.embedding_cosine(p_a real[], p_b real[]) RETURNS real
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$ SELECT sum(a::double precision * b)::real FROM unnest(p_a, p_b) AS u (a, b) $$;
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$ SELECT sum(a::double precision * b)::real FROM unnest(p_a, p_b) AS u (a, b) $$;
 COMMENT ON FUNCTION cortana.embedding_cosine IS
     'Returns the cosine of two vectors of length 1, -1 to 1; the larger, the more alike they are.';
 
 CREATE FUNCTION prune_embeddings() RETURNS bigint
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     pruned bigint;
 BEGIN
@@ -200,10 +184,8 @@ COMMENT ON FUNCTION prune_embeddings IS 'Deletes the vectors of texts that no se
 
 CREATE FUNCTION cortana.nearest_texts(p_model text, p_vector real[], p_limit int)
 RETURNS TABLE (text_hash text, similarity real)
-LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp
-SET jit = off AS
-$$
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET jit = off AS $$
 DECLARE
     oversampling CONSTANT int := 20;
     indexed_max CONSTANT int := 1000;  -- the largest hnsw.ef_search; more are compared one by one
@@ -241,10 +223,8 @@ COMMENT ON FUNCTION cortana.nearest_texts IS
 CREATE FUNCTION cortana.semantic_candidates(p_model text, p_vector real[], p_terms search_terms, p_video uuid,
                                     p_limit int)
 RETURNS TABLE (segment_id uuid, similarity real)
-LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp
-SET jit = off AS
-$$
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET jit = off AS $$
 DECLARE
     texts_max CONSTANT int := 51200;
     indexed_max CONSTANT int := 1000;  -- up to this number an index is used, which may miss some
@@ -288,9 +268,7 @@ CREATE FUNCTION search_semantic(
 RETURNS TABLE (segment_id uuid, video_id uuid, text text, snippet text, t_start int, t_end int,
                bounding_box jsonb, confidence real, language text, rank real, match_kind text)
 LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp
-SET jit = off AS
-$$
+SET jit = off AS $$
 DECLARE
     terms search_terms := search_parse(coalesce(filter, ''));
     wanted int := least(greatest(coalesce(max_results, 50), 0), 1000);
@@ -320,9 +298,7 @@ INSERT INTO job_types (name, description, base_priority, time_limit, is_public, 
          "model": {"type": "string", "minLength": 1, "maxLength": 100}}}');
 
 CREATE FUNCTION embed_videos_with(p_model text) RETURNS int
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     current workflows;
     steps jsonb;
@@ -346,9 +322,7 @@ COMMENT ON FUNCTION embed_videos_with IS
     'stops embedding. Returns the version of the workflow.';
 
 CREATE FUNCTION embedding_model_in_use() RETURNS text
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT step #>> '{params,model}'
     FROM workflows w, jsonb_array_elements(w.steps) AS step
     WHERE w.name = 'video_pipeline' AND w.is_active AND step ->> 'job_type' = 'embed'
@@ -357,9 +331,7 @@ COMMENT ON FUNCTION embedding_model_in_use IS
     'Returns the model with which the pipeline embeds texts; null: it embeds none.';
 
 CREATE FUNCTION embed_videos(p_model text DEFAULT NULL, p_video_id uuid DEFAULT NULL) RETURNS bigint
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     with_model text := coalesce(p_model, embedding_model_in_use());
     jobs_to_do bigint;
@@ -381,9 +353,7 @@ COMMENT ON FUNCTION embed_videos IS
 
 -- ---- who may call what --------------------------------------------------------------------------
 
-REVOKE ALL ON FUNCTION use_pgvector, prune_embeddings, search_semantic, embed_videos_with,
-    embedding_model_in_use, embed_videos FROM PUBLIC, anon, authenticated;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION cortana.semantic_candidates, search_semantic, embedding_model_in_use TO
     authenticated, service_role;
 GRANT EXECUTE ON FUNCTION cortana.has_pgvector, cortana.index_embedding_model, use_pgvector,

@@ -34,9 +34,7 @@ COMMENT ON FUNCTION cortana.adds_to_ready IS
     'or adds playback.';
 
 CREATE FUNCTION cortana.settle_video(p_video_id uuid) RETURNS void
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     last_run uuid;
     is_broken boolean;
@@ -73,9 +71,7 @@ COMMENT ON FUNCTION cortana.settle_video IS
     'do not count: the video keeps what it has until the new is there.';
 
 CREATE FUNCTION cortana.stages_ended(p_job_ids uuid[]) RETURNS void
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql AS $$
     SELECT settle_video(video_id)
     FROM (SELECT DISTINCT video_id FROM jobs WHERE id = ANY (p_job_ids) ORDER BY video_id) AS touched
 $$;
@@ -83,9 +79,7 @@ COMMENT ON FUNCTION cortana.stages_ended IS
     'Called when jobs of stages were done, canceled or given up, after the jobs that waited for them were released.';
 
 CREATE FUNCTION cortana.video_follows_job() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF NEW.status = 'done' AND NEW.job_type = 'clip_generate' THEN
         PERFORM note_event('clip.created', jsonb_strip_nulls(jsonb_build_object(
@@ -119,9 +113,7 @@ CREATE TRIGGER video_follows_job AFTER UPDATE OF status ON jobs
 -- Options with their default value are left out, so that equal clips have equal options. Unknown names are refused here,
 -- because the worker would ignore them.
 CREATE FUNCTION cortana.clip_options(p_options jsonb) RETURNS jsonb
-LANGUAGE plpgsql IMMUTABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     defaults CONSTANT jsonb := '{"mode": "smart", "format": "mp4", "mute": false}';
     given jsonb := jsonb_strip_nulls(coalesce(p_options, '{}'));
@@ -145,9 +137,7 @@ $$;
 COMMENT ON FUNCTION cortana.clip_options IS 'Returns the options of a clip without those that have their default value.';
 
 CREATE FUNCTION cortana.check_clip(p_payload jsonb, p_duration double precision, p_resolution text) RETURNS void
-LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
     longest CONSTANT int := CASE p_payload ->> 'format' WHEN 'gif' THEN 60000 ELSE 3600000 END;  -- ms, as in the worker
     t_start bigint;
@@ -185,9 +175,7 @@ COMMENT ON FUNCTION cortana.check_clip IS
     'seconds, picture as in videos.resolution; null: not known yet) does not have.';
 
 CREATE FUNCTION cortana.jobs_check_clip() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     PERFORM check_clip(NEW.payload, v.duration, v.resolution)
     FROM (SELECT) AS one LEFT JOIN videos v ON v.id = NEW.video_id;
@@ -209,9 +197,7 @@ CREATE FUNCTION plan_clip(
     OUT clip_id uuid,
     OUT clip_path text,
     OUT payload jsonb)
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     options CONSTANT jsonb := clip_options(p_options);
     format CONSTANT text := coalesce(options ->> 'format', 'mp4');
@@ -250,9 +236,7 @@ CREATE FUNCTION request_clip(
     OUT clip_id uuid,
     OUT clip_path text,
     OUT is_new boolean)
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     payload jsonb;
 BEGIN
@@ -270,9 +254,7 @@ COMMENT ON FUNCTION request_clip IS
 -- ---- long videos --------------------------------------------------------------------------------
 
 CREATE FUNCTION split_videos(p_minutes numeric) RETURNS int
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     current workflows;
     whole jsonb;
@@ -323,9 +305,7 @@ COMMENT ON FUNCTION split_videos IS
 -- languages or another model. The old text stays until the new text is complete.
 
 CREATE FUNCTION cortana.last_ocr_jobs(p_video_id uuid) RETURNS SETOF jobs
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT j.* FROM jobs j,
         (SELECT id, run_id, step FROM jobs
          WHERE video_id = p_video_id AND job_type = 'ocr' AND status = 'done'
@@ -338,9 +318,7 @@ COMMENT ON FUNCTION cortana.last_ocr_jobs IS
     'Returns the finished ocr jobs that the text of a video, or its last reading, came from.';
 
 CREATE FUNCTION cortana.video_languages(p_video_id uuid) RETURNS jsonb
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT coalesce(payload -> 'languages', to_jsonb(string_to_array(result ->> 'languages', '+')))
     FROM last_ocr_jobs(p_video_id) LIMIT 1
 $$;
@@ -350,9 +328,7 @@ COMMENT ON FUNCTION cortana.video_languages IS
 
 CREATE FUNCTION reindex_video(p_video_id uuid, p_languages text[] DEFAULT NULL, p_priority int DEFAULT 1,
                               OUT run_id uuid, OUT is_new boolean, OUT source text, OUT source_key text)
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     video videos;
     input jsonb;
@@ -405,9 +381,7 @@ COMMENT ON FUNCTION reindex_video IS
 
 -- ---- who may call what --------------------------------------------------------------------------
 
-REVOKE ALL ON FUNCTION plan_clip, request_clip, split_videos, reindex_video FROM PUBLIC, anon,
-    authenticated;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION cortana.clip_options, cortana.check_clip, plan_clip, request_clip, reindex_video TO cortana_app,
     service_role;
 GRANT EXECUTE ON FUNCTION cortana.adds_to_ready, cortana.settle_video, cortana.stages_ended, split_videos, cortana.last_ocr_jobs, cortana.video_languages TO service_role;

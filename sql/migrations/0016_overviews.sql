@@ -20,8 +20,6 @@ ORDER BY j.video_id, j.step, j.sequence DESC,
 COMMENT ON VIEW pipeline_stages IS
     'The newest job of each stage of each video. If a stage has several parts, a job that runs, has failed or waits '
     'is shown.';
-REVOKE ALL ON pipeline_stages FROM PUBLIC, anon, authenticated;
-GRANT SELECT ON pipeline_stages TO authenticated, service_role;
 
 CREATE VIEW job_overview WITH (security_invoker = true) AS
 SELECT j.id, j.job_type, j.video_id, coalesce(v.original_name, v.title, left(j.video_id::text, 8)) AS video,
@@ -38,8 +36,6 @@ SELECT j.id, j.job_type, j.video_id, coalesce(v.original_name, v.title, left(j.v
        j.sequence, file_was_refused(j.status, j.last_error) AS refused
 FROM jobs j LEFT JOIN videos v ON v.id = j.video_id;
 COMMENT ON VIEW job_overview IS 'One row for each job, with the name of its video and its state in words.';
-REVOKE ALL ON job_overview FROM PUBLIC, anon, authenticated;
-GRANT SELECT ON job_overview TO authenticated, service_role;
 
 CREATE VIEW run_overview WITH (security_invoker = true) AS
 SELECT r.id, r.workflow, r.version, r.video_id,
@@ -63,8 +59,6 @@ CROSS JOIN LATERAL (
                AS error_message
     FROM jobs WHERE run_id = r.id) AS j;
 COMMENT ON VIEW run_overview IS 'One row for each run, with its progress (0 to 1) and its current steps.';
-REVOKE ALL ON run_overview FROM PUBLIC, anon, authenticated;
-GRANT SELECT ON run_overview TO authenticated, service_role;
 
 CREATE VIEW worker_overview AS
 SELECT w.id, w.host, w.version, array_to_string(w.job_types, ',') AS job_types, w.slots, w.running,
@@ -77,7 +71,6 @@ FROM workers w;
 COMMENT ON VIEW worker_overview IS
     'One row for each worker. A worker that has been silent for 5 minutes, as long as a lease lasts, is stale: '
     'other workers claim its jobs.';
-REVOKE ALL ON worker_overview FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON worker_overview TO cortana_metrics, service_role;
 
 CREATE VIEW job_counts AS
@@ -96,7 +89,6 @@ CROSS JOIN LATERAL (
     FROM jobs j
     WHERE j.job_type = t.name AND j.status IN ('queued', 'processing', 'failed')) AS c;
 COMMENT ON VIEW job_counts IS 'The open jobs of each type, counted by state. Reads no finished job.';
-REVOKE ALL ON job_counts FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON job_counts TO cortana_metrics, service_role;
 
 CREATE VIEW worker_activity AS
@@ -108,7 +100,6 @@ FROM job_attempts
 WHERE finished_at > now() - interval '24 hours'
 GROUP BY worker_id;
 COMMENT ON VIEW worker_activity IS 'The attempts of each worker that ended in the last 24 hours.';
-REVOKE ALL ON worker_activity FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON worker_activity TO cortana_metrics, service_role;
 
 CREATE VIEW job_failures AS
@@ -118,13 +109,11 @@ FROM job_attempts a JOIN jobs j ON j.id = a.job_id
 WHERE a.status IN ('failed', 'timeout', 'crashed') AND a.finished_at > now() - interval '24 hours'
 GROUP BY j.job_type, a.error_type;
 COMMENT ON VIEW job_failures IS 'Failed attempts of the last 24 hours by type and error.';
-REVOKE ALL ON job_failures FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON job_failures TO cortana_metrics, service_role;
 
 CREATE VIEW host_overview AS
 SELECT name AS host, cpu_budget, disk_level, disk_used_percent, disk_checked_at FROM hosts;
 COMMENT ON VIEW host_overview IS 'How full the scratch disk of each host was at the last check.';
-REVOKE ALL ON host_overview FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON host_overview TO cortana_metrics, service_role;
 
 -- ---- how much waits -----------------------------------------------------------------------------
@@ -143,9 +132,7 @@ GRANT SELECT ON host_overview TO cortana_metrics, service_role;
 -- oldest_seconds is the age of the oldest of them: since it became claimable, was claimed, or failed; null: none.
 CREATE FUNCTION cortana.queue_depth_of(p_job_type text)
 RETURNS TABLE (status text, depth bigint, oldest_seconds double precision)
-LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
     moment CONSTANT timestamptz := clock_timestamp();
     kind job_types;
@@ -227,7 +214,6 @@ SELECT t.name::text AS job_type, d.status, d.depth, d.oldest_seconds
 FROM job_types t CROSS JOIN LATERAL queue_depth_of(t.name) AS d;
 COMMENT ON VIEW queue_depth IS
     'How many jobs of each type are in which state. To scale a stage, use the sum of queued and running.';
-REVOKE ALL ON queue_depth FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON queue_depth TO cortana_metrics, service_role;
 
 CREATE VIEW queue_depth_by_tenant AS
@@ -244,7 +230,6 @@ GROUP BY 1, 2, 3, 4;
 COMMENT ON VIEW queue_depth_by_tenant IS
     'How many open jobs each tenant has, by type, priority and status: queued (may be claimed), waiting (for a time or '
     'for other jobs), running, retrying or dead; and the age of the oldest. Reads no finished job.';
-REVOKE ALL ON queue_depth_by_tenant FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON queue_depth_by_tenant TO service_role;
 
 -- Events: enqueued, claimed, done, released (returned to the queue, not counted as a retry), retry (failed, and is
@@ -261,7 +246,6 @@ FROM (SELECT data ->> 'job_type' AS job_type,
       WHERE ts > clock_timestamp() - interval '5 minutes' AND job_id IS NOT NULL AND type = 'status') AS e
 GROUP BY e.job_type, e.event;
 COMMENT ON VIEW job_flow IS 'What happened to jobs in the last five minutes, by type.';
-REVOKE ALL ON job_flow FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON job_flow TO cortana_metrics, service_role;
 
 -- ---- which programs may work here ---------------------------------------------------------------
@@ -281,9 +265,7 @@ COMMENT ON COLUMN cortana.schema_floor.oldest_program IS 'A program must know th
 ALTER TABLE cortana.schema_floor ENABLE ROW LEVEL SECURITY;
 
 CREATE FUNCTION cortana.require_program(p_version int, p_reason text) RETURNS void
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO schema_floor AS f (oldest_program, reason) VALUES (p_version, p_reason)
     ON CONFLICT (one_row) DO UPDATE SET oldest_program = excluded.oldest_program,
@@ -296,9 +278,7 @@ COMMENT ON FUNCTION cortana.require_program IS
     'For migrations that remove something: from now on only programs that know migration p_version may work.';
 
 CREATE FUNCTION cortana.schema_state(OUT versions int[], OUT oldest_program int, OUT reason text)
-LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 BEGIN
     SELECT array_agg(m.version ORDER BY m.version) INTO versions FROM schema_migrations m;
     SELECT f.oldest_program, f.reason INTO oldest_program, reason FROM schema_floor f;
@@ -310,7 +290,8 @@ COMMENT ON FUNCTION cortana.schema_state IS
 
 -- ---- who may call what --------------------------------------------------------------------------
 
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+SELECT secure_objects();
+GRANT SELECT ON pipeline_stages, job_overview, run_overview TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION cortana.queue_depth_of TO cortana_metrics, service_role;
 -- The first question of every program is whether it fits the schema.
-GRANT EXECUTE ON FUNCTION cortana.schema_state TO authenticated, cortana_metrics, service_role;
+GRANT EXECUTE ON FUNCTION cortana.schema_state TO authenticated, cortana_gateway, cortana_metrics, service_role;

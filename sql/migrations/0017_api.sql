@@ -7,10 +7,8 @@ COMMENT ON SCHEMA api IS
     'The functions that the HTTP API calls: one for each operation, with the role and claims of the caller.';
 GRANT USAGE ON SCHEMA api TO anon, authenticated, service_role, cortana_gateway;
 
--- The gateway's own role sees no row. It needs these rights to find names, and to check whether the schema fits the
--- program.
+-- The gateway's own role sees no row. It needs this right to find names.
 GRANT USAGE ON SCHEMA public, cortana, extensions TO cortana_gateway;
-GRANT EXECUTE ON FUNCTION cortana.schema_state TO cortana_gateway;
 
 CREATE TYPE api.answer AS (status int, etag text, headers jsonb, body jsonb);
 COMMENT ON TYPE api.answer IS
@@ -28,9 +26,7 @@ COMMENT ON FUNCTION api.versioned IS
     'The answer 200 with this body, and an ETag of it without the members that change by themselves (p_passing).';
 
 CREATE FUNCTION api.not_found() RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     -- Looking up a missing row takes a millisecond; looking up a row that a policy hides takes a tenth longer.
     told_at CONSTANT timestamptz := transaction_timestamp() + interval '5 milliseconds';
@@ -72,9 +68,7 @@ COMMENT ON FUNCTION api.make_cursor IS
     'The cursor that points behind the row with this sort key, for a list with these filters.';
 
 CREATE FUNCTION api.read_cursor(p jsonb, p_count int) RETURNS jsonb
-LANGUAGE plpgsql IMMUTABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     encoded CONSTANT text := translate(p ->> 'cursor', '-_', '+/');
     content jsonb;
@@ -112,9 +106,7 @@ COMMENT ON FUNCTION api.page IS
 -- ---- who asks ----------------------------------------------------------------------------------------------
 
 CREATE FUNCTION api.me(p jsonb) RETURNS api.answer
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT api.ok(jsonb_build_object(
         'user_id', auth.uid(),
         'team_ids', current_team_ids(),
@@ -150,9 +142,7 @@ COMMENT ON FUNCTION api.video_object IS
 
 CREATE FUNCTION api.newest_videos(p_status video_status, p_after timestamptz, p_before timestamptz, p_id uuid,
                                   p_limit int) RETURNS SETOF videos
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     IF api.is_service() THEN
         RETURN QUERY
@@ -182,9 +172,7 @@ COMMENT ON FUNCTION api.newest_videos IS
     'team are each read in the order of an index.';
 
 CREATE FUNCTION api.videos(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
     keys CONSTANT jsonb := api.read_cursor(p, 2);
@@ -205,9 +193,7 @@ $$;
 COMMENT ON FUNCTION api.videos IS 'GET /videos: the newest first.';
 
 CREATE FUNCTION api.video(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     video videos;
 BEGIN
@@ -221,9 +207,7 @@ $$;
 COMMENT ON FUNCTION api.video IS 'GET /videos/{id}.';
 
 CREATE FUNCTION api.require_video(p_id uuid) RETURNS void
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM videos WHERE id = p_id) THEN
         PERFORM api.not_found();
@@ -233,9 +217,7 @@ $$;
 COMMENT ON FUNCTION api.require_video IS 'Refuses a video that the caller may not see, like one that does not exist.';
 
 CREATE FUNCTION api.stages(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     items jsonb;
 BEGIN
@@ -255,9 +237,7 @@ COMMENT ON FUNCTION api.stages IS 'GET /videos/{id}/stages: the newest job of ea
 -- ---- media -------------------------------------------------------------------------------------------------
 
 CREATE FUNCTION api.grant_media(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     video videos;
     scopes text[] := ARRAY['playback'];
@@ -298,9 +278,7 @@ COMMENT ON FUNCTION api.segment_object IS
     'A line of text as the API shows it; times in ms of the video. track and words are null if the reading has none.';
 
 CREATE FUNCTION api.segments(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 500);
     keys CONSTANT jsonb := api.read_cursor(p, 3);
@@ -330,9 +308,7 @@ COMMENT ON FUNCTION api.segments IS
     'GET /videos/{id}/segments: the lines of a video, ordered by time, then in reading order.';
 
 CREATE FUNCTION api.entities(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
     keys CONSTANT jsonb := api.read_cursor(p, 2);
@@ -363,9 +339,7 @@ COMMENT ON FUNCTION api.entities IS
     'GET /videos/{id}/entities: distinct mentions, hashtags, URLs, emoji and numbers, with up to 20 places each.';
 
 CREATE FUNCTION api.export(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     video videos;
 BEGIN
@@ -386,9 +360,7 @@ COMMENT ON FUNCTION api.export IS
 -- These functions name an object of the store, or a part of one; the gateway sends it.
 
 CREATE FUNCTION api.crop(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     piece jsonb;
 BEGIN
@@ -411,9 +383,7 @@ RETURN CASE WHEN p_frame.key IS NULL THEN api.not_found()
 COMMENT ON FUNCTION api.frame_answer IS 'A kept picture, and its time.';
 
 CREATE FUNCTION api.line_frame(p_video_id uuid, p_t_start int, p_t_end int) RETURNS kept_frames
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     (SELECT f.* FROM kept_frames f WHERE f.video_id = p_video_id AND f.t_ms >= p_t_start AND f.t_start < p_t_end
      ORDER BY f.t_ms LIMIT 1)
     UNION ALL
@@ -426,9 +396,7 @@ COMMENT ON FUNCTION api.line_frame IS
     'thin_frames() keeps such a picture for each line.';
 
 CREATE FUNCTION api.segment_frame(p jsonb) RETURNS api.answer
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT api.frame_answer(f) FROM (VALUES ((p ->> 'id')::uuid)) AS given (id)
     LEFT JOIN segments s ON s.id = given.id
     LEFT JOIN LATERAL api.line_frame(s.video_id, s.t_start, s.t_end) AS f ON true
@@ -436,9 +404,7 @@ $$;
 COMMENT ON FUNCTION api.segment_frame IS 'GET /segments/{id}/frame: a picture in which a line is seen.';
 
 CREATE FUNCTION api.frame(p jsonb) RETURNS api.answer
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT api.frame_answer(f) FROM (VALUES ((p ->> 'id')::uuid)) AS given (id)
     LEFT JOIN LATERAL (SELECT k.* FROM kept_frames k WHERE k.video_id = given.id
                        ORDER BY k.t_start <= (p ->> 't')::int DESC, abs(k.t_start - (p ->> 't')::int) LIMIT 1) AS f ON true
@@ -448,9 +414,7 @@ COMMENT ON FUNCTION api.frame IS
     'first picture.';
 
 CREATE FUNCTION api.poster(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     key CONSTANT text := (SELECT v.s3_thumb_path FROM videos v WHERE v.id = (p ->> 'id')::uuid);
 BEGIN
@@ -465,9 +429,7 @@ COMMENT ON FUNCTION api.poster IS 'GET /videos/{id}/poster: the poster of a vide
 -- ---- search ------------------------------------------------------------------------------------------------
 
 CREATE FUNCTION api.marked(p_snippet text) RETURNS jsonb
-LANGUAGE sql IMMUTABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql IMMUTABLE AS $$
     SELECT coalesce(jsonb_agg(jsonb_build_object('text', piece.text, 'hit', piece.hit)
                               ORDER BY part.n, NOT piece.hit), '[]')
     FROM regexp_split_to_table(p_snippet, E'\x02') WITH ORDINALITY AS part (text, n)
@@ -488,9 +450,7 @@ COMMENT ON TYPE api.hit IS
     'looked up.';
 
 CREATE FUNCTION api.hits(p jsonb, p_most int) RETURNS SETOF api.hit
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT row_number() OVER (ORDER BY
                CASE p ->> 'sort' WHEN 'newest' THEN v.created_at END DESC NULLS LAST,
                CASE WHEN coalesce(p ->> 'sort', 'rank') = 'rank' THEN s.rank END DESC NULLS LAST,
@@ -536,9 +496,7 @@ COMMENT ON FUNCTION api.hit_object IS
 
 CREATE FUNCTION api.hit_groups(p_hits api.hit[], p_terms search_terms, p_after int, p_limit int)
 RETURNS TABLE (row_object jsonb, row_key jsonb)
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT jsonb_build_object(
                'video', (SELECT api.video_object(v, u.unread) FROM videos v, unread_scripts(ARRAY[v.id]) AS u WHERE v.id = g.video_id), 'hits', g.hits, 'best', g.best,
                'items', (SELECT jsonb_agg(api.hit_object(h, p_terms) ORDER BY h.n) FROM unnest(p_hits) AS h
@@ -553,9 +511,7 @@ COMMENT ON FUNCTION api.hit_groups IS
     'Hits grouped by video, each with up to three hits. The video of the best hit comes first.';
 
 CREATE FUNCTION api.facets(p_hits api.hit[]) RETURNS jsonb
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     WITH hits AS (SELECT h.* FROM unnest(p_hits) AS h WHERE h.passes)
     SELECT jsonb_build_object(
         'kind', (SELECT coalesce(jsonb_object_agg(f.value, f.n), '{}')
@@ -575,9 +531,7 @@ $$;
 COMMENT ON FUNCTION api.facets IS 'Counts the hits that pass the filters by kind, language, match, owner and video.';
 
 CREATE FUNCTION api.unread_among(p_video uuid) RETURNS jsonb
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT u.unread FROM unread_scripts(
         CASE WHEN p_video IS NOT NULL THEN ARRAY[p_video]
              ELSE ARRAY(SELECT v.id FROM api.newest_videos(
@@ -588,9 +542,7 @@ COMMENT ON FUNCTION api.unread_among IS
     'the caller''s newest 500 videos.';
 
 CREATE FUNCTION api.search(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     most CONSTANT int := 1000;     -- as search_segments() returns at most
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 20);
@@ -633,9 +585,7 @@ COMMENT ON FUNCTION api.search IS
 CREATE FUNCTION api.search_hits(p jsonb)
     RETURNS TABLE (place bigint, segment_id uuid, t_start int, t_end int, text text, box jsonb, confidence real, language text,
                    object jsonb, link text)
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT row_number() OVER (ORDER BY CASE WHEN p ->> 'format' <> 'srt' THEN h.n END, h.t_start, h.n) AS place,
            h.segment_id, h.t_start, h.t_end, h.text, h.box, h.confidence, h.language,
            CASE WHEN p ->> 'format' = 'jsonl' THEN api.hit_object(h, terms) END,
@@ -648,9 +598,7 @@ COMMENT ON FUNCTION api.search_hits IS
     'The hits of a search for common/export: for subtitles ordered by time, otherwise by "sort".';
 
 CREATE FUNCTION api.export_search(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     IF p ->> 'format' = 'srt' AND coalesce((p ->> 'video')::uuid, (search_parse(p ->> 'q')).video) IS NULL THEN
         RAISE EXCEPTION 'subtitles are of one video: add video=, or ask for csv or jsonl' USING ERRCODE = 'invalid_parameter_value';
@@ -664,9 +612,7 @@ COMMENT ON FUNCTION api.export_search IS
     'transaction.';
 
 CREATE FUNCTION api.suggest(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     typed CONSTANT text := lower(normalize(coalesce(substring(p ->> 'q' FROM '\S+$'), ''), NFKC));
     tag CONSTANT text := substring(typed FROM '^(?:tag:)?[#@]?([^#@:]*)$');
@@ -702,9 +648,7 @@ COMMENT ON FUNCTION api.suggest IS
     'titles of the newest 500 videos.';
 
 CREATE FUNCTION api.entity_places(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
     keys CONSTANT jsonb := api.read_cursor(p, 2);
@@ -729,9 +673,7 @@ COMMENT ON FUNCTION api.entity_places IS
     'GET /entities/places: the videos in which a mention, hashtag, URL, emoji or number is seen, the newest first.';
 
 CREATE FUNCTION api.timeline(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     buckets CONSTANT int := coalesce((p ->> 'buckets')::int, 400);
     duration_ms int;
@@ -814,9 +756,7 @@ RETURN jsonb_build_object(
 COMMENT ON FUNCTION api.job_object IS 'A job as lists show it. Only the service sees which worker runs it.';
 
 CREATE FUNCTION api.job_mentions(p_words text, p_id uuid, p_job_type text, p_last_error text, p_video_id uuid) RETURNS boolean
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     wanted CONSTANT text := lower(p_words);
 BEGIN
@@ -847,9 +787,7 @@ RETURN (p -> 'ids' IS NULL OR p -> 'ids' ? j.id::text)
 COMMENT ON FUNCTION api.job_matches IS 'Whether a job passes the filters of GET /jobs and POST /jobs/bulk.';
 
 CREATE FUNCTION api.own_videos(p_video uuid) RETURNS uuid[]
-LANGUAGE sql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
     SELECT CASE WHEN p_video IS NOT NULL
         THEN ARRAY(SELECT v.id FROM videos v
                    WHERE v.id = p_video AND (v.owner_id = auth.uid() OR v.team_id = ANY (current_team_ids())))
@@ -869,8 +807,7 @@ COMMENT ON FUNCTION api.own_videos IS
 CREATE FUNCTION api.newest_keys(p_videos uuid[], p_tenants uuid[], p_before timestamptz, p_id uuid, p_limit int)
     RETURNS TABLE (created_at timestamptz, id uuid)
 LANGUAGE plpgsql STABLE ROWS 100
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp SET plan_cache_mode = force_custom_plan AS
-$$
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 DECLARE
     most_looked_at CONSTANT int := 2000;     -- takes 2 ms; looking up the newest jobs of as many videos one by one takes 10 ms
@@ -905,8 +842,7 @@ COMMENT ON FUNCTION api.newest_keys IS
 CREATE FUNCTION api.tenant_keys(p_video uuid, p_before timestamptz, p_id uuid, p_limit int)
     RETURNS TABLE (created_at timestamptz, id uuid)
 LANGUAGE plpgsql STABLE ROWS 100
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp SET plan_cache_mode = force_custom_plan AS
-$$
+SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 DECLARE
     many_videos CONSTANT int := 300;
@@ -949,9 +885,7 @@ COMMENT ON FUNCTION api.tenant_keys IS
     'index-only scans. SECURITY DEFINER, because the policy of jobs would look up each job''s video.';
 
 CREATE FUNCTION api.tenant_jobs(p jsonb, p_limit int) RETURNS SETOF jobs
-LANGUAGE sql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
     SELECT j.*
     FROM api.tenant_keys((p ->> 'video')::uuid, 'infinity', 'ffffffff-ffff-ffff-ffff-ffffffffffff',
                          CASE WHEN p = '{}' THEN p_limit ELSE 1000000 END) AS k
@@ -964,9 +898,7 @@ COMMENT ON FUNCTION api.tenant_jobs IS
 
 CREATE FUNCTION api.tenant_page(p jsonb, p_before timestamptz, p_id uuid, p_limit int,
                                 OUT found_rows jsonb[], OUT found_keys jsonb[], OUT looked_until jsonb)
-LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
     -- Measured with 100,000 jobs of one owner: either limit takes a tenth of a second of CPU, because words are also
     -- searched in titles.
@@ -1003,9 +935,7 @@ COMMENT ON FUNCTION api.tenant_page IS
     'examined. SECURITY DEFINER for the same reason as tenant_keys().';
 
 CREATE FUNCTION api.video_jobs(p jsonb, p_before timestamptz, p_id uuid, p_limit int) RETURNS SETOF jobs
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT j.* FROM jobs j
     WHERE j.video_id = (p ->> 'video')::uuid AND (j.created_at, j.id) < (p_before, p_id) AND api.job_matches(j, p)
     ORDER BY j.created_at DESC, j.id DESC LIMIT p_limit
@@ -1014,9 +944,7 @@ COMMENT ON FUNCTION api.video_jobs IS 'The newest jobs of the video in the filte
 
 CREATE FUNCTION api.window_jobs(p jsonb, p_low timestamptz, p_high timestamptz, p_before timestamptz, p_id uuid,
                                 p_limit int) RETURNS SETOF jobs
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT j.* FROM jobs j
     WHERE j.created_at > p_low AND j.created_at <= p_high AND (j.created_at, j.id) < (p_before, p_id)
       AND api.job_matches(j, p)
@@ -1026,9 +954,7 @@ COMMENT ON FUNCTION api.window_jobs IS 'The newest jobs of a period, which is a 
 
 CREATE FUNCTION api.all_jobs(p jsonb, p_before timestamptz, p_id uuid, p_limit int,
                              OUT found_rows jsonb[], OUT found_keys jsonb[], OUT looked_until jsonb)
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     time_limit CONSTANT interval := '1 second';
     quick CONSTANT interval := '50 ms';     -- a period that took no longer is followed by one four times as long
@@ -1067,9 +993,7 @@ COMMENT ON FUNCTION api.all_jobs IS
 
 CREATE FUNCTION api.jobs_by_id(p jsonb, p_before timestamptz, p_id uuid, p_limit int,
                                OUT found_rows jsonb[], OUT found_keys jsonb[])
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT array_agg(api.job_object(j) ORDER BY j.created_at DESC, j.id DESC),
            array_agg(jsonb_build_array(j.created_at, j.id) ORDER BY j.created_at DESC, j.id DESC)
     FROM (SELECT w.* FROM jobs w, replace(p ->> 'q', '-', '') AS digits
@@ -1081,9 +1005,7 @@ $$;
 COMMENT ON FUNCTION api.jobs_by_id IS 'The jobs whose ids begin with the hexadecimal digits in the filter q.';
 
 CREATE FUNCTION api.jobs(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
     keys CONSTANT jsonb := api.read_cursor(p, 2);
@@ -1133,9 +1055,7 @@ COMMENT ON FUNCTION api.job_payload IS
     'Hook: the payload with which a job was enqueued. Who stores names in payloads that callers know by others replaces it.';
 
 CREATE FUNCTION api.job(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     job jobs;
 BEGIN
@@ -1155,9 +1075,7 @@ COMMENT ON FUNCTION api.job IS
     'GET /jobs/{id}: a job with its payload and result, which the gateway redacts like log lines.';
 
 CREATE FUNCTION api.changed_job(p_id uuid, p_outcome text, p_refusal text) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     job jobs;
 BEGIN
@@ -1177,9 +1095,7 @@ $$;
 COMMENT ON FUNCTION api.changed_job IS 'The answer of an operation that changes a job: the job, or why it was refused.';
 
 CREATE FUNCTION api.cancel_job(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     outcome text;
 BEGIN
@@ -1190,9 +1106,7 @@ $$;
 COMMENT ON FUNCTION api.cancel_job IS 'POST /jobs/{id}/cancel: a waiting job ends, a running one is asked to stop.';
 
 CREATE FUNCTION api.retry_job(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     outcome text;
 BEGIN
@@ -1205,9 +1119,7 @@ COMMENT ON FUNCTION api.retry_job IS 'POST /jobs/{id}/retry: a failed or cancele
 -- ---- clips -------------------------------------------------------------------------------------------------
 
 CREATE FUNCTION api.clip_name(j jobs) RETURNS text
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT concat_ws('-', nullif(trim(BOTH '-' FROM left(regexp_replace(
                          coalesce(v.title, v.original_name, ''), '[^A-Za-z0-9]+', '-', 'g'), 40)), ''),
                      (j.result ->> 't_start') || 'ms') || substring(j.result ->> 'clip_path' FROM '\.[a-z0-9]+$')
@@ -1236,9 +1148,7 @@ COMMENT ON FUNCTION api.clip_object IS
     'A clip, from the newest job that makes it. The gateway makes "url" and "expires" from "grant" and "path".';
 
 CREATE FUNCTION api.clip_job(p_id text) RETURNS jobs
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT j FROM jobs j
     WHERE j.job_type = 'clip_generate'
       AND coalesce(j.payload ->> 'clip_id', j.payload #>> '{original_payload,clip_id}') = lower(p_id)
@@ -1247,9 +1157,7 @@ $$;
 COMMENT ON FUNCTION api.clip_job IS 'The newest job that makes a clip, among those that the caller may see.';
 
 CREATE FUNCTION api.clip(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     job CONSTANT jobs := api.clip_job(p ->> 'id');
 BEGIN
@@ -1262,9 +1170,7 @@ $$;
 COMMENT ON FUNCTION api.clip IS 'GET /clips/{id}: the progress of a clip, or its place.';
 
 CREATE FUNCTION api.clips(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
     keys CONSTANT jsonb := api.read_cursor(p, 2);
@@ -1292,9 +1198,7 @@ COMMENT ON FUNCTION api.clips IS
     'GET /clips: the clips of a video that exist, are being made or have failed, the newest first.';
 
 CREATE FUNCTION cortana.remove_clip(p_job_id uuid) RETURNS void
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     job jobs;
 BEGIN
@@ -1309,9 +1213,7 @@ COMMENT ON FUNCTION cortana.remove_clip IS
     'Marks a clip of the caller as removed; the caller of this function then deletes its object.';
 
 CREATE FUNCTION api.delete_clip(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     job CONSTANT jobs := api.clip_job(p ->> 'id');
 BEGIN
@@ -1330,9 +1232,7 @@ COMMENT ON FUNCTION api.delete_clip IS
     'request deletes it again.';
 
 CREATE FUNCTION api.request_clip(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     plan record;
     job jobs;
@@ -1390,9 +1290,7 @@ GRANT SELECT ON cortana.upload_sessions TO cortana_app;
 GRANT ALL ON cortana.upload_sessions TO service_role;
 
 CREATE FUNCTION cortana.begin_upload(p_name text, p_size bigint, p_team uuid, p_title text, p_sha256 text) RETURNS uuid
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     open_most CONSTANT int := 20;   -- open uploads of one user
     extension CONSTANT text := lower(substring(p_name FROM '\.([A-Za-z0-9]{1,5})$'));
@@ -1429,9 +1327,7 @@ COMMENT ON FUNCTION cortana.begin_upload IS
     'Creates the row of a video before its upload, for a caller who need not have a right on videos. Returns its id.';
 
 CREATE FUNCTION api.upload_answer(p_id uuid, p_status int) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     session upload_sessions;
     video videos;
@@ -1452,9 +1348,7 @@ COMMENT ON FUNCTION api.upload_answer IS
     'An upload of the caller. The gateway adds "mode", "offset" and "parts" from what its store has under "key".';
 
 CREATE FUNCTION api.create_upload(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     id uuid;
 BEGIN
@@ -1471,9 +1365,7 @@ RETURN api.upload_answer((p ->> 'id')::uuid, 200);
 COMMENT ON FUNCTION api.upload IS 'GET /uploads/{id}: the progress of an upload.';
 
 CREATE FUNCTION cortana.touch_upload(p_id uuid, p_offset text DEFAULT NULL) RETURNS void
-LANGUAGE sql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql SECURITY DEFINER AS $$
     UPDATE upload_sessions SET touched_at = clock_timestamp(),
         begun_at = CASE WHEN p_offset ~ '^[0-9]{1,15}$' THEN least(p_offset::bigint, size) ELSE begun_at END
     WHERE id = p_id AND completed_at IS NULL AND (owner_id = auth.uid() OR api.is_service())
@@ -1481,9 +1373,7 @@ $$;
 COMMENT ON FUNCTION cortana.touch_upload IS 'Records that an upload of the caller continues, and at which offset.';
 
 CREATE FUNCTION api.append_upload(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     answer CONSTANT api.answer := api.upload_answer((p ->> 'id')::uuid, 200);
 BEGIN
@@ -1498,9 +1388,7 @@ COMMENT ON FUNCTION api.append_upload IS
     'PATCH /uploads/{id}: checks that the caller may send bytes; the gateway writes them.';
 
 CREATE FUNCTION cortana.end_upload(p_id uuid) RETURNS void
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     UPDATE upload_sessions SET completed_at = clock_timestamp()
     WHERE id = p_id AND completed_at IS NULL AND (owner_id = auth.uid() OR api.is_service());
@@ -1512,9 +1400,7 @@ $$;
 COMMENT ON FUNCTION cortana.end_upload IS 'Tells the scanner, once, that an upload of the caller is complete.';
 
 CREATE FUNCTION api.upload_parts(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     most CONSTANT int := 100;   -- URLs in one answer
 BEGIN
@@ -1532,9 +1418,7 @@ COMMENT ON FUNCTION api.upload_parts IS
     'accepts them.';
 
 CREATE FUNCTION api.complete_upload(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM touch_upload((p ->> 'id')::uuid);
     RETURN api.upload_answer((p ->> 'id')::uuid, 200);
@@ -1545,9 +1429,7 @@ COMMENT ON FUNCTION api.complete_upload IS
     'store, and then calls api.finish_upload().';
 
 CREATE FUNCTION api.finish_upload(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     answer api.answer := api.upload_answer((p ->> 'id')::uuid, 200);
 BEGIN
@@ -1560,9 +1442,7 @@ COMMENT ON FUNCTION api.finish_upload IS
     'Reports that all bytes of an upload are in the store. The scanner checks the object itself.';
 
 CREATE FUNCTION cortana.drop_upload(p_id uuid) RETURNS void
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM upload_sessions
                    WHERE id = p_id AND completed_at IS NULL AND (owner_id = auth.uid() OR api.is_service())) THEN
@@ -1574,9 +1454,7 @@ $$;
 COMMENT ON FUNCTION cortana.drop_upload IS 'Deletes an open upload of the caller and the row of its video.';
 
 CREATE FUNCTION api.cancel_upload(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     answer api.answer := api.upload_answer((p ->> 'id')::uuid, 204);
 BEGIN
@@ -1592,9 +1470,7 @@ COMMENT ON FUNCTION api.cancel_upload IS
 -- ---- changes to videos -------------------------------------------------------------------------------------
 
 CREATE FUNCTION cortana.require_own_video(p_id uuid) RETURNS void
-LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
     video videos;
 BEGIN
@@ -1612,9 +1488,7 @@ COMMENT ON FUNCTION cortana.require_own_video IS
     'but not change.';
 
 CREATE FUNCTION cortana.delete_own_video(p_id uuid) RETURNS void
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     PERFORM require_own_video(p_id);
     PERFORM delete_video(p_id);
@@ -1623,9 +1497,7 @@ $$;
 COMMENT ON FUNCTION cortana.delete_own_video IS 'delete_video() for the owner of a video and for administrators of its team.';
 
 CREATE FUNCTION api.delete_video(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM delete_own_video((p ->> 'id')::uuid);
     RETURN ROW(202, NULL, NULL, jsonb_build_object('id', p ->> 'id'))::api.answer;
@@ -1634,9 +1506,7 @@ $$;
 COMMENT ON FUNCTION api.delete_video IS 'DELETE /videos/{id}: deletes the row at once; a job removes the objects.';
 
 CREATE FUNCTION cortana.reprocess_own_video(p_id uuid) RETURNS uuid
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     PERFORM require_own_video(p_id);
     RETURN reprocess_video(p_id);
@@ -1645,9 +1515,7 @@ $$;
 COMMENT ON FUNCTION cortana.reprocess_own_video IS 'reprocess_video() for the owner of a video and for administrators of its team.';
 
 CREATE FUNCTION api.reprocess_video(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     run uuid;
 BEGIN
@@ -1658,9 +1526,7 @@ $$;
 COMMENT ON FUNCTION api.reprocess_video IS 'POST /videos/{id}/reprocess: processes the video again from its original.';
 
 CREATE FUNCTION api.reindex_video(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     run uuid;
 BEGIN
@@ -1675,7 +1541,7 @@ COMMENT ON FUNCTION api.reindex_video IS
 
 -- ---- who may call what -------------------------------------------------------------------------------------
 
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA api FROM PUBLIC;
+SELECT secure_objects();
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA api TO authenticated, service_role;
 REVOKE ALL ON FUNCTION api.cancel_job, api.retry_job, api.request_clip, api.delete_clip, api.create_upload,
     api.append_upload, api.upload, api.upload_parts, api.complete_upload, api.finish_upload, api.cancel_upload, api.upload_answer, api.delete_video,
@@ -1683,7 +1549,5 @@ REVOKE ALL ON FUNCTION api.cancel_job, api.retry_job, api.request_clip, api.dele
 GRANT EXECUTE ON FUNCTION api.cancel_job, api.retry_job, api.request_clip, api.delete_clip, api.create_upload,
     api.append_upload, api.upload, api.upload_parts, api.complete_upload, api.finish_upload, api.cancel_upload, api.upload_answer, api.delete_video,
     api.reprocess_video, api.reindex_video TO cortana_app;
-REVOKE ALL ON FUNCTION cortana.touch_upload, cortana.remove_clip, cortana.begin_upload, cortana.end_upload, cortana.drop_upload,
-    cortana.require_own_video, cortana.delete_own_video, cortana.reprocess_own_video FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION cortana.touch_upload, cortana.remove_clip, cortana.begin_upload, cortana.end_upload, cortana.drop_upload,
     cortana.require_own_video, cortana.delete_own_video, cortana.reprocess_own_video TO cortana_app, service_role;

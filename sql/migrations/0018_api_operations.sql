@@ -2,9 +2,7 @@
 -- change.
 
 CREATE FUNCTION api.session(p jsonb) RETURNS api.answer
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT api.ok((api.me(p)).body
                   || jsonb_build_object('expires_at', to_timestamp((auth.jwt() ->> 'exp')::float8)))
 $$;
@@ -24,9 +22,7 @@ COMMENT ON FUNCTION api.sign_in IS
 -- subtransaction is larger than that of its parent, which is still in the snapshot.
 
 CREATE FUNCTION api.event_xid(p_xid xid) RETURNS bigint
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN f.x > next.x THEN f.x - 4294967296 ELSE f.x END
     FROM (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint) AS next (x),
          LATERAL (SELECT (next.x >> 32 << 32) + p_xid::text::bigint) AS f (x)
@@ -49,9 +45,7 @@ RETURN jsonb_build_object(
 COMMENT ON FUNCTION api.run_object IS 'A run as lists show it.';
 
 CREATE FUNCTION api.event_topic(p_topic text) RETURNS jsonb
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     kind CONSTANT text := split_part(p_topic, ':', 1);
     subject CONSTANT uuid := nullif(split_part(p_topic, ':', 2), '')::uuid;
@@ -77,9 +71,7 @@ COMMENT ON FUNCTION api.event_topic IS
     'caller may not see.';
 
 CREATE FUNCTION api.events(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     horizon CONSTANT bigint := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
     seconds CONSTANT bigint := extract(epoch FROM now());
@@ -103,9 +95,7 @@ COMMENT ON FUNCTION api.events IS
     'minutes is continued. An older or unknown one is lost, and the client must read everything again.';
 
 CREATE FUNCTION api.event_tail(p_xid bigint, p_id bigint, p_since bigint, p_topics jsonb) RETURNS jsonb
-LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
     most CONSTANT int := 500;
     horizon CONSTANT bigint := pg_snapshot_xmin(pg_current_snapshot())::text::bigint;
@@ -158,9 +148,7 @@ COMMENT ON FUNCTION api.event_tail IS
     '(seconds since 1970). SECURITY DEFINER, called only by the gateway, which has checked who may see the topics.';
 
 CREATE FUNCTION api.event_states(p_topics jsonb) RETURNS TABLE (kind text, id uuid, data jsonb)
-LANGUAGE sql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
     SELECT 'job', j.id, api.job_object(j)
     FROM jobs j WHERE j.id = ANY (ARRAY(SELECT jsonb_array_elements_text(p_topics -> 'job')::uuid))
     UNION ALL
@@ -175,9 +163,7 @@ COMMENT ON FUNCTION api.event_states IS
     'event_tail().';
 
 CREATE FUNCTION api.ended_jobs(p_ids uuid[]) RETURNS SETOF uuid
-LANGUAGE sql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
     SELECT i FROM unnest(p_ids) AS i
     WHERE NOT EXISTS (SELECT FROM jobs j WHERE j.id = i AND (j.status IN ('queued', 'processing')
                                                             OR j.status = 'failed' AND j.scheduled_for IS NOT NULL))
@@ -189,17 +175,13 @@ COMMENT ON FUNCTION api.ended_jobs IS
 -- ---- jobs --------------------------------------------------------------------------------------------------
 
 CREATE FUNCTION api.is_admin() RETURNS boolean
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT api.is_service() OR coalesce(auth.jwt() #>> '{app_metadata,cortana_role}' = 'admin', false)
 $$;
 COMMENT ON FUNCTION api.is_admin IS 'Whether the caller is an admin of their tenants, or the service.';
 
 CREATE FUNCTION api.require_service() RETURNS void
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     IF NOT api.is_service() THEN
         RAISE EXCEPTION 'this is the service''s' USING ERRCODE = 'insufficient_privilege';
@@ -209,9 +191,7 @@ $$;
 COMMENT ON FUNCTION api.require_service IS 'Refuses every caller except the service.';
 
 CREATE FUNCTION api.require_job(p_id uuid) RETURNS void
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM jobs j LEFT JOIN videos v ON v.id = j.video_id
                    WHERE j.id = p_id AND (may_touch(v.owner_id) OR may_touch(v.team_id)
@@ -225,9 +205,7 @@ COMMENT ON FUNCTION api.require_job IS
     'of jobs, because it is called by SECURITY DEFINER functions, to whose owner no policy applies.';
 
 CREATE FUNCTION api.attempts(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
     items jsonb;
 BEGIN
@@ -246,9 +224,7 @@ COMMENT ON FUNCTION api.attempts IS
     'GET /jobs/{id}/attempts: the newest first. The gateway redacts their output like log lines.';
 
 CREATE FUNCTION api.job_events(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
     keys CONSTANT jsonb := api.read_cursor(p, 2);
@@ -276,9 +252,7 @@ COMMENT ON FUNCTION api.job_events IS
     'it.';
 
 CREATE FUNCTION api.artifacts(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
     items jsonb;
 BEGIN
@@ -295,9 +269,7 @@ COMMENT ON FUNCTION api.artifacts IS
     'number are one item.';
 
 CREATE FUNCTION api.why(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
     items jsonb;
 BEGIN
@@ -310,9 +282,7 @@ $$;
 COMMENT ON FUNCTION api.why IS 'GET /jobs/{id}/why: why a job waits, the decisive reason first.';
 
 CREATE FUNCTION api.set_job_priority(p_id uuid, p_priority int) RETURNS text
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     PERFORM api.require_job(p_id);
     IF NOT EXISTS (SELECT FROM jobs WHERE id = p_id AND status IN ('queued', 'failed')) THEN
@@ -327,9 +297,7 @@ COMMENT ON FUNCTION api.set_job_priority IS
     'because only the service may call set_priority(). Returns ''changed'' or ''wrong_state''.';
 
 CREATE FUNCTION api.job_priority(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     outcome text;
 BEGIN
@@ -340,9 +308,7 @@ $$;
 COMMENT ON FUNCTION api.job_priority IS 'POST /jobs/{id}/priority.';
 
 CREATE FUNCTION api.bulk_candidates(p jsonb, p_limit int) RETURNS SETOF jobs
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT f.* FROM (
         SELECT j.* FROM jobs j
         WHERE api.is_service() AND p -> 'ids' IS NULL AND api.job_matches(j, p - 'priority')
@@ -364,9 +330,7 @@ $$;
 COMMENT ON FUNCTION api.bulk_candidates IS 'The jobs that a bulk operation would change: those of its filter whose state allows it.';
 
 CREATE FUNCTION api.bulk_change(p jsonb, p_id uuid) RETURNS boolean
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql AS $$
     SELECT CASE p ->> 'action' WHEN 'cancel' THEN public.cancel_job(p_id) IN ('canceled', 'requested')
                                WHEN 'retry' THEN public.retry_job(p_id) = 'queued'
                                ELSE api.set_job_priority(p_id, priority_number(p ->> 'priority')) = 'changed' END
@@ -375,9 +339,7 @@ COMMENT ON FUNCTION api.bulk_change IS
     'Applies the action of a bulk operation to one job, and returns whether the job was changed.';
 
 CREATE FUNCTION api.bulk_jobs(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     most CONSTANT int := 10000;
     dry_run CONSTANT boolean := coalesce((p ->> 'dry_run')::boolean, false);
@@ -412,9 +374,7 @@ COMMENT ON FUNCTION api.bulk_jobs IS
     'again.';
 
 CREATE FUNCTION api.job_summary(p jsonb) RETURNS api.answer
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT api.ok(jsonb_build_object('is_bounded', NOT api.is_service(), 'items', coalesce((
         SELECT jsonb_agg(jsonb_build_object('job_type', g.job_type, 'state', g.state, 'jobs', g.jobs,
                                             'oldest_at', g.oldest_at) ORDER BY g.job_type, g.state)
@@ -432,9 +392,7 @@ COMMENT ON FUNCTION api.job_summary IS
 -- ---- runs --------------------------------------------------------------------------------------------------
 
 CREATE FUNCTION api.runs(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
     keys CONSTANT jsonb := api.read_cursor(p, 2);
@@ -458,9 +416,7 @@ $$;
 COMMENT ON FUNCTION api.runs IS 'GET /runs: the newest first.';
 
 CREATE FUNCTION api.run(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     run runs;
 BEGIN
@@ -477,9 +433,7 @@ $$;
 COMMENT ON FUNCTION api.run IS 'GET /runs/{id}: a run with the steps of its workflow and up to 1,000 of its jobs.';
 
 CREATE FUNCTION api.changed_run(p_id uuid, p_outcome text) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     run runs;
 BEGIN
@@ -496,9 +450,7 @@ $$;
 COMMENT ON FUNCTION api.changed_run IS 'The answer of an operation that changes a run: the run, or why it was refused.';
 
 CREATE FUNCTION api.cancel_run(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     outcome text;
 BEGIN
@@ -509,9 +461,7 @@ $$;
 COMMENT ON FUNCTION api.cancel_run IS 'POST /runs/{id}/cancel: cancels every job of the run that is not done.';
 
 CREATE FUNCTION api.restart_run(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     jobs bigint;
 BEGIN
@@ -530,9 +480,7 @@ RETURN api.ok(jsonb_build_object('items', coalesce(p_items, '[]'), 'next', NULL)
 COMMENT ON FUNCTION api.all_items IS 'A list with a single page.';
 
 CREATE FUNCTION api.pause_type(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM api.require_service();
     IF NOT public.pause_type(p ->> 'name', p ->> 'reason') THEN
@@ -544,9 +492,7 @@ $$;
 COMMENT ON FUNCTION api.pause_type IS 'POST /job-types/{name}/pause: workers claim no jobs of the type.';
 
 CREATE FUNCTION api.resume_type(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM api.require_service();
     IF NOT EXISTS (SELECT FROM job_types WHERE name = p ->> 'name') THEN
@@ -560,7 +506,7 @@ COMMENT ON FUNCTION api.resume_type IS 'POST /job-types/{name}/resume: workers c
 
 -- ---- who may call what -------------------------------------------------------------------------------------
 
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA api FROM PUBLIC;
+SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION api.session, api.sign_in, api.run_object, api.event_position, api.event_topic, api.events
     TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION api.is_admin, api.require_service, api.require_job, api.attempts, api.job_events,

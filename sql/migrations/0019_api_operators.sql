@@ -33,14 +33,10 @@ COMMENT ON COLUMN queue_history.ready IS
 COMMENT ON COLUMN queue_history.wait_p50_ms IS
     'Median of the time from when a job became ready until the attempt that ended in this period began; null: none '
     'ended. By hour, the largest value of its minutes; the other percentiles likewise.';
-ALTER TABLE cortana.queue_history ENABLE ROW LEVEL SECURITY;
-CREATE POLICY queue_history_service ON cortana.queue_history TO service_role USING (true) WITH CHECK (true);
-GRANT ALL ON cortana.queue_history TO service_role;
+SELECT secure_table('queue_history');
 
 CREATE FUNCTION cortana.note_queue_history(p_since timestamptz, p_now timestamptz) RETURNS void
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     longest CONSTANT interval := '1 hour';   -- caught up on after no scheduler was running
     high CONSTANT timestamptz := date_trunc('minute', p_now);
@@ -85,9 +81,7 @@ COMMENT ON FUNCTION cortana.note_queue_history IS
     'nothing.';
 
 CREATE FUNCTION cortana.shorten_queue_history(p_now timestamptz) RETURNS void
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql AS $$
     DELETE FROM queue_history WHERE at < p_now - interval '400 days';
     WITH old AS (
         DELETE FROM queue_history WHERE at < date_trunc('hour', p_now - interval '7 days') AND seconds = 60 RETURNING *)
@@ -103,9 +97,7 @@ COMMENT ON FUNCTION cortana.shorten_queue_history IS
     'Sums up minutes to hours when they are more than seven days old, and deletes rows older than 400 days.';
 
 CREATE FUNCTION api.throughput(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     most CONSTANT int := 1500;     -- points of one series
     until CONSTANT timestamptz := coalesce((p ->> 'before')::timestamptz, now());
@@ -140,9 +132,7 @@ COMMENT ON FUNCTION api.throughput IS
     'GET /stats/throughput: what happened to the jobs of each type, by minute, hour or day. A missing point is zero.';
 
 CREATE FUNCTION api.queue_stats(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     flow_minutes CONSTANT int := 5;    -- of job_flow
 BEGIN
@@ -177,9 +167,7 @@ COMMENT ON FUNCTION api.queue_stats IS
     'failures of the last hour.';
 
 CREATE FUNCTION api.performance(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     PERFORM api.require_service();
     RETURN api.all_items((
@@ -220,9 +208,7 @@ COMMENT ON FUNCTION api.message_shape IS
     'The message of an error with ids and numbers replaced, so that the messages of different jobs are equal.';
 
 CREATE FUNCTION api.causes(p_jobs uuid[], p_hours int, p_type text) RETURNS jsonb
-LANGUAGE sql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
     SELECT jsonb_agg(to_jsonb(g) ORDER BY g.attempts DESC, g.job_type, g.error_type, g.message)
     FROM (SELECT j.job_type, a.error_type, api.message_shape(a.error_message) AS message, count(*) AS attempts,
                  count(DISTINCT a.job_id) AS jobs, min(a.finished_at) AS first_at, max(a.finished_at) AS last_at,
@@ -236,9 +222,7 @@ COMMENT ON FUNCTION api.causes IS
     'Failed attempts of these jobs (null: of all jobs), grouped by type, error and message. For api.errors() only.';
 
 CREATE FUNCTION api.errors(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
     own uuid[];
 BEGIN
@@ -256,9 +240,7 @@ COMMENT ON FUNCTION api.errors IS
     'SECURITY DEFINER, because only the service may read attempts.';
 
 CREATE FUNCTION api.dead_jobs(p jsonb) RETURNS SETOF jobs
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT d.* FROM job_types t CROSS JOIN LATERAL (
         SELECT j.* FROM jobs j
         WHERE j.job_type = t.name AND j.status = 'failed' AND NOT j.is_ready AND j.scheduled_for IS NULL
@@ -271,9 +253,7 @@ $$;
 COMMENT ON FUNCTION api.dead_jobs IS 'The newest dead letters, up to 5,000 of each type; for a tenant their own.';
 
 CREATE FUNCTION api.dead_letters(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     IF NOT api.is_admin() THEN
         RAISE EXCEPTION 'dead letters by cause are an admin''s' USING ERRCODE = 'insufficient_privilege';
@@ -293,9 +273,7 @@ COMMENT ON FUNCTION api.dead_letters IS
 -- ---- the fleet ---------------------------------------------------------------------------------------------
 
 CREATE FUNCTION api.workers(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     PERFORM api.require_service();
     RETURN api.all_items((
@@ -311,9 +289,7 @@ COMMENT ON FUNCTION api.workers IS
     'GET /workers: the workers, whether they are stale, and what each has done in 24 hours.';
 
 CREATE FUNCTION api.drain_worker(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM api.require_service();
     IF NOT public.drain_worker(p ->> 'worker') THEN
@@ -325,9 +301,7 @@ $$;
 COMMENT ON FUNCTION api.drain_worker IS 'POST /workers/{worker}/drain: the worker finishes its jobs and exits.';
 
 CREATE FUNCTION api.host_objects(p_host text) RETURNS SETOF jsonb
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT to_jsonb(h) || jsonb_build_object('running', coalesce(u.running, 0), 'cpu_in_use', coalesce(u.weight, 0))
     FROM host_overview h
     LEFT JOIN (SELECT w.host, count(*) AS running, sum(t.cpu_weight) AS weight
@@ -341,9 +315,7 @@ COMMENT ON FUNCTION api.host_objects IS
     'compared with cpu_budget.';
 
 CREATE FUNCTION api.hosts(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     PERFORM api.require_service();
     RETURN api.all_items((SELECT jsonb_agg(h) FROM api.host_objects(NULL) AS h));
@@ -352,9 +324,7 @@ $$;
 COMMENT ON FUNCTION api.hosts IS 'GET /hosts: the machines, their CPU budgets and their disks.';
 
 CREATE FUNCTION api.host(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     host jsonb;
 BEGIN
@@ -369,9 +339,7 @@ $$;
 COMMENT ON FUNCTION api.host IS 'GET /hosts/{host}: a machine, its CPU budget and its disks.';
 
 CREATE FUNCTION api.change_host(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM api.require_service();
     UPDATE hosts SET cpu_budget = nullif((p ->> 'cpu_budget')::int, 0) WHERE name = p ->> 'host';
@@ -382,9 +350,7 @@ COMMENT ON FUNCTION api.change_host IS
     'PATCH /hosts/{host}: changes the largest sum of CPU weights that may run there at once; 0: no limit.';
 
 CREATE FUNCTION api.host_disk(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     PERFORM api.require_service();
     IF NOT EXISTS (SELECT FROM hosts WHERE name = p ->> 'host') THEN
@@ -398,9 +364,7 @@ $$;
 COMMENT ON FUNCTION api.host_disk IS 'GET /hosts/{host}/disk: the last 60 checks of a host''s scratch disk.';
 
 CREATE FUNCTION api.nodes(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     PERFORM api.require_service();
     RETURN api.all_items((SELECT jsonb_agg(to_jsonb(n) ORDER BY n.name) FROM node_overview n));
@@ -409,9 +373,7 @@ $$;
 COMMENT ON FUNCTION api.nodes IS 'GET /nodes: hosts that sleep until they are needed.';
 
 CREATE FUNCTION api.resources(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     PERFORM api.require_service();
     RETURN api.ok(jsonb_build_object(
@@ -457,17 +419,13 @@ RETURN jsonb_build_object(
 COMMENT ON FUNCTION api.job_type_object IS 'A type of job and the rules by which workers claim it.';
 
 CREATE FUNCTION api.job_types(p jsonb) RETURNS api.answer
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT api.all_items(jsonb_agg(api.job_type_object(t) ORDER BY t.name)) FROM job_types t
 $$;
 COMMENT ON FUNCTION api.job_types IS 'GET /job-types: the job types and their rules.';
 
 CREATE FUNCTION api.job_type(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     rule job_types;
 BEGIN
@@ -481,9 +439,7 @@ $$;
 COMMENT ON FUNCTION api.job_type IS 'GET /job-types/{name}: a job type and its rules.';
 
 CREATE FUNCTION api.change_job_type(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM api.require_service();
     UPDATE job_types t SET
@@ -507,9 +463,7 @@ COMMENT ON FUNCTION api.change_job_type IS
 -- ---- workflows ---------------------------------------------------------------------------------------------
 
 CREATE FUNCTION api.workflows(p jsonb) RETURNS api.answer
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT api.all_items(jsonb_agg(jsonb_build_object(
                'name', w.name, 'version', w.version, 'is_active', w.is_active, 'description', w.description,
                'steps', w.steps, 'created_at', w.created_at) ORDER BY w.name, w.version DESC))
@@ -518,9 +472,7 @@ $$;
 COMMENT ON FUNCTION api.workflows IS 'GET /workflows: the workflows in use, or all versions of one.';
 
 CREATE FUNCTION api.change_workflow(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     version int;
 BEGIN
@@ -539,9 +491,7 @@ COMMENT ON FUNCTION api.change_workflow IS
     'POST /workflows: adds a workflow or a version of one, which new runs use; with dry_run its steps are only checked.';
 
 CREATE FUNCTION api.start_run(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     made uuid;
     is_new boolean;
@@ -564,9 +514,7 @@ COMMENT ON FUNCTION api.start_run IS
     'POST /runs: starts a workflow; 200 with the existing run if one works on the same video.';
 
 CREATE FUNCTION api.enqueue_command(p jsonb, OUT job_id uuid, OUT is_new boolean)
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'no command has this name: GET /definitions lists them' USING ERRCODE = 'invalid_parameter_value';
 END
@@ -575,9 +523,7 @@ COMMENT ON FUNCTION api.enqueue_command IS
     'Hook: enqueues the command that POST /jobs names. Knows no command; who has commands replaces it.';
 
 CREATE FUNCTION api.create_job(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     made uuid;
     is_new boolean;
@@ -609,9 +555,7 @@ COMMENT ON FUNCTION api.create_job IS
 -- ---- tenants -----------------------------------------------------------------------------------------------
 
 CREATE FUNCTION api.tenants(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     largest CONSTANT int := 100;
 BEGIN
@@ -644,9 +588,7 @@ COMMENT ON FUNCTION api.tenants IS
     'GET /tenants: tenants with open jobs, those that are paused or have a limit, and the hundred that store most.';
 
 CREATE FUNCTION api.pause_tenant(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM api.require_service();
     PERFORM public.pause_tenant((p ->> 'id')::uuid, p ->> 'reason');
@@ -656,9 +598,7 @@ $$;
 COMMENT ON FUNCTION api.pause_tenant IS 'POST /tenants/{id}/pause: workers claim no jobs of the tenant.';
 
 CREATE FUNCTION api.resume_tenant(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM api.require_service();
     PERFORM public.resume_tenant((p ->> 'id')::uuid);
@@ -668,9 +608,7 @@ $$;
 COMMENT ON FUNCTION api.resume_tenant IS 'POST /tenants/{id}/resume: workers claim jobs of the tenant again.';
 
 CREATE FUNCTION api.limit_tenant(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM api.require_service();
     PERFORM public.limit_tenant((p ->> 'id')::uuid, (p ->> 'max_bytes')::bigint);
@@ -682,8 +620,7 @@ COMMENT ON FUNCTION api.limit_tenant IS
 
 -- ---- who may call what -------------------------------------------------------------------------------------
 
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA api FROM PUBLIC;
-REVOKE ALL ON FUNCTION cortana.note_queue_history, cortana.shorten_queue_history FROM PUBLIC;
+SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION cortana.note_queue_history, cortana.shorten_queue_history TO service_role;
 GRANT EXECUTE ON FUNCTION api.throughput, api.queue_stats, api.performance, api.message_shape, api.errors, api.dead_jobs,
     api.dead_letters, api.workers, api.host_objects, api.hosts, api.host, api.host_disk, api.nodes, api.resources, api.job_type_object,

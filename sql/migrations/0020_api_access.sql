@@ -38,9 +38,7 @@ CREATE POLICY api_keys_service ON cortana.api_keys TO service_role USING (true) 
 GRANT SELECT ON cortana.api_keys TO service_role;
 
 CREATE FUNCTION api.require_admin() RETURNS void
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     IF NOT api.is_admin() THEN
         RAISE EXCEPTION 'this is an admin''s' USING ERRCODE = 'insufficient_privilege';
@@ -50,9 +48,7 @@ $$;
 COMMENT ON FUNCTION api.require_admin IS 'Refuses every caller except a tenant''s admins and the service.';
 
 CREATE FUNCTION api.manages(p_owner_id uuid, p_team_id uuid) RETURNS boolean
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT api.is_service() OR coalesce(p_owner_id = auth.uid() OR p_team_id = ANY (current_team_ids()), false)
 $$;
 COMMENT ON FUNCTION api.manages IS
@@ -67,9 +63,7 @@ RETURN jsonb_build_object(
 COMMENT ON FUNCTION api.key_object IS 'An API key as its managers see it, without the digest.';
 
 CREATE FUNCTION api.keys(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
     keys CONSTANT jsonb := api.read_cursor(p, 2);
@@ -91,9 +85,7 @@ COMMENT ON FUNCTION api.keys IS
     'GET /keys: the API keys of the caller and their teams, or for the service all keys; the newest first.';
 
 CREATE FUNCTION api.make_key(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     team CONSTANT uuid := p ->> 'team_id';
     is_the_services CONSTANT boolean := p ->> 'role' = 'service';
@@ -127,9 +119,7 @@ $$;
 COMMENT ON FUNCTION api.make_key IS 'POST /keys: makes an API key. Only this answer shows its text.';
 
 CREATE FUNCTION api.revoke_key(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     PERFORM api.require_admin();
     UPDATE api_keys SET revoked_at = coalesce(revoked_at, now())
@@ -143,9 +133,7 @@ $$;
 COMMENT ON FUNCTION api.revoke_key IS 'DELETE /keys/{id}: the key is refused from the next request on.';
 
 CREATE FUNCTION api.take_key(p_hash bytea, p_address inet) RETURNS jsonb
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     used api_keys;
 BEGIN
@@ -192,9 +180,7 @@ COMMENT ON COLUMN sign_in_codes.expires_at IS 'The end of the code, and of the s
 ALTER TABLE cortana.sign_in_codes ENABLE ROW LEVEL SECURITY;
 
 CREATE FUNCTION cortana.make_sign_in_code(p_user_id uuid) RETURNS text
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     random CONSTANT bytea := sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
     code CONSTANT text := rtrim(translate(encode(substr(random, 1, 16), 'base64'), '+/', '-_'), '=');
@@ -208,9 +194,7 @@ COMMENT ON FUNCTION cortana.make_sign_in_code IS
     'Makes a code that signs this user of a local installation in as the service. Only this answer shows it.';
 
 CREATE FUNCTION api.take_code(p_hash bytea, p_is_used boolean) RETURNS jsonb
-LANGUAGE sql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql SECURITY DEFINER AS $$
     UPDATE sign_in_codes SET uses_left = uses_left - p_is_used::int
     WHERE hash = p_hash AND uses_left > 0 AND expires_at > now()
     RETURNING claims || jsonb_build_object('exp', floor(extract(epoch FROM expires_at)))
@@ -241,10 +225,8 @@ GRANT SELECT ON cortana.idempotency_keys TO service_role;
 
 CREATE FUNCTION api.begin_once(p_caller text, p_key text, p_request text, OUT outcome text, OUT status int, OUT etag text,
                                OUT headers jsonb, OUT body jsonb)
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp
-SET lock_timeout = '5s' AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER
+SET lock_timeout = '5s' AS $$
 DECLARE
     hash CONSTANT bytea := sha256(convert_to(p_request, 'UTF8'));
     kept idempotency_keys;
@@ -270,9 +252,7 @@ COMMENT ON FUNCTION api.begin_once IS
     'answer), or the key belongs to an "other" request. For the gateway only.';
 
 CREATE FUNCTION api.end_once(p_caller text, p_key text, p_status int, p_headers jsonb, p_body jsonb) RETURNS void
-LANGUAGE sql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql SECURITY DEFINER AS $$
     UPDATE idempotency_keys SET status = p_status, headers = p_headers, body = p_body - 'secret'
     WHERE caller = p_caller AND key = p_key
 $$;
@@ -326,9 +306,7 @@ RETURN interval '400 days';
 COMMENT ON FUNCTION cortana.audit_kept IS 'How long rows of audit_log are kept.';
 
 CREATE FUNCTION cortana.keep_audit_log() RETURNS trigger
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'DELETE' AND OLD.at < now() - audit_kept() THEN
         RETURN OLD;
@@ -343,9 +321,7 @@ CREATE TRIGGER keep_audit_log_whole BEFORE TRUNCATE ON cortana.audit_log
     FOR EACH STATEMENT EXECUTE FUNCTION cortana.keep_audit_log();
 
 CREATE FUNCTION api.record(p_rows jsonb) RETURNS void
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     noted jsonb;
     things_owner uuid;
@@ -380,9 +356,7 @@ COMMENT ON FUNCTION api.record IS
     'target. For the gateway only.';
 
 CREATE FUNCTION api.audit(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
     keys CONSTANT jsonb := api.read_cursor(p, 1);
@@ -412,9 +386,7 @@ $$;
 COMMENT ON FUNCTION api.audit IS 'GET /audit: changes and refused requests in the caller''s tenants; the newest first.';
 
 CREATE FUNCTION cortana.prune_api_notes() RETURNS void
-LANGUAGE sql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql SECURITY DEFINER AS $$
     DELETE FROM idempotency_keys WHERE created_at < now() - interval '24 hours';
     DELETE FROM audit_log WHERE at < now() - audit_kept();
     DELETE FROM sign_in_codes WHERE expires_at < now();
@@ -424,9 +396,7 @@ COMMENT ON FUNCTION cortana.prune_api_notes IS
 
 -- ---- who may call what -------------------------------------------------------------------------------------
 
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA api FROM PUBLIC;
-REVOKE ALL ON FUNCTION cortana.audit_kept, cortana.keep_audit_log, cortana.prune_api_notes, cortana.make_sign_in_code
-    FROM PUBLIC;
+SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION api.require_admin, api.manages, api.key_object, api.keys, api.audit TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION api.make_key, api.revoke_key TO cortana_app, service_role;
 GRANT EXECUTE ON FUNCTION cortana.prune_api_notes, cortana.make_sign_in_code TO service_role;

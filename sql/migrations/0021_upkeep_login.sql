@@ -4,38 +4,29 @@
 
 -- ---- what it sees ------------------------------------------------------------------------------------------
 
-CREATE POLICY videos_upkeep ON videos TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY job_types_upkeep ON job_types TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY workflows_upkeep ON workflows TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY runs_upkeep ON runs TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY jobs_upkeep ON jobs TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY job_outputs_upkeep ON cortana.job_outputs TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY ended_attempts_upkeep ON cortana.ended_attempts TO cortana_upkeep USING (true) WITH CHECK (true);
+CREATE FUNCTION cortana.show_upkeep(VARIADIC p_tables regclass[]) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    shown regclass;
+BEGIN
+    FOREACH shown IN ARRAY p_tables LOOP
+        EXECUTE format('CREATE POLICY %I ON %s TO cortana_upkeep USING (true) WITH CHECK (true)',
+                       (SELECT relname FROM pg_class WHERE oid = shown) || '_upkeep', shown);
+        EXECUTE format('GRANT SELECT ON %s TO cortana_upkeep', shown);
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION cortana.show_upkeep IS 'For migrations: lets the login of upkeep read tables; what it may change is granted.';
+SELECT secure_objects();
+
 CREATE POLICY attempts_to_clear_upkeep ON cortana.attempts_to_clear FOR INSERT TO cortana_upkeep WITH CHECK (true);
-CREATE POLICY task_events_upkeep ON task_events TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY task_artifacts_upkeep ON task_artifacts TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY workers_upkeep ON workers TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY hosts_upkeep ON hosts TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY disk_status_log_upkeep ON cortana.disk_status_log TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY nodes_upkeep ON nodes TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY interactive_sessions_upkeep ON cortana.interactive_sessions TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY paused_tenants_upkeep ON cortana.paused_tenants TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY job_type_upkeep_upkeep ON cortana.job_type_upkeep TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY upkeep_tasks_upkeep ON cortana.upkeep_tasks TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY uploads_upkeep ON cortana.uploads TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY object_removals_upkeep ON cortana.object_removals TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY kept_frames_upkeep ON kept_frames TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY unread_lines_upkeep ON unread_lines TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY line_packs_upkeep ON cortana.line_packs TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY search_pending_upkeep ON cortana.search_pending TO cortana_upkeep USING (true) WITH CHECK (true);
-CREATE POLICY embedding_models_upkeep ON embedding_models TO cortana_upkeep USING (true) WITH CHECK (true);
 CREATE POLICY text_embeddings_upkeep ON cortana.text_embeddings FOR SELECT TO cortana_upkeep USING (true);
 CREATE POLICY segments_upkeep ON segments FOR SELECT TO cortana_upkeep USING (true);
 
-GRANT SELECT ON videos, job_types, workflows, runs, jobs, cortana.job_outputs, cortana.ended_attempts,
-    task_events, task_artifacts, workers, hosts, cortana.disk_status_log, nodes, cortana.interactive_sessions,
-    cortana.paused_tenants, cortana.job_type_upkeep, cortana.upkeep_tasks, cortana.uploads, cortana.object_removals, kept_frames,
-    unread_lines, cortana.line_packs, cortana.search_pending, embedding_models TO cortana_upkeep;
+SELECT show_upkeep('videos', 'job_types', 'workflows', 'runs', 'jobs', 'job_outputs', 'ended_attempts',
+    'task_events', 'task_artifacts', 'workers', 'hosts', 'disk_status_log', 'nodes', 'interactive_sessions',
+    'paused_tenants', 'job_type_upkeep', 'upkeep_tasks', 'uploads', 'object_removals', 'kept_frames',
+    'unread_lines', 'line_packs', 'search_pending', 'embedding_models');
 GRANT SELECT ON job_attempts, node_overview, pipeline_stages, job_overview, run_overview, worker_overview,
     job_counts, worker_activity, job_failures, host_overview, queue_depth,
     job_flow TO cortana_upkeep;

@@ -39,18 +39,13 @@ COMMENT ON COLUMN job_definitions.is_enabled IS 'False: the command may not be r
 COMMENT ON COLUMN job_definitions.created_at IS 'When the command was defined.';
 COMMENT ON COLUMN job_definitions.updated_at IS 'When the command was last changed.';
 
-ALTER TABLE job_definitions ENABLE ROW LEVEL SECURITY;
+SELECT secure_table('job_definitions');
 CREATE POLICY job_definitions_read ON job_definitions FOR SELECT TO authenticated, cortana_app
     USING (is_public);
-CREATE POLICY job_definitions_service ON job_definitions TO service_role USING (true) WITH CHECK (true);
-REVOKE ALL ON job_definitions FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON job_definitions TO authenticated, cortana_app;
-GRANT ALL ON job_definitions TO service_role;
 
 CREATE FUNCTION cortana.job_definitions_before_write() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     fault text := json_schema_defect(NEW.payload_schema);
     argument jsonb;
@@ -96,9 +91,7 @@ CREATE TRIGGER job_definitions_before_write BEFORE INSERT OR UPDATE ON job_defin
     FOR EACH ROW EXECUTE FUNCTION job_definitions_before_write();
 
 CREATE FUNCTION cortana.fill_argument(p_template text, p_args jsonb, p_after_dashes boolean) RETURNS text[]
-LANGUAGE plpgsql IMMUTABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     alone text := substring(p_template FROM '^\{\{args\.(\w+)\}\}$');
     filled text := '';
@@ -135,9 +128,7 @@ COMMENT ON FUNCTION cortana.fill_argument IS
 
 CREATE FUNCTION plan_command(p_payload jsonb, OUT argv text[], OUT environment text[],
                              OUT time_limit_ms bigint)
-LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
     bytes_max CONSTANT int := 60 * 1024;  -- of all values together; the kernel would accept more, but nobody could read it
     args CONSTANT jsonb := coalesce(p_payload -> 'args', '{}');
@@ -182,9 +173,7 @@ COMMENT ON FUNCTION plan_command IS
     'Returns the exact arguments for a payload {"command", "args"}; raises an error if the payload is not valid.';
 
 CREATE FUNCTION cortana.command_files(p_job_id uuid) RETURNS TABLE (input text, folder text)
-LANGUAGE sql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
     SELECT CASE WHEN j.id = p_job_id THEN NULL
                 WHEN count(*) OVER (PARTITION BY j.id = p_job_id, j.step) = 1 THEN j.step
                 ELSE format('%s/%s', j.step, j.part) END,
@@ -205,9 +194,7 @@ INSERT INTO job_types (name, description, base_priority, time_limit, is_public, 
     ('command', 'a program of job_definitions', 5, '1 day', true, 1);
 
 CREATE FUNCTION cortana.jobs_check_command() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     PERFORM plan_command(NEW.payload);
     IF NOT acts_for_everyone() AND NOT EXISTS (
@@ -231,9 +218,7 @@ CREATE FUNCTION run_command(
     p_key text, p_args jsonb DEFAULT '{}', p_priority int DEFAULT NULL,
     p_scheduled_for timestamptz DEFAULT NULL, p_dedupe_key text DEFAULT NULL,
     p_tenant_id uuid DEFAULT NULL, OUT job_id uuid, OUT is_new boolean)
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql AS $$
     SELECT * FROM enqueue_job('command', jsonb_build_object('command', p_key, 'args', p_args),
                               p_priority => coalesce(p_priority, (SELECT priority FROM job_definitions
                                                                   WHERE key = p_key)),
@@ -243,9 +228,7 @@ $$;
 COMMENT ON FUNCTION run_command IS 'Enqueues a command of job_definitions, in the caller''s transaction.';
 
 CREATE FUNCTION define_command(p_definition jsonb) RETURNS text
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     fault text := json_schema_fault('{
         "type": "object", "required": ["key"], "additionalProperties": false,
@@ -328,7 +311,6 @@ INSERT INTO job_definitions (key, description, argv, payload_schema, environment
 
 -- ---- who may call what --------------------------------------------------------------------------
 
-REVOKE ALL ON FUNCTION plan_command, run_command, define_command FROM PUBLIC, anon, authenticated;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION run_command TO cortana_app, service_role;
 GRANT EXECUTE ON FUNCTION cortana.fill_argument, cortana.command_files, plan_command, define_command TO service_role;

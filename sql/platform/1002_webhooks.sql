@@ -29,10 +29,7 @@ COMMENT ON COLUMN webhooks.disabled_at IS 'When the webhook was disabled; null: 
 COMMENT ON COLUMN webhooks.disabled_reason IS 'Why the webhook is disabled.';
 COMMENT ON COLUMN webhooks.created_at IS 'When the webhook was added.';
 
-ALTER TABLE webhooks ENABLE ROW LEVEL SECURITY;
-CREATE POLICY webhooks_service ON webhooks TO service_role USING (true) WITH CHECK (true);
-REVOKE ALL ON webhooks FROM PUBLIC, anon, authenticated;
-GRANT ALL ON webhooks TO service_role;
+SELECT secure_table('webhooks');
 
 CREATE TABLE cortana.webhook_secrets (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -45,14 +42,10 @@ COMMENT ON TABLE cortana.webhook_secrets IS 'Secrets for signing messages; only 
 
 CREATE INDEX webhook_secrets_webhook ON webhook_secrets (webhook, id);
 
-ALTER TABLE cortana.webhook_secrets ENABLE ROW LEVEL SECURITY;
-CREATE POLICY webhook_secrets_service ON cortana.webhook_secrets TO service_role USING (true) WITH CHECK (true);
-GRANT ALL ON cortana.webhook_secrets TO service_role;
+SELECT secure_table('webhook_secrets');
 
 CREATE FUNCTION cortana.new_webhook_secret() RETURNS text
-LANGUAGE sql VOLATILE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql VOLATILE AS $$
     SELECT 'whsec_' || encode(sha256(convert_to(
         concat(gen_random_uuid(), gen_random_uuid(), gen_random_uuid()), 'UTF8')), 'base64')
 $$;
@@ -60,9 +53,7 @@ COMMENT ON FUNCTION cortana.new_webhook_secret IS 'Returns a new secret: 32 rand
 
 CREATE FUNCTION add_webhook(p_name text, p_url text, p_tenant_id uuid DEFAULT NULL,
                             p_description text DEFAULT NULL, p_secret text DEFAULT NULL) RETURNS text
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     made text := coalesce(p_secret, new_webhook_secret());
 BEGIN
@@ -77,9 +68,7 @@ COMMENT ON FUNCTION add_webhook IS
 
 CREATE FUNCTION rotate_webhook(p_name text, p_keep interval DEFAULT '24 hours',
                                p_secret text DEFAULT NULL) RETURNS text
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     made text := coalesce(p_secret, new_webhook_secret());
 BEGIN
@@ -99,9 +88,7 @@ COMMENT ON FUNCTION rotate_webhook IS
     'secrets.';
 
 CREATE FUNCTION disable_webhook(p_name text, p_reason text DEFAULT NULL) RETURNS boolean
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql AS $$
     WITH changed AS (
         UPDATE webhooks SET disabled_at = coalesce(disabled_at, clock_timestamp()),
                             disabled_reason = p_reason
@@ -112,9 +99,7 @@ COMMENT ON FUNCTION disable_webhook IS
     'Stops sending messages to a webhook. Returns false if the webhook does not exist.';
 
 CREATE FUNCTION enable_webhook(p_name text) RETURNS boolean
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql AS $$
     WITH changed AS (
         UPDATE webhooks SET disabled_at = NULL, disabled_reason = NULL WHERE name = p_name RETURNING 1)
     SELECT EXISTS (SELECT FROM changed)
@@ -123,9 +108,7 @@ COMMENT ON FUNCTION enable_webhook IS
     'Lets messages be sent to a disabled webhook again. Returns false if the webhook does not exist.';
 
 CREATE FUNCTION cortana.webhook_to_call(p_name text) RETURNS TABLE (url text, secret text, now_s bigint)
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT w.url, s.secret, extract(epoch FROM clock_timestamp())::bigint
     FROM webhooks w JOIN webhook_secrets s ON s.webhook = w.name
     WHERE w.name = p_name AND w.disabled_at IS NULL
@@ -142,9 +125,7 @@ CREATE FUNCTION send_webhook(p_name text, p_type text, p_data jsonb, p_id text D
                              p_tenant_id uuid DEFAULT NULL, p_priority int DEFAULT NULL,
                              p_correlation_id uuid DEFAULT NULL, p_dedupe_key text DEFAULT NULL,
                              OUT job_id uuid, OUT is_new boolean)
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM webhooks WHERE name = p_name) THEN
         RAISE EXCEPTION 'no webhook is called %', left(p_name, 100) USING ERRCODE = 'no_data_found';
@@ -162,8 +143,6 @@ COMMENT ON FUNCTION send_webhook IS 'Enqueues a message to a webhook, in the cal
 
 -- ---- who may call what --------------------------------------------------------------------------
 
-REVOKE ALL ON FUNCTION add_webhook, rotate_webhook, disable_webhook, enable_webhook, send_webhook FROM
-    PUBLIC, anon, authenticated;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION cortana.new_webhook_secret, add_webhook, rotate_webhook, disable_webhook,
     enable_webhook, cortana.webhook_to_call, send_webhook TO service_role;

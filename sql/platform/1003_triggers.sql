@@ -22,9 +22,7 @@ COMMENT ON COLUMN cortana.cron_spec.is_interval IS
 
 CREATE FUNCTION cortana.cron_field(p_field text, p_what text, p_low int, p_high int, p_names text[] DEFAULT '{}')
 RETURNS int[]
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     part text;
     found text[];
@@ -80,9 +78,7 @@ $$;
 COMMENT ON FUNCTION cortana.cron_field IS 'Parses one of the five fields of a cron expression into a sorted list of numbers.';
 
 CREATE FUNCTION cortana.parse_cron(p_expression text) RETURNS cron_spec
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     expression text := lower(btrim(p_expression, E' \t'));
     fields text[];
@@ -125,9 +121,7 @@ COMMENT ON FUNCTION cortana.parse_cron IS
     'begins with *), a day matches if one of them matches; otherwise both must match.';
 
 CREATE FUNCTION cortana.cron_next_local(p_spec cron_spec, p_from timestamp) RETURNS timestamp
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
     day date := p_from::date;
     from_hour int := extract(hour FROM p_from);
@@ -173,9 +167,7 @@ RETURN (p_instant AT TIME ZONE p_time_zone) - (p_instant AT TIME ZONE 'UTC');
 COMMENT ON FUNCTION cortana.zone_offset IS 'How far the clocks of a zone are ahead of UTC at an instant.';
 
 CREATE FUNCTION cortana.zone_change(p_before timestamptz, p_after timestamptz, p_time_zone text) RETURNS timestamptz
-LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 DECLARE
     low timestamptz := date_trunc('second', p_before);
     high timestamptz := date_trunc('second', p_after);
@@ -199,9 +191,7 @@ COMMENT ON FUNCTION cortana.zone_change IS
 
 CREATE FUNCTION cortana.local_instants(p_local timestamp, p_time_zone text,
                                OUT first_at timestamptz, OUT last_at timestamptz, OUT is_skipped boolean)
-LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 DECLARE
     around CONSTANT interval := '1 day';   -- the longest that clocks were ever changed by
     guess timestamptz := p_local AT TIME ZONE p_time_zone;
@@ -232,9 +222,7 @@ COMMENT ON FUNCTION cortana.local_instants IS
 -- On days on which clocks are changed, the rules are those of Vixie cron as packaged by Debian.
 CREATE FUNCTION next_cron(p_expression text, p_time_zone text DEFAULT 'UTC',
                           p_after timestamptz DEFAULT clock_timestamp()) RETURNS timestamptz
-LANGUAGE plpgsql STABLE PARALLEL SAFE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 DECLARE
     a_minute CONSTANT interval := '1 minute';
     a_day CONSTANT interval := '1 day';
@@ -278,9 +266,7 @@ COMMENT ON FUNCTION next_cron IS
 
 CREATE FUNCTION next_crons(p_expression text, p_time_zone text DEFAULT 'UTC', p_count int DEFAULT 5,
                            p_after timestamptz DEFAULT clock_timestamp()) RETURNS SETOF timestamptz
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     FOR i IN 1 .. least(p_count, 1000) LOOP
         p_after := next_cron(p_expression, p_time_zone, p_after);
@@ -292,9 +278,7 @@ $$;
 COMMENT ON FUNCTION next_crons IS 'Returns the next p_count instants of a cron expression.';
 
 CREATE FUNCTION cortana.check_time_zone(p_time_zone text) RETURNS text
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     proper text;
 BEGIN
@@ -386,10 +370,7 @@ COMMENT ON COLUMN job_triggers.updated_at IS 'When it was last changed.';
 CREATE INDEX job_triggers_due ON job_triggers (next_at) WHERE next_at IS NOT NULL;
 CREATE INDEX job_triggers_event ON job_triggers (event) WHERE event IS NOT NULL;
 
-ALTER TABLE job_triggers ENABLE ROW LEVEL SECURITY;
-CREATE POLICY job_triggers_service ON job_triggers TO service_role USING (true) WITH CHECK (true);
-REVOKE ALL ON job_triggers FROM PUBLIC, anon, authenticated;
-GRANT ALL ON job_triggers TO service_role;
+SELECT secure_table('job_triggers');
 
 CREATE TABLE trigger_firings (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -427,10 +408,7 @@ CREATE INDEX trigger_firings_latest ON trigger_firings (trigger_id, id);
 CREATE INDEX trigger_firings_correlation ON trigger_firings (correlation_id);
 CREATE INDEX trigger_firings_age ON trigger_firings (fired_at);
 
-ALTER TABLE trigger_firings ENABLE ROW LEVEL SECURITY;
-CREATE POLICY trigger_firings_service ON trigger_firings TO service_role USING (true) WITH CHECK (true);
-REVOKE ALL ON trigger_firings FROM PUBLIC, anon, authenticated;
-GRANT ALL ON trigger_firings TO service_role;
+SELECT secure_table('trigger_firings');
 
 CREATE TABLE cortana.trigger_windows (
     trigger_id uuid NOT NULL REFERENCES job_triggers ON DELETE CASCADE,
@@ -443,9 +421,7 @@ COMMENT ON TABLE cortana.trigger_windows IS
 
 CREATE INDEX trigger_windows_until ON trigger_windows (until);
 
-ALTER TABLE cortana.trigger_windows ENABLE ROW LEVEL SECURITY;
-CREATE POLICY trigger_windows_service ON cortana.trigger_windows TO service_role USING (true) WITH CHECK (true);
-GRANT ALL ON cortana.trigger_windows TO service_role;
+SELECT secure_table('trigger_windows');
 
 CREATE TABLE cortana.event_outbox (
     id uuid PRIMARY KEY,
@@ -469,14 +445,10 @@ COMMENT ON COLUMN cortana.event_outbox.error IS 'Why the last try failed and was
 
 CREATE INDEX event_outbox_due ON event_outbox (due_at, seq);
 
-ALTER TABLE cortana.event_outbox ENABLE ROW LEVEL SECURITY;
-CREATE POLICY event_outbox_service ON cortana.event_outbox TO service_role USING (true) WITH CHECK (true);
-GRANT ALL ON cortana.event_outbox TO service_role;
+SELECT secure_table('event_outbox');
 
 CREATE FUNCTION cortana.check_trigger_template(p_template jsonb, p_is_schedule boolean) RETURNS void
-LANGUAGE plpgsql IMMUTABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     pattern CONSTANT text := '\{\{\s*([A-Za-z_][A-Za-z0-9_.]*)\s*\}\}';
     known CONSTANT text[] := CASE WHEN p_is_schedule
@@ -509,9 +481,7 @@ COMMENT ON FUNCTION cortana.check_trigger_template IS
     'Raises an error if a template can never be filled in, so that the fault is found when the trigger is defined.';
 
 CREATE FUNCTION cortana.resolve_strictly(p_template jsonb, p_scope jsonb) RETURNS jsonb
-LANGUAGE plpgsql IMMUTABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     named text;
 BEGIN
@@ -530,9 +500,7 @@ COMMENT ON FUNCTION cortana.resolve_strictly IS
     'Like resolve_template(), but a placeholder without a value is an error. A null is a value.';
 
 CREATE FUNCTION cortana.job_triggers_before_write() RETURNS trigger
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     PERFORM check_trigger_template(NEW.payload, NEW.cron IS NOT NULL);
     PERFORM check_trigger_template(to_jsonb(coalesce(NEW.dedupe_key, '')), NEW.cron IS NOT NULL);
@@ -589,9 +557,7 @@ CREATE TRIGGER job_triggers_before_write
     ON job_triggers FOR EACH ROW EXECUTE FUNCTION job_triggers_before_write();
 
 CREATE FUNCTION cortana.find_trigger(p_name text, p_tenant_id uuid) RETURNS uuid
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     found uuid[] := ARRAY(SELECT id FROM job_triggers
                           WHERE name = p_name AND (p_tenant_id IS NULL OR tenant_id = p_tenant_id));
@@ -609,9 +575,7 @@ COMMENT ON FUNCTION cortana.find_trigger IS
 
 CREATE FUNCTION pause_trigger(p_name text, p_reason text DEFAULT NULL, p_tenant_id uuid DEFAULT NULL)
 RETURNS boolean
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql AS $$
     WITH paused AS (
         UPDATE job_triggers SET paused_at = coalesce(paused_at, clock_timestamp()), pause_reason = p_reason
         WHERE id = (SELECT find_trigger(p_name, p_tenant_id)) RETURNING 1)
@@ -622,9 +586,7 @@ COMMENT ON FUNCTION pause_trigger IS
     'up for. Returns false if the trigger does not exist.';
 
 CREATE FUNCTION resume_trigger(p_name text, p_tenant_id uuid DEFAULT NULL) RETURNS boolean
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql AS $$
     WITH resumed AS (
         UPDATE job_triggers SET paused_at = NULL, pause_reason = NULL
         WHERE id = (SELECT find_trigger(p_name, p_tenant_id)) RETURNING 1)
@@ -637,9 +599,7 @@ COMMENT ON FUNCTION resume_trigger IS
 
 CREATE OR REPLACE FUNCTION cortana.event_noted(p_id uuid, p_name text, p_data jsonb, p_tenant_id uuid, p_video_id uuid,
                                                p_job_id uuid, p_run_id uuid, p_correlation_id uuid) RETURNS void
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     IF EXISTS (SELECT FROM job_triggers t
                WHERE t.event = p_name AND t.paused_at IS NULL
@@ -660,9 +620,7 @@ CREATE FUNCTION emit_event(
     p_job_id uuid DEFAULT NULL,
     p_tenant_id uuid DEFAULT NULL,           -- NULL: the tenant of the video, or else of the job
     p_correlation_id uuid DEFAULT NULL) RETURNS uuid
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     tenant uuid := p_tenant_id;
     job jobs;
@@ -704,9 +662,7 @@ COMMENT ON FUNCTION emit_event IS
 -- Checks a trigger that a tenant made, when it is saved and again each time it acts. The second check is needed
 -- because a type, a command or a video may have changed, and the trigger acts with the rights of the service.
 CREATE FUNCTION cortana.check_tenants_trigger(p_trigger job_triggers, p_payload jsonb, p_video_id uuid) RETURNS void
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     fault text;
 BEGIN
@@ -750,9 +706,7 @@ COMMENT ON FUNCTION cortana.is_passing IS
 CREATE FUNCTION cortana.act_for_trigger(
     p_trigger job_triggers, p_scope jsonb, p_tenant_id uuid, p_correlation_id uuid, p_now timestamptz,
     OUT outcome text, OUT job_id uuid, OUT run_id uuid, OUT error text)
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     tenant uuid := coalesce(p_trigger.tenant_id, p_tenant_id);
     dedupe text := left(resolve_strictly(to_jsonb(coalesce(p_trigger.dedupe_key, '')), p_scope) #>> '{}', 500);
@@ -839,9 +793,7 @@ COMMENT ON FUNCTION cortana.act_for_trigger IS
 CREATE FUNCTION cortana.run_trigger(
     p_trigger job_triggers, p_scope jsonb, p_tenant_id uuid, p_event_id uuid, p_instant timestamptz,
     p_correlation_id uuid, p_now timestamptz) RETURNS trigger_firings
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     most CONSTANT int := 20;               -- times that one cause may fire the same trigger in an hour
     firing trigger_firings;
@@ -893,9 +845,7 @@ COMMENT ON FUNCTION cortana.run_trigger IS
     'it. For the functions of this schema only.';
 
 CREATE FUNCTION cortana.schedule_scope(p_trigger job_triggers, p_instant timestamptz) RETURNS jsonb
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT jsonb_build_object(
         'trigger', jsonb_build_object('name', p_trigger.name),
         'schedule', jsonb_build_object(
@@ -908,9 +858,7 @@ COMMENT ON FUNCTION cortana.schedule_scope IS
     'Returns the values that the templates of a schedule can name.';
 
 CREATE FUNCTION cortana.due_instants(p_trigger job_triggers, p_now timestamptz) RETURNS timestamptz[]
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     late CONSTANT interval := '1 minute';
     wanted int := CASE p_trigger.catch_up WHEN 'all' THEN p_trigger.catch_up_limit ELSE 1 END;
@@ -942,9 +890,7 @@ COMMENT ON FUNCTION cortana.due_instants IS
 
 CREATE FUNCTION cortana.fire_schedules(p_now timestamptz DEFAULT clock_timestamp(), p_limit int DEFAULT 100,
                                OUT fired int, OUT failed int)
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     began CONSTANT timestamptz := clock_timestamp();
     longest CONSTANT interval := '5 seconds'; -- then the next step of the tick runs; the remaining schedules are due at once
@@ -984,9 +930,7 @@ COMMENT ON FUNCTION cortana.fire_schedules IS
 
 CREATE FUNCTION cortana.dispatch_events(p_now timestamptz DEFAULT clock_timestamp(), p_limit int DEFAULT 100,
                                 OUT dispatched int, OUT failed int)
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     began CONSTANT timestamptz := clock_timestamp();
     longest CONSTANT interval := '5 seconds';
@@ -1034,9 +978,7 @@ COMMENT ON FUNCTION cortana.dispatch_events IS
 CREATE OR REPLACE FUNCTION scheduler_tick(p_now timestamptz DEFAULT clock_timestamp(),
                                OUT fired int, OUT dispatched int, OUT failed int, OUT wait_ms bigint)
 LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp
-SET lock_timeout = '3s' AS
-$$
+SET lock_timeout = '3s' AS $$
 DECLARE
     events record;
 BEGIN
@@ -1058,9 +1000,7 @@ COMMENT ON FUNCTION scheduler_tick IS
 
 CREATE FUNCTION fire_now(p_name text, p_now timestamptz DEFAULT clock_timestamp())
 RETURNS trigger_firings
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     schedule job_triggers;
 BEGIN
@@ -1087,7 +1027,6 @@ FROM job_triggers t
 LEFT JOIN LATERAL (SELECT * FROM trigger_firings f WHERE f.trigger_id = t.id
                    ORDER BY f.id DESC LIMIT 1) AS f ON true;
 COMMENT ON VIEW trigger_overview IS 'One row for each trigger or schedule, with its last firing.';
-REVOKE ALL ON trigger_overview FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON trigger_overview TO service_role;
 
 CREATE VIEW webhook_overview WITH (security_invoker = true) AS
@@ -1106,15 +1045,12 @@ LEFT JOIN LATERAL (
       AND coalesce(j.payload ->> 'webhook', j.payload #>> '{original_payload,webhook}') = w.name
     ORDER BY j.created_at DESC LIMIT 1) AS last ON true;
 COMMENT ON VIEW webhook_overview IS 'One row for each webhook, with its last message, without secrets.';
-REVOKE ALL ON webhook_overview FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON webhook_overview TO service_role;
 
 -- ---- upkeep -------------------------------------------------------------------------------------
 
 CREATE FUNCTION cortana.forget_trigger_notes(p_now timestamptz) RETURNS void
-LANGUAGE sql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql AS $$
     DELETE FROM trigger_firings WHERE fired_at < p_now - interval '30 days';
     DELETE FROM trigger_windows WHERE until < p_now;
 $$;
@@ -1123,9 +1059,7 @@ INSERT INTO upkeep_tasks (name, description, every, routine) VALUES
     ('trigger_notes', 'what triggers did more than 30 days ago', '1 hour', 'forget_trigger_notes');
 
 CREATE FUNCTION restore_default_schedules() RETURNS bigint
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     made bigint;
 BEGIN
@@ -1152,9 +1086,7 @@ SELECT restore_default_schedules();
 
 -- ---- who may call what --------------------------------------------------------------------------
 
-REVOKE ALL ON FUNCTION next_cron, next_crons, pause_trigger, resume_trigger, emit_event,
-    fire_now, restore_default_schedules FROM PUBLIC, anon, authenticated;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION cortana.cron_field, cortana.parse_cron, cortana.cron_next_local,
     cortana.zone_offset, cortana.zone_change, cortana.local_instants, next_cron, next_crons,
     cortana.check_time_zone, emit_event TO cortana_app, service_role;

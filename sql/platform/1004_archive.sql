@@ -12,14 +12,10 @@ CREATE TABLE cortana.event_archives (
 COMMENT ON TABLE cortana.event_archives IS
     'Months of task_events in the object store, one row for each partition.';
 
-ALTER TABLE cortana.event_archives ENABLE ROW LEVEL SECURITY;
-CREATE POLICY event_archives_service ON cortana.event_archives TO service_role USING (true) WITH CHECK (true);
-GRANT ALL ON cortana.event_archives TO service_role;
+SELECT secure_table('event_archives');
 
 CREATE FUNCTION event_partitions_before(p_days int) RETURNS SETOF text
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT c.relname::text FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
     WHERE i.inhparent = 'public.task_events'::regclass AND c.relname ~ '^task_events_[0-9]{4}_[0-9]{2}$'
       AND (to_date(right(c.relname, 7), 'YYYY_MM') + interval '1 month') AT TIME ZONE 'UTC'
@@ -33,9 +29,7 @@ COMMENT ON FUNCTION event_partitions_before IS
 
 CREATE FUNCTION export_events(p_partition text, p_after bigint DEFAULT 0, p_limit int DEFAULT 10000)
 RETURNS TABLE (id bigint, line text)
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     IF p_partition !~ '^task_events_[0-9]{4}_[0-9]{2}$' THEN
         RAISE EXCEPTION '% is not a partition of task_events', left(p_partition, 100)
@@ -52,9 +46,7 @@ COMMENT ON FUNCTION export_events IS
 
 CREATE FUNCTION drop_archived_events(p_partition text, p_key text, p_rows bigint, p_checksum text)
 RETURNS boolean
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     present bigint;
 BEGIN
@@ -78,9 +70,7 @@ COMMENT ON FUNCTION drop_archived_events IS
     'Records an archive and drops its partition, if the partition still contains exactly what was archived.';
 
 CREATE FUNCTION restore_events(p_lines jsonb) RETURNS bigint
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     month timestamp;
     restored bigint;
@@ -131,9 +121,7 @@ CREATE TABLE cortana.job_archives (
 COMMENT ON TABLE cortana.job_archives IS
     'Files in the object store that hold ended jobs; restore_jobs() takes their lines.';
 
-ALTER TABLE cortana.job_archives ENABLE ROW LEVEL SECURITY;
-CREATE POLICY job_archives_service ON job_archives TO service_role USING (true) WITH CHECK (true);
-GRANT ALL ON cortana.job_archives TO service_role;
+SELECT secure_table('job_archives');
 
 CREATE FUNCTION cortana.leads_to_clip(p_job jobs) RETURNS boolean
 LANGUAGE sql IMMUTABLE
@@ -143,9 +131,7 @@ COMMENT ON FUNCTION cortana.leads_to_clip IS
     'Returns whether a job is needed to find the object of its clip, which has not been removed from the store.';
 
 CREATE FUNCTION cortana.jobs_asked_for(p_job_ids uuid[]) RETURNS boolean
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     -- IS TRUE makes the planner use a hash table, whatever the statistics say.
     SELECT EXISTS (SELECT FROM jobs c CROSS JOIN unnest(c.depends_on) AS parent
                    WHERE c.depends_on IS NOT NULL AND c.status <> 'done'
@@ -156,9 +142,7 @@ COMMENT ON FUNCTION cortana.jobs_asked_for IS
     'Returns whether a job that is not done, and not one of these, depends on one of them.';
 
 CREATE FUNCTION cortana.archive_fingerprint(p_run_ids uuid[], p_job_ids uuid[]) RETURNS text
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT md5(coalesce(string_agg(version, ' ' ORDER BY version COLLATE "C"), ''))
     FROM (SELECT concat_ws(',', 'run', id, xmin) FROM runs WHERE id = ANY (p_run_ids)
           UNION ALL
@@ -179,9 +163,7 @@ COMMENT ON FUNCTION cortana.archive_fingerprint IS
 CREATE FUNCTION jobs_to_archive(
     p_days int, p_limit int DEFAULT 5000,
     OUT run_ids uuid[], OUT job_ids uuid[], OUT finished_until timestamptz, OUT fingerprint text)
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     before CONSTANT timestamptz := now() - make_interval(days => p_days);
     asked uuid[];
@@ -234,9 +216,7 @@ COMMENT ON FUNCTION jobs_to_archive IS
 
 CREATE FUNCTION export_jobs(p_run_ids uuid[], p_job_ids uuid[], p_after int DEFAULT 0,
                             p_limit int DEFAULT 500) RETURNS TABLE (n int, line text)
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT e.n::int, coalesce(
         (SELECT jsonb_build_object('run', to_jsonb(r)) FROM runs r WHERE r.id = e.id),
         (SELECT jsonb_build_object(
@@ -258,9 +238,7 @@ COMMENT ON FUNCTION export_jobs IS
 
 CREATE FUNCTION drop_archived_jobs(p_run_ids uuid[], p_job_ids uuid[], p_fingerprint text, p_key text,
                                    p_checksum text) RETURNS boolean
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     PERFORM FROM jobs WHERE id = ANY (p_job_ids) ORDER BY id FOR UPDATE;
     PERFORM FROM runs WHERE id = ANY (p_run_ids) ORDER BY id FOR UPDATE;
@@ -282,9 +260,7 @@ COMMENT ON FUNCTION drop_archived_jobs IS
     'Records an archive and deletes its rows, if none of them has changed since it was written.';
 
 CREATE FUNCTION cortana.insert_archived(p_table regclass, p_rows jsonb) RETURNS bigint
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 DECLARE
     columns text;
     inserted bigint;
@@ -306,9 +282,7 @@ COMMENT ON FUNCTION cortana.insert_archived IS
     'restore_jobs() only.';
 
 CREATE FUNCTION restore_jobs(p_lines jsonb, OUT restored bigint, OUT left_out bigint)
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     given bigint;
     known bigint;
@@ -359,9 +333,7 @@ COMMENT ON FUNCTION restore_jobs IS
 
 -- ---- who may call what --------------------------------------------------------------------------
 
-REVOKE ALL ON FUNCTION event_partitions_before, export_events, drop_archived_events, restore_events,
-    jobs_to_archive, export_jobs, drop_archived_jobs, restore_jobs FROM PUBLIC, anon, authenticated;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA cortana FROM PUBLIC;
+SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION event_partitions_before, export_events, drop_archived_events, restore_events,
     cortana.leads_to_clip, cortana.jobs_asked_for, cortana.archive_fingerprint, jobs_to_archive,
     export_jobs, drop_archived_jobs, cortana.insert_archived, restore_jobs TO service_role;

@@ -3,17 +3,13 @@
 -- compare tenants.
 
 CREATE FUNCTION api.manages_tenant(p_tenant_id uuid) RETURNS boolean
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT api.is_service() OR p_tenant_id IS NOT NULL AND api.is_admin() AND may_touch(p_tenant_id)
 $$;
 COMMENT ON FUNCTION api.manages_tenant IS 'Whether the caller manages the triggers and webhooks of a tenant; null: of all tenants.';
 
 CREATE FUNCTION api.chosen_tenant(p jsonb) RETURNS uuid
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     tenant CONSTANT uuid := coalesce((p ->> 'tenant_id')::uuid, CASE WHEN NOT api.is_service() THEN auth.uid() END);
 BEGIN
@@ -43,9 +39,7 @@ RETURN CASE WHEN api.is_service() OR p_tenant_id IS NULL THEN p_name ELSE regexp
 COMMENT ON FUNCTION api.shown_name IS 'The name of a webhook as its tenant knows it; the service sees the stored name.';
 
 CREATE OR REPLACE FUNCTION api.job_payload(job jobs) RETURNS jsonb
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN job.job_type = 'webhook'
                 THEN s.sent || jsonb_build_object('webhook', api.shown_name(s.sent ->> 'webhook', job.tenant_id))
                 ELSE s.sent END
@@ -67,9 +61,7 @@ RETURN jsonb_build_object(
 COMMENT ON FUNCTION api.webhook_object IS 'A webhook as the API shows it, with its last message, without secrets.';
 
 CREATE FUNCTION api.find_webhook(p_name text) RETURNS webhooks
-LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
     found webhooks;
 BEGIN
@@ -90,9 +82,7 @@ COMMENT ON FUNCTION api.find_webhook IS
     'not exist.';
 
 CREATE FUNCTION api.webhooks(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 BEGIN
     PERFORM api.chosen_tenant('{}');
     RETURN api.all_items((SELECT jsonb_agg(api.webhook_object(w) ORDER BY w.name)
@@ -102,9 +92,7 @@ $$;
 COMMENT ON FUNCTION api.webhooks IS 'GET /webhooks: the webhooks that the caller manages.';
 
 CREATE FUNCTION api.create_webhook(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     most CONSTANT int := 50;       -- of one tenant
     tenant CONSTANT uuid := api.chosen_tenant(p);
@@ -124,17 +112,13 @@ $$;
 COMMENT ON FUNCTION api.create_webhook IS 'POST /webhooks: only this answer shows the secret.';
 
 CREATE FUNCTION api.webhook(p jsonb) RETURNS api.answer
-LANGUAGE sql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
     SELECT api.versioned(api.webhook_object(w), 'last') FROM api.find_webhook(p ->> 'name') AS w
 $$;
 COMMENT ON FUNCTION api.webhook IS 'GET /webhooks/{name}.';
 
 CREATE FUNCTION api.change_webhook(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     hook webhooks := api.find_webhook(p ->> 'name');
 BEGIN
@@ -153,9 +137,7 @@ COMMENT ON FUNCTION api.change_webhook IS
     'PATCH /webhooks/{name}: changes the URL, or enables or disables the webhook.';
 
 CREATE FUNCTION api.delete_webhook(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     hook CONSTANT webhooks := api.find_webhook(p ->> 'name');
 BEGIN
@@ -167,9 +149,7 @@ $$;
 COMMENT ON FUNCTION api.delete_webhook IS 'DELETE /webhooks/{name}: also deletes the triggers that send to it.';
 
 CREATE FUNCTION api.rotate_webhook(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     hook CONSTANT webhooks := api.find_webhook(p ->> 'name');
     secret text;
@@ -183,9 +163,7 @@ COMMENT ON FUNCTION api.rotate_webhook IS
     'keep_hours.';
 
 CREATE FUNCTION api.test_webhook(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     hook CONSTANT webhooks := api.find_webhook(p ->> 'name');
     job jobs;
@@ -218,9 +196,7 @@ RETURN jsonb_build_object(
 COMMENT ON FUNCTION api.delivery_object IS 'A message to a webhook, which is a job.';
 
 CREATE FUNCTION api.deliveries(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
     keys CONSTANT jsonb := api.read_cursor(p, 2);
@@ -264,9 +240,7 @@ RETURN jsonb_build_object(
 COMMENT ON FUNCTION api.trigger_object IS 'A trigger or schedule as the API shows it, with its last firing.';
 
 CREATE FUNCTION api.find_trigger(p_id uuid) RETURNS job_triggers
-LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
     found job_triggers;
 BEGIN
@@ -281,9 +255,7 @@ $$;
 COMMENT ON FUNCTION api.find_trigger IS 'The trigger with this id, if the caller manages it; otherwise refuses.';
 
 CREATE FUNCTION api.triggers(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 BEGIN
     PERFORM api.chosen_tenant('{}');
     RETURN api.all_items((
@@ -303,9 +275,7 @@ COMMENT ON FUNCTION api.versioned_trigger IS
     'A trigger with the members of p_more, and an ETag that firings do not change.';
 
 CREATE FUNCTION api.trigger(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
     known CONSTANT job_triggers := api.find_trigger((p ->> 'id')::uuid);
 BEGIN
@@ -316,9 +286,7 @@ $$;
 COMMENT ON FUNCTION api.trigger IS 'GET /triggers/{id}: a trigger, and the next ten instants of a schedule.';
 
 CREATE FUNCTION api.with_changes(t job_triggers, p jsonb) RETURNS job_triggers
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 BEGIN
     t := jsonb_populate_record(t, p - '{id,tenant_id,dedupe_window_seconds,priority}'::text[]);
     t.priority := coalesce(priority_number(p ->> 'priority'), t.priority);
@@ -342,9 +310,7 @@ $$;
 COMMENT ON FUNCTION api.with_changes IS 'A trigger with the members of a request, checked.';
 
 CREATE FUNCTION api.create_trigger(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     most CONSTANT int := 100;      -- of one tenant
     wanted job_triggers := jsonb_populate_record(NULL::job_triggers, '{"time_zone": "UTC", "catch_up": "last",
@@ -371,9 +337,7 @@ $$;
 COMMENT ON FUNCTION api.create_trigger IS 'POST /triggers: an event or a cron expression, and an action.';
 
 CREATE FUNCTION api.change_trigger(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     wanted job_triggers := api.with_changes(api.find_trigger((p ->> 'id')::uuid), p);
 BEGIN
@@ -391,9 +355,7 @@ $$;
 COMMENT ON FUNCTION api.change_trigger IS 'PATCH /triggers/{id}: missing members keep their value.';
 
 CREATE FUNCTION api.delete_trigger(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     known CONSTANT job_triggers := api.find_trigger((p ->> 'id')::uuid);
 BEGIN
@@ -404,9 +366,7 @@ $$;
 COMMENT ON FUNCTION api.delete_trigger IS 'DELETE /triggers/{id}.';
 
 CREATE FUNCTION api.pause_trigger(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     known CONSTANT job_triggers := api.find_trigger((p ->> 'id')::uuid);
 BEGIN
@@ -419,9 +379,7 @@ COMMENT ON FUNCTION api.pause_trigger IS
     'POST /triggers/{id}/pause: events and due times during the pause are not made up for.';
 
 CREATE FUNCTION api.resume_trigger(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     known CONSTANT job_triggers := api.find_trigger((p ->> 'id')::uuid);
 BEGIN
@@ -432,9 +390,7 @@ $$;
 COMMENT ON FUNCTION api.resume_trigger IS 'POST /triggers/{id}/resume.';
 
 CREATE FUNCTION api.fire_trigger(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     known job_triggers := api.find_trigger((p ->> 'id')::uuid);
     firing trigger_firings;
@@ -456,9 +412,7 @@ COMMENT ON FUNCTION api.fire_trigger IS
     'send messages to webhooks in this way.';
 
 CREATE FUNCTION api.firings(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
     keys CONSTANT jsonb := api.read_cursor(p, 1);
@@ -477,9 +431,7 @@ $$;
 COMMENT ON FUNCTION api.firings IS 'GET /triggers/{id}/firings: the firings of a trigger, the newest first.';
 
 CREATE FUNCTION api.send_event(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     IF p ? 'video_id' THEN
         PERFORM api.require_video((p ->> 'video_id')::uuid);
@@ -503,17 +455,13 @@ RETURN jsonb_build_object(
 COMMENT ON FUNCTION api.definition_object IS 'A command. Only the service sees which program it runs.';
 
 CREATE FUNCTION api.definitions(p jsonb) RETURNS api.answer
-LANGUAGE sql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE AS $$
     SELECT api.all_items(jsonb_agg(api.definition_object(d) ORDER BY d.key)) FROM job_definitions d
 $$;
 COMMENT ON FUNCTION api.definitions IS 'GET /definitions: the commands that the caller may run.';
 
 CREATE FUNCTION api.definition(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     command job_definitions;
 BEGIN
@@ -527,9 +475,7 @@ $$;
 COMMENT ON FUNCTION api.definition IS 'GET /definitions/{key}: a command, with the schema of its arguments.';
 
 CREATE FUNCTION api.define(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM api.require_service();
     PERFORM define_command(
@@ -542,9 +488,7 @@ COMMENT ON FUNCTION api.define IS
     'PUT /definitions/{key}: adds or changes a command; missing members keep their value.';
 
 CREATE OR REPLACE FUNCTION api.enqueue_command(p jsonb, OUT job_id uuid, OUT is_new boolean)
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM job_definitions d WHERE d.key = p ->> 'command') THEN
         RAISE EXCEPTION 'no command has this name: GET /definitions lists them' USING ERRCODE = 'invalid_parameter_value';
@@ -557,9 +501,7 @@ $$;
 COMMENT ON FUNCTION api.enqueue_command IS 'Enqueues the command that POST /jobs names.';
 
 CREATE FUNCTION api.preview_schedule(p jsonb) RETURNS api.answer
-LANGUAGE sql STABLE
-SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS
-$$
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
     SELECT api.ok(jsonb_build_object('instants', coalesce(
         (SELECT jsonb_agg(n ORDER BY n) FROM next_crons(p ->> 'cron', p ->> 'time_zone', 10, now()) AS n), '[]')))
 $$;
@@ -567,8 +509,8 @@ COMMENT ON FUNCTION api.preview_schedule IS 'POST /triggers/preview: the next te
 
 -- ---- who may call what -------------------------------------------------------------------------------------
 
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA api FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION api.shown_name, api.manages_tenant, api.chosen_tenant, api.triggers, api.trigger, api.versioned_trigger, api.firings, api.webhooks, api.webhook,
+SELECT secure_objects();
+GRANT EXECUTE ON FUNCTION api.job_payload, api.shown_name, api.manages_tenant, api.chosen_tenant, api.triggers, api.trigger, api.versioned_trigger, api.firings, api.webhooks, api.webhook,
     api.deliveries, api.definition_object, api.definitions, api.definition, api.preview_schedule TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION api.create_webhook, api.change_webhook, api.delete_webhook, api.rotate_webhook, api.test_webhook,
     api.create_trigger, api.change_trigger, api.delete_trigger, api.pause_trigger, api.resume_trigger, api.fire_trigger,
