@@ -168,50 +168,6 @@ $$;
 COMMENT ON FUNCTION cortana.secure_table IS
     'For migrations: gives the service, and nobody else, all rights to a table that they have created.';
 
--- ---- what every object gets ---------------------------------------------------------------------------------
-
-CREATE FUNCTION cortana.secure_objects(p_on_the_callers_path text[] DEFAULT '{}') RETURNS void
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS $$
-DECLARE
-    new record;
-BEGIN
-    FOR new IN SELECT oid::regprocedure AS name, prosqlbody IS NULL AND proname <> ALL (p_on_the_callers_path) AS has_path
-               FROM pg_proc WHERE xmin = pg_current_xact_id()::xid
-               AND pronamespace::regnamespace::text IN ('public', 'cortana', 'api') LOOP
-        EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC, anon, authenticated', new.name);
-        IF new.has_path THEN
-            EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, public, cortana, extensions, pg_temp', new.name);
-        END IF;
-    END LOOP;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'this transaction has created no function: apply the whole migration in one transaction';
-    END IF;
-    FOR new IN SELECT oid::regclass AS name FROM pg_class WHERE xmin = pg_current_xact_id()::xid AND relkind = 'v' LOOP
-        EXECUTE format('REVOKE ALL ON %s FROM PUBLIC, anon, authenticated', new.name);
-    END LOOP;
-END
-$$;
-COMMENT ON FUNCTION cortana.secure_objects IS
-    'For migrations, before they grant rights: takes the rights that PUBLIC (and on Supabase anon and authenticated) have '
-    'by default from the functions and views of this transaction, and sets the search_path of the functions, with pg_temp '
-    'last, so that nobody''s temporary table is taken for one of ours. Not that of bodies of SQL''s own form, to which none '
-    'matters, nor of parts of a claim or completion (their names are the argument), where it would cost a tenth.';
-
-CREATE FUNCTION cortana.secure_table(p_table regclass) RETURNS void
-LANGUAGE plpgsql
-SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS $$
-BEGIN
-    EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', p_table);
-    EXECUTE format('CREATE POLICY %I ON %s TO service_role USING (true) WITH CHECK (true)',
-                   (SELECT relname FROM pg_class WHERE oid = p_table) || '_service', p_table);
-    EXECUTE format('REVOKE ALL ON %s FROM PUBLIC, anon, authenticated', p_table);
-    EXECUTE format('GRANT ALL ON %s TO service_role', p_table);
-END
-$$;
-COMMENT ON FUNCTION cortana.secure_table IS
-    'For migrations: gives the service, and nobody else, all rights to a table that they have created.';
-
 -- ---- locks -------------------------------------------------------------------------------------------------
 
 CREATE TABLE cortana.locks (
