@@ -247,7 +247,7 @@ def test_a_cursor_belongs_to_its_filters(gateway):
 @given(st.binary(max_size=60) | st.builds(lambda value: json.dumps(value).encode(), st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("kf"), inner, max_size=2))))
-@settings(max_examples=40, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_cursor_is_read_or_refused(gateway, content):
     assert gateway.ask("/videos?cursor=" + base64url(content), OWNER).status == 400 or not content
 
@@ -614,7 +614,7 @@ def test_requests_drawn_from_the_document(gateway, library):
 
     # A stream goes on for minutes, and a wait is waited for.
     @given(st.sampled_from([key for key in OPERATIONS if key[0] == "GET" and key[1] != "/events"]), st.data())
-    @settings(max_examples=150, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     def ask(key, data):
         method, path = key
         names = [parameter["name"] for parameter in OPERATIONS[key]["parameters"] if parameter["in"] == "query" and parameter["name"] != "wait"]

@@ -300,7 +300,7 @@ def test_drawn_requests_are_answered_as_the_document_says(gateway, things, beare
 
     @given(requests(identifiers))
     @seed(20260731)
-    @settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     def ask(request):
         method, path, target, body = request
         is_sent = body is not None or "x-bytes" not in OPERATIONS[method, path]

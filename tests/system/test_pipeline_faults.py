@@ -3,7 +3,7 @@ leases, the database crashed, restarted and replaced by its standby, connections
 up, clocks stepped, the store's disk full or read-only, an S3 server that refuses, lies and breaks off.
 Every video becomes ready, once, with the text and the objects of a quiet run; the history is legal.
 
-CORTANA_PIPELINE_FAULTS=1000 CORTANA_PIPELINE_VIDEOS=60 for the long run; CORTANA_FAULT_SEED to repeat one."""
+CORTANA_PIPELINE_FAULTS=1000 CORTANA_PIPELINE_VIDEOS=60 for the long run; CORTANA_FAULT_SEED for another one."""
 
 import contextlib
 import os
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.sanitized(0)
 
 FAULTS = int(os.environ.get("CORTANA_PIPELINE_FAULTS", "24"))
 VIDEOS = int(os.environ.get("CORTANA_PIPELINE_VIDEOS", "3"))
-SEED = int(os.environ.get("CORTANA_FAULT_SEED", time.time_ns() % 1_000_000))
+SEED = int(os.environ.get("CORTANA_FAULT_SEED", "20261121"))
 WORKERS_A_STAGE = 2
 LEASE_MS = 3000
 SECONDS_A_FAULT = 0.7   # on average between two faults
