@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Makes the OpenAPI document of the descriptions in gateway/operations.
+"""Makes the OpenAPI document of the descriptions in gateway/operations, and the table of operations in docs/api.md.
 
-usage: openapi.py FILE.toml... OUTPUT.json
+usage: openapi.py FILE.toml... OUTPUT.json    the document
+       openapi.py                             the table; scripts/check says when it is not what it should be
 
 gateway/operations/README.md says how an operation is described. What this script does not understand it refuses, so that
 nothing of a description is dropped without a word.
@@ -14,8 +15,10 @@ import tomllib
 
 import lists
 
-FOLDER = pathlib.Path(__file__).resolve().parent.parent / "gateway" / "operations"
-BASE = "/api/v1"
+MANUAL = "docs/api.md"
+HEADING = "## All operations\n"  # the last one
+OF_THE_GATEWAY = {"document", "page", "sign_out", "tus"}  # handlers that ask no function
+OF_STEPS = {"finish_upload"}  # functions that the gateway calls after others
 TOKEN = re.compile(r"""
     (?P<blank>[ \t]+) | (?P<description>\#[^\n]*) | (?P<newline>\n) | (?P<spread>\.\.\.) |
     (?P<pattern>/\^\S*/(?=[\s,\])}]|$)) | (?P<range>(?:-?\d+(?:\.\d+)?)?\.\.(?:-?\d+(?:\.\d+)?)?) |
@@ -29,7 +32,7 @@ SIMPLE = {
 RANGES = {"integer": ("minimum", "maximum"), "number": ("minimum", "maximum"), "string": ("minLength", "maxLength"),
           "array": ("minItems", "maxItems")}
 PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-MEMBERS = {"route", "summary", "role", "parameters", "headers", "body", "answers", "refusals", "version", "conditional",
+MEMBERS = {"route", "summary", "description", "example", "role", "parameters", "headers", "body", "answers", "refusals", "version", "conditional",
            "handler", "step", "rate", "seconds", "redact", "tus", "bytes"}
 
 
@@ -48,8 +51,8 @@ def word_of(text):
 class Notation:
     """Reads the notation of a value."""
 
-    def __init__(self, text, place, types):
-        self.place, self.types, self.tokens, at = place, types, [], 0
+    def __init__(self, text, place, types, of_parameters=False):
+        self.place, self.types, self.of_parameters, self.tokens, at = place, types, of_parameters, [], 0
         while at < len(text):
             match = TOKEN.match(text, at)
             if not match:
@@ -102,8 +105,15 @@ class Notation:
     def alternatives(self):
         found = [self.alternative()]
         while self.take("sign", "|"):
+            self.skip_lines()
             found.append(self.alternative())
-        return found
+        targets = [self.target(each) for each in found]
+        return targets if len(found) > 1 and all("enum" in each for each in targets) else found
+
+    def target(self, schema):
+        """A schema, or what it refers to."""
+        name = schema.get("$ref", "").rsplit("/", 1)[-1]
+        return Notation(self.types[name], name, self.types).whole() if name in self.types else schema
 
     def alternative(self):
         if self.is_next("text"):
@@ -138,6 +148,9 @@ class Notation:
             return {"type": "null"}
         if name == "counts":  # how often each of some words occurs
             return {"type": "object", "additionalProperties": {"type": "integer"}}
+        if name == "rows":  # of a table of names, as the migrations fill it
+            self.need("name", "of")
+            return {"type": "string", "enum": lists.rows_of(lists.Tree().sql(), self.need("name"))}
         if name == "page":  # of a list
             self.need("name", "of")
             return {"$ref": f"#/components/schemas/{self.need('name')}List"}
@@ -155,19 +168,33 @@ class Notation:
         self.skip_lines()
         while not self.is_next("sign", "}") and not self.is_next("end"):
             if self.take("spread"):
-                other = Notation(self.types[self.need("name")], self.place, self.types).whole()
-                schema["required"] += other["required"]
-                schema["properties"] |= other["properties"]
+                name = self.need("name")
+                if name == "object":
+                    schema["additionalProperties"] = True
+                else:
+                    other = Notation(self.types[name], self.place, self.types).whole()
+                    schema["required"] += other["required"]
+                    schema["properties"] |= other["properties"]
             else:
                 name = self.need("name")
                 if name in schema["properties"]:
                     raise Fault(f"{self.place}: {name} stands twice")
                 is_optional = self.take("sign", "?")
                 self.need("sign", ":")
-                schema["properties"][name] = self.value()
+                value = self.value()
+                schema["properties"][name] = value if self.of_parameters else with_default_in_words(value)
                 schema["required"] += [] if is_optional else [name]
             self.skip_lines()
         return schema
+
+
+def with_default_in_words(schema):
+    """Makers of clients take a member of an object that has the keyword `default` for one that is always there."""
+    schema = dict(schema)
+    if "default" in schema:
+        words = f"{json.dumps(schema.pop('default'))} if left out."
+        schema["description"] = f"{schema['description']} {words}" if "description" in schema else words
+    return schema
 
 
 def joined(alternatives):
@@ -175,7 +202,7 @@ def joined(alternatives):
     others = [each for each in alternatives if each != {"type": "null"}]
     is_nullable = len(others) < len(alternatives)
     words = [word for each in others for word in each.get("enum", [])]
-    if words and len(words) == len(others):
+    if len(others) > 1 and all("enum" in each for each in others) or len(others) < len(alternatives) and words:
         others = [{"type": "string", "enum": words + ([None] if is_nullable else [])}]
     types = [each.get("type") for each in others]
     if all(isinstance(kind, str) for kind in types) and len(set(types)) == len(types):
@@ -187,36 +214,90 @@ def joined(alternatives):
     return {"anyOf": others} if len(others) > 1 else others[0]
 
 
-def words_of(notation):
-    """A type that has the names of a table's rows: "rows of TABLE". Others are as they are."""
-    table = notation.removeprefix("rows of ")
-    if table == notation:
-        return notation
-    return " | ".join(f'"{name}"' for name in lists.rows_of(lists.Tree().sql(), table))
-
-
-def read(paths):
-    """(what common.toml says, the operations by name with the file's name as "tag", the notations of types by name)"""
-    common, operations, types = {}, {}, {}
-    for path in sorted(map(pathlib.Path, paths)):
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+def read(texts):
+    """(what common.toml says, the operations by name with their tag, the notations of types by name). `texts`: by path."""
+    common, operations, types, tags = {}, {}, {}, []
+    for path, text in sorted(texts.items()):
+        try:
+            content = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise Fault(f"{path}: {error}") from error
+        subject = pathlib.PurePath(path).stem
         of_file = content.pop("types", {})
         for name in [name for name in of_file if name in types] + [name for name in content if name in operations]:
             raise Fault(f"{path}: {name} stands twice")
-        types |= {name: words_of(notation) for name, notation in of_file.items()}
-        if path.stem == "common":
+        types |= of_file
+        if subject == "common":
             common = content
             continue
+        tag = subject.replace("_", " ")
+        tags.append({"name": tag, "description": content.pop("about")})
         for name, operation in content.items():
             if unknown := set(operation) - MEMBERS:
                 raise Fault(f"{path}: {name}: what is {', '.join(sorted(unknown))}?")
-            operations[name] = {**operation, "tag": path.stem}
+            if missing := {"route", "summary", "description", "answers"} - set(operation):
+                raise Fault(f"{path}: {name} has no {', '.join(sorted(missing))}")
+            operations[name] = {**operation, "tag": tag}
+    common["document"]["tags"] = tags
     return common, operations, types
+
+
+class Examples:
+    """Makes an example of each value: of what common.toml gives for the name of a member or parameter, else of the schema."""
+
+    def __init__(self, given, schemas):
+        self.given, self.schemas = given, schemas
+
+    def of(self, schema, place):
+        """Of the value that `place` names: "Job.state", or "job.wait" of an operation."""
+        while "$ref" in schema:
+            place = schema["$ref"].rsplit("/", 1)[1] + "." + place.rsplit(".", 1)[-1]
+            schema = self.schemas[schema["$ref"].rsplit("/", 1)[1]]
+        name = place.rsplit(".", 1)[-1]
+        if place in self.given:
+            return self.given[place]
+        if "enum" in schema:
+            return schema["enum"][0]
+        if name in self.given["null"]["names"] and "null" in json.dumps(schema):
+            return None
+        if "properties" in schema and "string" not in schema["type"]:
+            return {member: self.of(value, f"{place.split('.')[0]}.{member}")
+                    for member, value in schema["properties"].items() if name != "payload" or member == "languages"}
+        if "array" in schema.get("type", ()):
+            return self.given.get(name + "[]") or [self.of(schema["items"], place)]
+        if name in self.given:
+            return self.given[name]
+        if "oneOf" in schema or "anyOf" in schema:
+            return self.of((schema.get("oneOf") or schema["anyOf"])[0], place)
+        return self.of_type(schema, place)
+
+    def of_type(self, schema, place):
+        if "default" in schema:
+            return schema["default"]
+        kind = schema.get("format") or schema.get("type")
+        kind = kind if isinstance(kind, str) else kind[0]
+        if kind not in self.given["types"]:
+            raise Fault(f"{place}: common.toml has no example of it")
+        value = self.given["types"][kind]
+        return max(value, schema.get("minimum", value)) if kind in ("integer", "number") else value
+
+    def add(self, operation, body):
+        """To the parameters, the body and the answers of an operation. `body`: what its description gives for the body."""
+        name = operation["operationId"]
+        for parameter in operation["parameters"]:
+            parameter["example"] = self.of(parameter["schema"], f"{name}.{parameter['name']}")
+        contents = [operation.get("requestBody", {}).get("content", {})]
+        contents += [answer.get("content", {}) for status, answer in operation["responses"].items() if status < "300"]
+        for content in contents:
+            if "schema" in content.get("application/json", {}):
+                schema = content["application/json"]["schema"]
+                is_body = content is contents[0]
+                content["application/json"]["example"] = body if is_body and body else self.of(schema, name + ".")
 
 
 def parameters_of(name, operation, types):
     path = operation["route"].split()[1]
-    schema, headers = (Notation("{" + operation.get(group, "") + "\n}", name, types).whole()
+    schema, headers = (Notation("{" + operation.get(group, "") + "\n}", name, types, of_parameters=True).whole()
                        for group in ("parameters", "headers"))
     found = []
     for member in re.findall(r"{(\w+)}", path):
@@ -269,7 +350,8 @@ def described(name, operation, context):
         ("Idempotency-Key", is_repeatable(operation)), ("If-Match", "version" in operation)) if is_wanted)
     operation = {**operation, "headers": headers + operation.get("headers", "")}
     has_version = "version" in operation or any(other.get("version") == name for other in operations.values())
-    made = {"operationId": name, "tags": [operation["tag"]], "summary": operation["summary"]}
+    made = {"operationId": name, "tags": [operation["tag"]], "summary": operation["summary"],
+            "description": operation["description"]}
     role = operation.get("role", "viewer")
     if role == "nobody":
         made["security"] = []
@@ -306,21 +388,66 @@ def schemas_of(types, document):
     return schemas
 
 
-def document(paths=None):
-    """The OpenAPI document."""
-    context = common, operations, types = read(paths or FOLDER.glob("*.toml"))
+def document(texts=None):
+    """The OpenAPI document. `texts`: of the descriptions, by path; those of this checkout if left out."""
+    context = common, operations, types = read(texts or texts_of(lists.Tree()))
     made = {**common["document"], "paths": {}}
     for name, operation in operations.items():
         method, path = operation["route"].split()
         made["paths"].setdefault(path, {})[method.lower()] = described(name, operation, context)
-    made["components"] = {"securitySchemes": common["securitySchemes"], "schemas": schemas_of(types, made["paths"])}
+    schemas = schemas_of(types, made["paths"])
+    examples = Examples(common["examples"], schemas)
+    for methods in made["paths"].values():
+        for operation in methods.values():
+            examples.add(operation, operations[operation["operationId"]].get("example"))
+    made["components"] = {"securitySchemes": common["securitySchemes"], "schemas": schemas}
     return made
+
+
+def texts_of(tree):
+    return {path: tree.read(path) for path in tree.find("gateway/operations/*.toml")}
+
+
+def with_table(text, made):
+    """The manual, with the table of operations as they are now behind its last heading."""
+    lines = ["| operation | does | who may |", "| --- | --- | --- |"]
+    for path, methods in made["paths"].items():
+        for method, operation in methods.items():
+            who = "everybody" if operation.get("security") == [] else operation.get("x-role", "viewer")
+            lines.append(f"| `{method.upper()} {path}` | {operation['summary']} | {who} |")
+    return text[:text.index("\n", text.index(HEADING))] + "\n\n" + "\n".join(lines) + "\n"
+
+
+def problems(tree=None):
+    """What of an operation is missing elsewhere; scripts/check prints it."""
+    tree = tree or lists.Tree()
+    try:
+        made = document(texts_of(tree))
+    except Fault as fault:
+        yield str(fault)
+        return
+    if with_table(tree.read(MANUAL), made) != tree.read(MANUAL):
+        yield f"{MANUAL}: its table is not that of the operations in gateway/operations: run scripts/openapi.py"
+    for path in texts_of(tree):
+        if f"'{path.removeprefix('gateway/')}'" not in tree.read("gateway/meson.build"):
+            yield f"{path}: gateway/meson.build does not name it"
+    functions = set(re.findall(r"^CREATE FUNCTION api\.(\w+)\(p jsonb\) RETURNS api\.answer$", tree.sql(), re.MULTILINE))
+    operations = {operation["operationId"]: operation for methods in made["paths"].values() for operation in methods.values()}
+    for name, operation in operations.items():
+        if operation.get("x-handler") not in OF_THE_GATEWAY and name not in functions:
+            yield f"gateway/operations: no migration makes the function api.{name}(p jsonb)"
+    for name in sorted(functions - set(operations) - OF_STEPS):
+        yield f"sql/migrations: gateway/operations does not describe api.{name}()"
 
 
 def main(*arguments):
     try:
-        made = document(arguments[:-1])
-    except (Fault, tomllib.TOMLDecodeError) as fault:
+        if not arguments:
+            manual = lists.ROOT / MANUAL
+            manual.write_text(with_table(manual.read_text(encoding="utf-8"), document()), encoding="utf-8")
+            return
+        made = document({path: pathlib.Path(path).read_text(encoding="utf-8") for path in arguments[:-1]})
+    except Fault as fault:
         sys.exit(f"openapi.py: {fault}")
     pathlib.Path(arguments[-1]).write_text(json.dumps(made, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 

@@ -36,7 +36,7 @@ def rule(operation, name, place, schema, required):
     if schema["type"] == "object":
         unknown -= {"properties", "required", "additionalProperties"}  # the operation itself checks its members
     elif schema["type"] == "array":
-        unknown -= {"items"}  # and its items
+        unknown -= {"items", "minItems", "maxItems"}  # and its items
     if unknown:
         sys.exit(f"{operation}: {name}: this gateway does not check {', '.join(sorted(unknown))}")
     kind = (FORMATS[schema["format"]] if "format" in schema
@@ -99,11 +99,16 @@ def page_of(document):
     lines = ["<!DOCTYPE html><html lang=en><meta charset=utf-8><title>Cortana API</title><h1>Cortana API</h1>",
              f"<p>{html.escape(document['info'].get('description', ''))} <a href={document['servers'][0]['url']}/openapi.json>",
              "The OpenAPI document</a> says the same for programs."]
+    tag = None
     for path, methods in document["paths"].items():
         for method in [key for key in methods if key in METHODS]:
             operation = methods[method]
+            if operation["tags"] != tag:
+                tag = operation["tags"]
+                lines += [f"<h1>{html.escape(each['name'])}</h1><p>{html.escape(each['description'])}"
+                          for each in document["tags"] if [each["name"]] == tag]
             lines.append(f"<h2 id={operation['operationId']}><code>{method.upper()} {html.escape(path)}</code></h2>"
-                         f"<p>{html.escape(operation['summary'])}<table>")
+                         f"<p>{html.escape(operation['summary'])} {html.escape(operation['description'])}<table>")
             lines += [row(each["name"], each["in"] + (", needed" if each.get("required") else ""), schema_words(each["schema"]),
                           each.get("description", "")) for each in operation["parameters"]]
             if "requestBody" in operation:

@@ -82,6 +82,55 @@ def test_the_document_is_served(gateway):
     assert all(f"<h2 id={operation['operationId']}>" in page.data.decode() for operation in OPERATIONS.values())
 
 
+def examples_of(operation):
+    """(what it is of, schema, example) of each parameter, body and answer in JSON that is no refusal."""
+    for parameter in operation["parameters"]:
+        yield parameter["name"], parameter["schema"], parameter["example"]
+    contents = {status: answer.get("content", {}) for status, answer in operation["responses"].items() if status < "300"}
+    for name, content in {"body": operation.get("requestBody", {}).get("content", {}), **contents}.items():
+        if "schema" in content.get("application/json", {}):
+            yield name, content["application/json"]["schema"], content["application/json"]["example"]
+
+
+def test_each_operation_is_described_with_examples():
+    tags = {tag["name"]: tag["description"] for tag in DOCUMENT["tags"]}
+    for operation in OPERATIONS.values():
+        name = operation["operationId"]
+        assert operation["summary"].endswith(".") and operation["description"].endswith("."), name
+        assert [tags[tag] for tag in operation["tags"]], name
+        for place, schema, example in examples_of(operation):
+            jsonschema.Draft202012Validator({**schema, "components": DOCUMENT["components"]},
+                                            format_checker=jsonschema.FormatChecker()).validate(example), (name, place)
+    assert '"default"' not in json.dumps(DOCUMENT["components"]), "generated clients take such a member for one that is always there"
+
+
+def test_other_words_for_states_are_known(place):
+    """Each word for the state of a job is one that the database translates to states that a job may have."""
+    schemas = DOCUMENT["components"]["schemas"]
+    states, found = set(schemas["JobState"]["enum"]), set()
+    asked = next(parameter["schema"]["enum"] for parameter in OPERATIONS["GET", "/jobs"]["parameters"] if parameter["name"] == "state")
+    for word in asked:
+        found |= set(place[1].value("SELECT api.job_states(%s)", word))
+    assert found == states
+
+
+def test_a_payload_has_the_members_that_job_types_accept(place):
+    """With their limits. What the service fills in is left out."""
+    filled_in = {"video_id", "clip_id", "s3_original_path", "frame_paths", "line_paths"}
+    payload = DOCUMENT["components"]["schemas"]["Payload"]["properties"]
+    for row in place[1].run("SELECT name, payload_schema FROM job_types WHERE is_public"):
+        for member, rule in (row["payload_schema"] or {}).get("properties", {}).items():
+            if member in filled_in:
+                continue
+            described = payload[member]
+            if "$ref" in described:
+                described = DOCUMENT["components"]["schemas"][described["$ref"].rsplit("/", 1)[1]]
+            where = (row["name"], member)
+            assert "description" in payload[member], where
+            for keyword in ("enum", "minimum", "maximum", "minItems", "maxItems", "required"):
+                assert described.get(keyword) == rule.get(keyword) or (keyword, described["type"]) == ("minItems", "array"), where
+
+
 @pytest.mark.parametrize("path", ["/nothing", "/videos/", "//videos", "/videos/../me", "/videos/%2e%2e/me", "/me%00",
                                   "/VIDEOS", "/videos/x/y/z", "", "/openapi.json/"])
 def test_what_is_not_in_the_document_does_not_exist(gateway, path):
