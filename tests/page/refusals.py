@@ -33,7 +33,7 @@ def of_sql(parts, values=r"%(?:\d\$)?[sLI]"):
 
 
 def functions_of_sql():
-    for path in sorted((ROOT / "sql" / "migrations").glob("*.sql")):
+    for path in sorted((ROOT / "sql").glob("*/*.sql")):
         text = re.sub(r"(?m)^\s*--.*$|\s--\s[^'\n]*$", "", path.read_text())
         for one in re.split(r"(?m)^(?=CREATE (?:OR REPLACE )?(?:FUNCTION|PROCEDURE) )", text)[1:]:
             yield re.match(r"CREATE (?:OR REPLACE )?\w+ (?:\w+\.)?(\w+)", one)[1], one
