@@ -116,7 +116,9 @@ static int copy_object(struct cv_store *store, const char *key, const char *path
     cv_auto_free char *data = malloc(COPY_SIZE);
     int result = cv_store_reader_open(store, key, &reader, error);
     if (result || !data) {
-        return result < 0 ? result : cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "%s is gone", key);
+        return result < 0 ? result
+                          : cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND,
+                                    "the clip is gone; ask for it again");
     }
     cv_auto_free char *part = NULL;
     struct stat status;

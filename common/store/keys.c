@@ -135,6 +135,64 @@ const char *cv_object_prefix(enum cv_object_place place)
     return prefixes[place];
 }
 
+/* What an object is for people, by the beginning of its key. */
+static const struct {
+    const char *prefix, *words;
+} names_for_people[] = {
+    {CV_KEYS_ORIGINALS, "the original of the video"},
+    {CV_KEYS_PROXY, "a file for playback"},
+    {CV_KEYS_CLIPS, "the clip"},
+    {CV_KEYS_THUMBS, "a picture for the seek bar"},
+    {CV_KEYS_FRAMES, "a kept frame of the video"},
+    {CV_KEYS_LINES, "the kept lines of the video"},
+    {CV_KEYS_INBOX, "the upload"},
+    {CV_KEYS_UPLOADS, "the upload"},
+    {CV_KEYS_JOB_LOGS, "the log of a job"},
+    {CV_KEYS_OUTPUTS, "a file of a command"},
+};
+
+/* The words for a key at the end of a word of a message, and where it begins there; NULL: none. */
+static const char *find_key(const char *word, size_t length)
+{
+    for (size_t i = 0; i < CV_COUNT(names_for_people); i++) {
+        const char *prefix = names_for_people[i].prefix;
+        const char *at = memmem(word, length, prefix, strlen(prefix));
+        bool begins = at && (at == word || at[-1] == '/');
+        size_t left = at ? length - (size_t)(at - word) - strlen(prefix) : 0;
+        char id[CV_OBJECT_ID_SIZE];
+        if (begins && left >= UUID_LENGTH) {
+            (void)snprintf(id, sizeof(id), "%s", at + strlen(prefix));
+            if (cv_is_uuid(id)) {
+                return names_for_people[i].words;
+            }
+        }
+    }
+    return NULL;
+}
+
+void cv_hide_keys(char *message)
+{
+    char text[sizeof(((struct cv_error *)NULL)->message)] = "";
+    size_t used = 0;
+    for (const char *word = message; *word && used < sizeof(text) - 1;) {
+        size_t space = strspn(word, " \"'(");
+        size_t length = strcspn(word + space, " \"'()");
+        while (length > 0 && strchr(":,;.", word[space + length - 1])) {
+            length--;
+        }
+        const char *words = find_key(word + space, length);
+        (void)snprintf(text + used, sizeof(text) - used, "%.*s%.*s", (int)space, word,
+                       words ? (int)strlen(words) : (int)length, words ? words : word + space);
+        used += strlen(text + used);
+        word += space + length;
+        size_t rest = strspn(word, ":,;.)");
+        (void)snprintf(text + used, sizeof(text) - used, "%.*s", (int)rest, word);
+        used += strlen(text + used);
+        word += rest;
+    }
+    (void)snprintf(message, sizeof(text), "%s", text);
+}
+
 int cv_object_key(enum cv_object_place place, const char *video_id, char **ret_key,
                   struct cv_error *error, const char *name, ...)
 {

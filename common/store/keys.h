@@ -54,6 +54,10 @@ enum cv_object_place {
 /* CV_KEYS_CLIPS, …: static text with a '/' at its end. */
 const char *cv_object_prefix(enum cv_object_place place);
 
+/* Replaces the keys of objects in a message, and the bucket or folder before them, by words for people,
+ * who know no keys: "a kept frame". What names no video, run or job by its id stays. */
+void cv_hide_keys(char *message);
+
 /* The key of an object of a video, "{prefix}{video_id}/{name}", in new memory (free() it). `name`
  * is a printf format. */
 CV_MUST_CHECK int cv_object_key(enum cv_object_place place, const char *video_id, char **ret_key,

@@ -100,15 +100,14 @@ static int record_artifact(struct cv_stage_context *context, const char *kind, c
     return 0;
 }
 
-static int missing_object(const struct cv_store *store, const char *key, struct cv_error *error)
+static int missing_object(const char *key, struct cv_error *error)
 {
     /* Users see what became of their video, and know no keys. */
     if (strncmp(key, CV_KEYS_ORIGINALS, sizeof(CV_KEYS_ORIGINALS) - 1) == 0) {
         return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND,
                        "the original is no longer in the store; put it back, or delete the video");
     }
-    return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "%s does not exist in %s", key,
-                   cv_store_name(store));
+    return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "%s is missing in the store", key);
 }
 
 int cv_stage_open_input(struct cv_stage_context *context, const char *key,
@@ -117,7 +116,7 @@ int cv_stage_open_input(struct cv_stage_context *context, const char *key,
     cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
     int r = cv_store_reader_open(context->store, key, &reader, error);
     if (r != 0) {
-        return r < 0 ? r : missing_object(context->store, key, error);
+        return r < 0 ? r : missing_object(key, error);
     }
     CV_TRY(record_artifact(context, "input", key, cv_store_reader_info(reader), error));
     *ret_reader = cv_take(reader);

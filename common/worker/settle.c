@@ -1,6 +1,7 @@
 #include "common/worker/settle.h"
 
 #include "common/broker/broker.h"
+#include "common/store/store.h"
 #include "common/worker/claim.h"
 #include "common/worker/environment.h"
 #include "common/worker/metrics.h"
@@ -293,6 +294,8 @@ static int commit_result(struct cv_supervisor *supervisor, struct cv_slot *slot,
 
 static int settle(struct cv_supervisor *supervisor, struct cv_slot *slot, struct cv_error *error)
 {
+    struct cv_error shown = slot->verdict.failure; /* the log has it with the keys */
+    cv_hide_keys(shown.message);
     if (slot->stop == CV_STOP_CANCELED) {
         return cv_queue_settle_canceled(supervisor->db, slot->job, &slot->report, error);
     }
@@ -304,10 +307,9 @@ static int settle(struct cv_supervisor *supervisor, struct cv_slot *slot, struct
                                 &slot->report, error);
     }
     if (slot->stop == CV_STOP_NOT_STARTED || slot->stop == CV_STOP_ENVIRONMENT) {
-        return cv_queue_release(supervisor->db, slot->job, slot->verdict.failure.message,
-                                &slot->report, error);
+        return cv_queue_release(supervisor->db, slot->job, shown.message, &slot->report, error);
     }
-    return cv_queue_fail(supervisor->db, slot->job, &slot->verdict.failure, &slot->report, error);
+    return cv_queue_fail(supervisor->db, slot->job, &shown, &slot->report, error);
 }
 
 static enum cv_end end_of(const struct cv_slot *slot, int outcome)

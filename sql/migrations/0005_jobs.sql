@@ -416,13 +416,15 @@ COMMENT ON FUNCTION cortana.job_is_ready IS
     'Whether a worker may claim a job now: it is queued, waits for no other job, and is due. The rule is written '
     'only here; jobs.is_ready holds its value for the index that claims read.';
 
-CREATE FUNCTION cortana.file_was_refused(p_status job_status, p_last_error text) RETURNS boolean
+CREATE FUNCTION cortana.request_was_refused(p_status job_status, p_last_error text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN p_status = 'failed'
-    AND coalesce(split_part(p_last_error, ':', 1) IN ('NotAVideo', 'UnsupportedMedia', 'DecodeError'), false);
-COMMENT ON FUNCTION cortana.file_was_refused IS
-    'Whether a job has failed because its file is no video that can be read: a fault of the file, about which an '
-    'operator can do nothing, and which no retry changes.';
+    AND coalesce(split_part(p_last_error, ':', 1)
+                 IN ('NotAVideo', 'UnsupportedMedia', 'DecodeError', 'OutsideVideo'), false);
+COMMENT ON FUNCTION cortana.request_was_refused IS
+    'Whether a job has failed because of what it was given: a file that is no video that can be read, or a clip outside '
+    'of its video, whose length and size were not known yet when it was requested. An operator can do nothing about it, and no '
+    'retry changes it.';
 
 CREATE FUNCTION cortana.default_lease() RETURNS interval
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -808,4 +810,4 @@ SELECT secure_objects('{set_status}');
 GRANT EXECUTE ON FUNCTION cortana.time_prefixed_uuid, cortana.create_event_partitions,
     cortana.job_transition_allowed, cortana.job_is_ready, cortana.check_claim_by_hand, cortana.default_lease, cortana.event_source, cortana.job_source TO service_role;
 -- Views for users show it.
-GRANT EXECUTE ON FUNCTION cortana.file_was_refused TO authenticated, cortana_upkeep, service_role;
+GRANT EXECUTE ON FUNCTION cortana.request_was_refused TO authenticated, cortana_upkeep, service_role;

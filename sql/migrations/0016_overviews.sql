@@ -8,7 +8,7 @@ SELECT DISTINCT ON (j.video_id, j.step)
        CASE WHEN j.status = 'failed' THEN j.scheduled_for END AS retry_at,
        j.payload #>> '{error,type}' AS error_type,
        j.payload #>> '{error,message}' AS error_message,
-       file_was_refused(j.status, j.last_error) AS refused,
+       request_was_refused(j.status, j.last_error) AS refused,
        round(extract(epoch FROM coalesce(j.finished_at, clock_timestamp()) - j.started_at) * 1000)::bigint
            AS running_ms
 FROM jobs j
@@ -33,7 +33,7 @@ SELECT j.id, j.job_type, j.video_id, coalesce(v.original_name, v.title, left(j.v
        j.payload #>> '{error,message}' AS error_message,
        round(extract(epoch FROM coalesce(j.finished_at, clock_timestamp()) - j.started_at) * 1000)::bigint
            AS running_ms,
-       j.sequence, file_was_refused(j.status, j.last_error) AS refused
+       j.sequence, request_was_refused(j.status, j.last_error) AS refused
 FROM jobs j LEFT JOIN videos v ON v.id = j.video_id;
 COMMENT ON VIEW job_overview IS 'One row for each job, with the name of its video and its state in words.';
 
@@ -201,7 +201,7 @@ BEGIN
     RETURN QUERY
     SELECT e.status, count(j.refused), extract(epoch FROM moment - min(j.finished_at))::double precision
     FROM (VALUES ('dead', false), ('refused', true)) AS e (status, refused)
-    LEFT JOIN (SELECT f.finished_at, file_was_refused(f.status, f.last_error) AS refused FROM jobs f
+    LEFT JOIN (SELECT f.finished_at, request_was_refused(f.status, f.last_error) AS refused FROM jobs f
                WHERE f.job_type = p_job_type AND f.status = 'failed' AND NOT f.is_ready
                  AND f.scheduled_for IS NULL) AS j USING (refused)
     GROUP BY e.status;

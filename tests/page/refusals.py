@@ -17,8 +17,9 @@ SHOWN = {"invalid_parameter_value", "object_not_in_prerequisite_state", "program
 HANDED_ON = {"job_triggers_before_write": "foreign_key_violation"}
 # Functions that raise what another has made, and those that make such texts.
 # What refuses files, and the types of errors that are the file's fault.
-OPENING = ("recognise/recognise.c", "media/refuse.c", "media/refuse.h", "media/streams.c", "media/demux.c", "media/decode.c")
-OF_FILES = "NOT_A_VIDEO|UNSUPPORTED_MEDIA|DECODE"
+OPENING = ("recognise/recognise.c", "media/refuse.c", "media/refuse.h", "media/streams.c", "media/demux.c", "media/decode.c",
+           "../workers/clip_generate/clip.c", "../workers/clip_generate/reencode.c")
+OF_FILES = "NOT_A_VIDEO|UNSUPPORTED_MEDIA|DECODE|OUTSIDE_VIDEO"
 RAISE_OTHERS = {"search_refuse", "check_tenants_trigger", "create_trigger", "change_trigger", "define_command"}
 MAKE_FAULTS = {"check_clip", "json_schema_fault", "json_schema_defect", "check_tenants_trigger", "plan_command"}
 
@@ -68,7 +69,7 @@ def made(name, body):
 
 def of_c(literals):
     """The text of literals of C behind each other."""
-    return re.sub(r"%(?:\.\d+)?(?:zu|[sdg])", "%", "".join(json.loads(one) for one in re.findall(C_TEXT, literals)))
+    return re.sub(r"%(?:\.\d+)?(?:zu|lld|[sdg])", "%", "".join(json.loads(one) for one in re.findall(C_TEXT, literals)))
 
 
 def of_gateway(source):

@@ -155,12 +155,19 @@ def test_a_clip_may_be_asked_for_before_the_sound_was_heard(program, workers, jo
 
 
 def test_a_failing_clip_says_why(program, workers, jobs, video):
+    """Before anybody knows how long and how large the video is; nobody finds a dead letter to look at."""
     workers.start("clip-generate-worker")
     done = cortana(program, workers, "50s", "51s")
-    assert done.returncode == 1 and "is not before the video's end" in done.stderr
+    assert done.returncode == 1 and "the clip begins at 50000 ms, and the video ends at 60" in done.stderr
     assert VIDEO not in done.stderr and "S3" not in done.stderr and "master" not in done.stderr
     done = cortana(program, workers, "1s", "2s", "--crop", "64x64+300+0")
-    assert done.returncode == 1 and "reaches over the edge" in done.stderr
+    assert done.returncode == 1 and "the crop reaches over the edge of a picture of 320x240 pixels; choose" in done.stderr
+    depths = {row["status"]: row["depth"] for row in jobs.rows("SELECT status, depth FROM queue_depth WHERE job_type = 'clip_generate'")}
+    assert (depths["dead"], depths["refused"]) == (0, 2)
+    assert {row["refused"] for row in jobs.rows("SELECT refused FROM job_overview WHERE job_type = 'clip_generate'")} == {True}
+    done = cortana(program, workers, "5s", "60s", "--padding", "0")
+    assert done.returncode == 0, "what lasts longer than the video ends with it"
+    assert float(streams(workers.store.parent / done.stdout.strip())["video"]["duration"]) == pytest.approx(1, abs=0.05)
 
 
 @pytest.mark.parametrize("arguments, words", [

@@ -8,8 +8,11 @@ import subprocess
 import uuid
 
 import psycopg2
+import psycopg2.errorcodes
 import pytest
+from api import Gateway, make_login, token
 from conftest import ROOT, run_sql
+from jobs import Queue
 from test_deletion import PLACES, Library, clip
 from test_gc import age, orphan
 from workers import Workers, wait_until
@@ -200,3 +203,89 @@ def test_a_scanner_with_a_wrong_key_is_not_started_again(program, fleet, s3_serv
     done = subprocess.run([program("scanner-worker")], text=True, capture_output=True, check=False, timeout=300,
                           stdin=subprocess.DEVNULL, env=environment)
     assert done.returncode == STOP and "the object store answers" in done.stderr, (done.returncode, done.stderr)
+
+
+# ---- what a stolen password can do -----------------------------------------------------------------------
+
+# What a login may call before it has taken another role, beside what everybody may.
+CALLS = {"gateway_login": {"api.take_key", "api.take_code", "api.begin_once", "api.end_once", "api.record", "api.event_tail",
+                           "api.event_states", "api.ended_jobs", "cortana.schema_state", "public.touch_session"}}
+# What its worker and its commands write, and nothing else.
+WRITES = {"gateway_login": {},
+          "upkeep_login": {"INSERT": {"jobs", "job_outputs", "ended_attempts", "task_artifacts", "workers", "hosts", "disk_status_log",
+                                      "task_events", "locks", "attempts_to_clear"},
+                           "UPDATE": {"jobs", "job_outputs", "ended_attempts", "task_artifacts", "workers", "hosts", "disk_status_log",
+                                      "locks", "job_type_upkeep", "videos"},
+                           "DELETE": {"disk_status_log", "videos"}}}
+BECOMES = {"gateway_login": {"anon", "authenticated", "cortana_app", "service_role"}, "upkeep_login": set()}
+OURS = "('public'::regnamespace, 'cortana'::regnamespace, 'api'::regnamespace, 'auth'::regnamespace)"
+# What gives more than a role has: the schema, the server's files and programs, other roles, and what was recorded.
+ESCALATIONS = [
+    "CREATE TABLE public.t ()", "CREATE TABLE cortana.t ()", "CREATE TEMPORARY TABLE t ()", "CREATE SCHEMA mine", "CREATE ROLE mine",
+    "CREATE FUNCTION api.mine() RETURNS int RETURN 1", "CREATE OR REPLACE FUNCTION auth.uid() RETURNS uuid RETURN NULL::uuid",
+    "CREATE EXTENSION dblink", "ALTER TABLE videos DISABLE ROW LEVEL SECURITY", "ALTER TABLE jobs DISABLE TRIGGER ALL",
+    "SET session_replication_role = replica", "GRANT postgres TO CURRENT_USER", "SET ROLE postgres", "SET SESSION AUTHORIZATION postgres",
+    "ALTER ROLE CURRENT_USER BYPASSRLS", "COPY (SELECT 1) TO PROGRAM 'true'", "COPY jobs TO '/tmp/jobs'", "SELECT pg_read_file('/etc/passwd')",
+    "SELECT lo_import('/etc/passwd')", "SELECT pg_ls_dir('/')", "SELECT * FROM pg_authid", "SELECT pg_reload_conf()",
+    "DELETE FROM audit_log", "TRUNCATE audit_log", "DELETE FROM task_events", "UPDATE task_events SET message = 'x'",
+    "SELECT make_sign_in_code(gen_random_uuid())", "SELECT keep_audit_log()", "SELECT claims FROM sign_in_codes", "SELECT * FROM schema_migrations FOR UPDATE"]
+
+
+@pytest.mark.parametrize("role", ["gateway_login", "upkeep_login"])
+def test_a_stolen_password_gives_what_its_program_needs(sql, login, role):
+    url = login(role)
+    name = re.search(r"//(\w+)@", url)[1]
+    connection = psycopg2.connect(url)
+    connection.autocommit = True
+    cursor = connection.cursor()
+
+    def ask(query, *values):
+        cursor.execute(query, values)
+        return {row[0] for row in cursor.fetchall()}
+
+    assert ask("SELECT rolname FROM pg_roles WHERE pg_has_role(current_user, oid, 'MEMBER') AND rolname <> current_user"
+               " AND rolname <> 'cortana_' || %s", role.removesuffix("_login")) == BECOMES[role]
+    for privilege in ("INSERT", "UPDATE", "DELETE", "TRUNCATE", "TRIGGER"):
+        columns = f" OR has_any_column_privilege(c.oid, '{privilege}')" if privilege in ("INSERT", "UPDATE") else ""
+        assert ask(f"SELECT relname FROM pg_class c WHERE relnamespace IN {OURS} AND relkind IN ('r', 'p', 'v', 'm')"
+                   f" AND NOT relispartition AND (has_table_privilege(c.oid, '{privilege}'){columns})") == \
+            WRITES[role].get(privilege, set()), privilege
+    if role in CALLS:
+        everybody = "NOT EXISTS (SELECT FROM aclexplode(p.proacl) a WHERE a.grantee = 0)"
+        assert ask(f"SELECT pronamespace::regnamespace || '.' || proname FROM pg_proc p WHERE pronamespace IN {OURS}"
+                   f" AND proacl IS NOT NULL AND {everybody} AND has_function_privilege(oid, 'EXECUTE')") == CALLS[role]
+        assert ask(f"SELECT relname FROM pg_class WHERE relnamespace IN {OURS} AND relkind IN ('r', 'p', 'v', 'm')"
+                   " AND has_any_column_privilege(oid, 'SELECT')") == set(), "it reads nothing before it has become its caller"
+    allowed = []
+    for taken in [name, *sorted(BECOMES[role])]:
+        for statement in ESCALATIONS:
+            cursor.execute(f"SET ROLE {taken}")
+            try:
+                cursor.execute(statement)
+                allowed.append((taken, statement))
+            except psycopg2.Error as error:
+                if error.pgcode != psycopg2.errorcodes.INSUFFICIENT_PRIVILEGE:
+                    allowed.append((taken, statement, str(error)))
+    connection.close()
+    # Whoever acts for the service may make a link that signs in as the service.
+    assert [one for one in allowed if one != ("service_role", "SELECT make_sign_in_code(gen_random_uuid())")] == []
+
+
+def test_a_gateway_without_operators_needs_no_rights_of_the_service(program, cluster, tmp_path):
+    name = cluster.create_database()
+    connection = cluster.connect(name)
+    queue = Queue(connection)
+    make_login(queue)
+    queue.run("REVOKE service_role FROM cortana_gateway")
+    gateway = Gateway(program, cluster.url(name), tmp_path, "--no-operator", STORE_URL=f"dir:{tmp_path}/store")
+    try:
+        for path in ("/videos", "/search?q=bridge", "/jobs"):
+            assert gateway.ask(path, token()).status == 200, path
+        assert gateway.ask("/uploads", token(), "POST", {"name": "a.mp4", "size": 9}).status == 201
+        assert gateway.ask("/videos", token(role="service_role")).status == 403
+        with psycopg2.connect(cluster.url(name).replace("postgres@", "api_login@")) as thief, \
+                pytest.raises(psycopg2.errors.InsufficientPrivilege):
+            thief.cursor().execute("SET ROLE service_role")
+    finally:
+        gateway.end()
+        connection.close()

@@ -171,7 +171,7 @@ def test_lists_of_frames_are_read_as_the_frames_themselves(ocr):
         (folder / "1000.json").write_text(text)
         refusal(ocr.run(lists), "InvalidPayload", words)
     (folder / "1000.json").unlink()
-    refusal(ocr.run(lists), "S3ObjectNotFound", "1000.json is missing")
+    refusal(ocr.run(lists), "S3ObjectNotFound", "1000.json is missing in the store")
 
 
 def test_times_come_from_names_when_nothing_else_is_there(ocr):

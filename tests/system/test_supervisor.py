@@ -92,6 +92,18 @@ def test_every_way_to_fail(jobs, workers, program):
     assert workers.objects() == set()
 
 
+def test_a_failure_names_no_key_to_people(jobs, workers):
+    """The log does."""
+    key = "videos/original/0198c0de-0000-7000-8000-00000000000a/master.mp4"
+    job_id = jobs.enqueue({"do": "fail", "type": "DecodeError", "message": f"GET s3://bucket/{key}: it is broken"})
+    worker = workers.start()
+    job = jobs.wait_for(job_id, "failed")
+    told = "GET the original of the video: it is broken"
+    assert job["payload"]["error"]["message"] == told and job["last_error"] == f"DecodeError: {told}"
+    assert jobs.attempts(job_id)[0]["error_message"] == told
+    assert worker.says(key)
+
+
 def test_success_is_committed_once_and_whole(jobs, workers):
     job_id = jobs.enqueue({"do": "put", "key": "a/b.txt", "text": "hello", "summary": {"n": 1}})
     workers.start()

@@ -149,6 +149,31 @@ static void test_removal_takes_all_and_no_more(void **state)
     assert_int_equal(rmdir(path), 0);
 }
 
+static void test_people_see_no_keys(void **state)
+{
+    static const struct {
+        const char *message, *shown;
+    } cases[] = {
+        {"frames/" ID "/120.jpg is missing in the store",
+         "a kept frame of the video is missing in the store"},
+        {"HEAD s3://bucket/some/prefix/videos/original/" ID "/master.mp4: it answers 403 (lines/" ID
+         "/1.pack)",
+         "HEAD the original of the video: it answers 403 (the kept lines of the video)"},
+        {"dir:/srv/store/thumbs/" ID "/poster.webp, \"videos/clips/" ID "/" TEAM ".mp4\".",
+         "a picture for the seek bar, \"the clip\"."},
+        {"240 frames/s of frames/ and lines/x stay: a.mp4 (1:2)",
+         "240 frames/s of frames/ and lines/x stay: a.mp4 (1:2)"},
+        {"", ""},
+    };
+    (void)state;
+    for (size_t i = 0; i < CV_COUNT(cases); i++) {
+        struct cv_error error;
+        (void)snprintf(error.message, sizeof(error.message), "%s", cases[i].message);
+        cv_hide_keys(error.message);
+        assert_string_equal(error.message, cases[i].shown);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +182,7 @@ int main(void)
         cmocka_unit_test(test_the_type_follows_from_the_key),
         cmocka_unit_test(test_inbox),
         cmocka_unit_test(test_removal_takes_all_and_no_more),
+        cmocka_unit_test(test_people_see_no_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,8 +3,6 @@
 #include "workers/clip_generate/cut/cut.h"
 #include "workers/clip_generate/reencode.h"
 
-#include <inttypes.h>
-
 enum { US_PER_MS = 1000 };
 
 /* The part of the work that is done when the clip is cut and must only be stored. */
@@ -21,10 +19,10 @@ struct outcome {
 static int fail_beyond_end(const struct clip_request *request, int64_t end_us,
                            struct cv_error *error)
 {
-    return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
-                   "payload: \"t_start\" (%" PRId64 " ms) is not before the video's end (%" PRId64
-                   " ms)",
-                   request->t_start_ms, end_us / US_PER_MS);
+    return cv_fail(error, CV_ERROR_OUTSIDE_VIDEO,
+                   "the clip begins at %lld ms, and the video ends at %lld ms; choose a beginning "
+                   "before the video's end",
+                   (long long)request->t_start_ms, (long long)(end_us / US_PER_MS));
 }
 
 static void report_progress(void *opaque, double fraction)

@@ -6,15 +6,16 @@
 
 enum { SIDE_MIN = 2 }; /* of anything that is encoded */
 
-/* The size of the shown part. CV_ERROR_INVALID_PAYLOAD when the box reaches over the picture's
+/* The size of the shown part. CV_ERROR_OUTSIDE_VIDEO when the box reaches over the picture's
  * edge. */
 static int picture_size(const struct clip_box *box, const struct cv_media_info *info,
                         int *ret_width, int *ret_height, struct cv_error *error)
 {
     bool whole = box->width == 0;
     if (!whole && (box->x + box->width > info->width || box->y + box->height > info->height)) {
-        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
-                       "payload: \"crop\" reaches over the edge of a picture of %d×%d pixels",
+        return cv_fail(error, CV_ERROR_OUTSIDE_VIDEO,
+                       "the crop reaches over the edge of a picture of %dx%d pixels; choose one "
+                       "inside of the picture",
                        info->width, info->height);
     }
     *ret_width = whole ? info->width : box->width;

@@ -328,7 +328,7 @@ static int read_list(struct cv_stage_context *context, const char *key, json_t *
     }
     int result = cv_store_get(cv_stage_store(context), key, LIST_BYTES_MAX, &data, &size, error);
     if (result == CV_STORE_NOT_FOUND) {
-        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "the list of frames %s is missing", key);
+        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "%s is missing in the store", key);
     }
     if (result != 0) {
         return result;

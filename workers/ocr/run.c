@@ -15,7 +15,7 @@ static int load_frame(struct cv_downloads *frames, const char *key, struct cv_fr
 
     int result = cv_downloads_next(frames, &data, &size, error);
     if (result == CV_STORE_NOT_FOUND) {
-        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "the frame %s is missing", key);
+        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "%s is missing in the store", key);
     }
     result = result ? result : cv_frame_decode(data, size, ret_frame, error);
     return result < 0 ? cv_fail_context(error, result, "%s", key) : 0;

@@ -154,9 +154,9 @@ int transcode_publisher_get(struct transcode_publisher *publisher, enum cv_ladde
     CV_TRY(cv_format(&key, error, "%s%s", publisher->prefixes[part], name));
     int result = cv_store_get(cv_stage_store(publisher->context), key, OBJECT_MAX, ret_data,
                               ret_size, error);
-    return result == CV_STORE_NOT_FOUND ? cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND,
-                                                  "object %s does not exist in the store", key)
-                                        : result;
+    return result == CV_STORE_NOT_FOUND
+               ? cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "%s is missing in the store", key)
+               : result;
 }
 
 /* ---- objects of an earlier run --------------------------------------------------------------- */
