@@ -50,6 +50,7 @@ static int read_set(const struct key_source *source, struct cv_http_client *clie
                                           NULL};
     cv_auto(cv_http_answer_deinit) struct cv_http_answer answer = {0};
     const struct cv_http_request request = {.url = source->params.url,
+                                            .method = "GET",
                                             .headers = headers,
                                             .answer_max = SET_MAX_BYTES,
                                             .timeout_ms = READ_MS,
@@ -57,7 +58,7 @@ static int read_set(const struct key_source *source, struct cv_http_client *clie
                                             .allowed = &source->allowed,
                                             .allow_setting = allow_setting,
                                             .cancel = source->params.cancel};
-    CV_TRY(cv_http_get(client, &request, &answer, error));
+    CV_TRY(cv_http_send(client, &request, &answer, error));
     if (answer.status != 200 || answer.is_cut || !answer.body.data) {
         return cv_fail(error, CV_ERROR_CONNECTION, "it was answered %ld%s", answer.status,
                        answer.is_cut ? ", and is longer than 256 KiB" : "");

@@ -7,22 +7,6 @@
 
 /* ---- workers --------------------------------------------------------------------------------- */
 
-int cli_workers_list(struct cli_call *call, struct cv_error *error)
-{
-    static const struct cli_column columns[] = {
-        {"state", "STATE"},         {"job_types", "JOBS"},  {"load", "RUNNING"},
-        {"silent_ms", "LAST SEEN"}, {"version", "VERSION"}, {"worker", "WORKER"},
-    };
-    /* A worker that was silent for a day is dead, whatever its last status. */
-    return CLI_SHOW(call, columns, "no worker runs", error,
-                    "SELECT *, id AS worker, running || '/' || slots AS load,"
-                    " silent_seconds * 1000 AS silent_ms FROM worker_overview"
-                    " WHERE $1::boolean OR (state <> 'stopped'"
-                    " AND last_seen > now() - interval '1 day')"
-                    " ORDER BY state = 'stopped', job_types, id",
-                    cli_given(call, "all") ? "true" : "false");
-}
-
 /* Drains a worker, given by its id or the beginning of one. */
 int cli_workers_drain(struct cli_call *call, struct cv_error *error)
 {
@@ -179,24 +163,6 @@ static int set_and_print(struct cli_call *call, const struct settings *settings,
 
 /* ---- rules of job types ---------------------------------------------------------------------- */
 
-int cli_rules_list(struct cli_call *call, struct cv_error *error)
-{
-    static const struct cli_column columns[] = {
-        {"name", "TYPE"},        {"base_priority", "PRIORITY"},
-        {"interactive", "BUSY"}, {"cpu_weight", "WEIGHT"},
-        {"most", "MAX"},         {"most_per_tenant", "TENANT"},
-        {"time_limit", "LIMIT"}, {"note", "NOTE"},
-    };
-    return CLI_SHOW(call, columns, NULL, error,
-                    "SELECT *, CASE WHEN put_off_while_interactive THEN 'put off'"
-                    " WHEN interactive_adjustment <> 0 THEN interactive_adjustment::text"
-                    " END AS interactive, coalesce(max_running::text, '-') AS most,"
-                    " coalesce(max_running_per_tenant::text, '-') AS most_per_tenant,"
-                    " CASE WHEN paused_at IS NOT NULL"
-                    " THEN concat_ws(': ', 'paused', pause_reason) END AS note"
-                    " FROM job_types ORDER BY name");
-}
-
 int cli_rules_set(struct cli_call *call, struct cv_error *error)
 {
     static const struct setting settings[] = {
@@ -216,19 +182,6 @@ int cli_rules_set(struct cli_call *call, struct cv_error *error)
 }
 
 /* ---- hosts ----------------------------------------------------------------------------------- */
-
-int cli_hosts_list(struct cli_call *call, struct cv_error *error)
-{
-    static const struct cli_column columns[] = {
-        {"name", "HOST"},    {"budget", "CPU BUDGET"}, {"disk_level", "DISK"},
-        {"percent", "FULL"}, {"ago_ms", "LOOKED AT"},
-    };
-    return CLI_SHOW(call, columns, "no worker has been seen on any host", error,
-                    "SELECT *, coalesce(cpu_budget::text, '-') AS budget,"
-                    " round(disk_used_percent::numeric) || ' %' AS percent,"
-                    " (extract(epoch FROM clock_timestamp() - disk_checked_at) * 1000)"
-                    "::bigint AS ago_ms FROM hosts ORDER BY name");
-}
 
 int cli_hosts_set(struct cli_call *call, struct cv_error *error)
 {

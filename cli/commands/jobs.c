@@ -255,16 +255,6 @@ int cli_jobs_show(struct cli_call *call, struct cv_error *error)
     return show_events(call, id, error);
 }
 
-int cli_jobs_why(struct cli_call *call, struct cv_error *error)
-{
-    static const struct cli_column columns[] = {{"reason", "REASON"}, {"detail", ""}};
-    char id[CV_UUID_SIZE];
-    CV_TRY(cli_open(call, error));
-    CV_TRY(find_job(call, call->arguments[0], id, error));
-    int result = CLI_LIST(call, columns, error, "SELECT * FROM why_job($1::uuid)", id);
-    return result < 0 ? result : CLI_EXIT_OK;
-}
-
 /* ---- watch ----------------------------------------------------------------------------------- */
 
 /* Draws the open jobs of each type, and the running ones. */

@@ -1,21 +1,34 @@
 #include "cli/commands/tell.h"
 
+int cli_query_items(struct cli_call *call, const struct cli_listing *listing, json_t **ret_items,
+                    struct cv_error *error)
+{
+    cv_auto_free char *sql = NULL;
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    CV_TRY(cv_format(&sql, error, "SELECT coalesce(json_agg(q), '[]') AS items FROM (%s) AS q",
+                     listing->sql));
+    struct cv_db_statement statement = {sql, listing->parameter_count, listing->parameters};
+    CV_TRY(cv_db_query(call->session.db, &statement, &rows, error));
+    *ret_items = json_loads(cv_db_text(rows, 0, "items"), 0, NULL);
+    CV_TRY_MEMORY(*ret_items, error, "rows");
+    return 0;
+}
+
+int cli_put_items(const struct cli_call *call, const json_t *items,
+                  const struct cli_column *columns, size_t count, struct cv_error *error)
+{
+    if (call->json) {
+        return cli_print_objects(items, error);
+    }
+    return json_array_size(items) > 0 ? cli_print_table(items, columns, count, error) : 0;
+}
+
 int cli_list(struct cli_call *call, const struct cli_listing *listing, struct cv_error *error)
 {
-    cv_auto_free char *lines = NULL;
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(call->json
-               ? cv_format(&lines, error, "SELECT to_json(q) AS line FROM (%s) AS q", listing->sql)
-               : 0);
-    struct cv_db_statement statement = {lines ? lines : listing->sql, listing->parameter_count,
-                                        listing->parameters};
-    CV_TRY(cv_db_query(call->session.db, &statement, &rows, error));
-    if (call->json) {
-        cli_print_lines(rows);
-    } else if (cv_db_rows(rows) > 0) {
-        cli_print_table(rows, listing->columns, listing->count);
-    }
-    return cv_db_rows(rows);
+    cv_auto(json_decref) json_t *items = NULL;
+    CV_TRY(cli_query_items(call, listing, &items, error));
+    CV_TRY(cli_put_items(call, items, listing->columns, listing->count, error));
+    return (int)json_array_size(items);
 }
 
 int cli_show(struct cli_call *call, const struct cli_listing *listing, const char *none,

@@ -176,51 +176,6 @@ int cli_triggers_add(struct cli_call *call, struct cv_error *error)
     return result ? result : warn_if_nobody_fires(call, error);
 }
 
-#define OF_THIS_KIND "(cron IS NOT NULL) = ($2::boolean)"
-
-static int change(struct cli_call *call, const char *sql, const char *done, struct cv_error *error)
-{
-    const struct cli_change change = {
-        .thing = thing(call),
-        .sql = sql,
-        .more = is_schedule(call) ? "true" : "false",
-        .done = done,
-    };
-    return cli_change(call, &change, error);
-}
-
-int cli_triggers_pause(struct cli_call *call, struct cv_error *error)
-{
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(cli_open(call, error));
-    CV_TRY(cv_db_run(call->session.db, &rows, error,
-                     "SELECT pause_trigger(name, $3) FROM job_triggers"
-                     " WHERE name = $1 AND " OF_THIS_KIND,
-                     call->arguments[0], is_schedule(call) ? "true" : "false",
-                     cli_value(call, "reason")));
-    if (cv_db_rows(rows) == 0) {
-        return cv_fail(error, CV_ERROR_NOT_FOUND, "no %s is called '%s'", thing(call),
-                       call->arguments[0]);
-    }
-    return cli_print_outcome(
-        call, json_pack("{s:s, s:s}", thing(call), call->arguments[0], "outcome", "is paused"),
-        error, "%s is paused", call->arguments[0]);
-}
-
-int cli_triggers_resume(struct cli_call *call, struct cv_error *error)
-{
-    return change(call,
-                  "SELECT resume_trigger(name) FROM job_triggers WHERE name = $1 AND " OF_THIS_KIND,
-                  "goes on", error);
-}
-
-int cli_triggers_remove(struct cli_call *call, struct cv_error *error)
-{
-    return change(call,
-                  "DELETE FROM job_triggers WHERE name = $1 AND " OF_THIS_KIND " RETURNING id",
-                  "is removed", error);
-}
-
 int cli_schedules_fire(struct cli_call *call, struct cv_error *error)
 {
     const char *name = call->arguments[0];
@@ -342,51 +297,4 @@ int cli_webhooks_rotate(struct cli_call *call, struct cv_error *error)
     (void)snprintf(note, sizeof(note), "messages are signed with the old secrets, too, for %s",
                    keep);
     return print_secret(call, call->arguments[0], cv_db_text(rows, 0, "secret"), note, error);
-}
-
-int cli_webhooks_test(struct cli_call *call, struct cv_error *error)
-{
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(cli_open(call, error));
-    CV_TRY(cv_db_run(call->session.db, &rows, error,
-                     "SELECT job_id FROM send_webhook($1, 'webhook.test',"
-                     " '{\"message\": \"a test\"}', p_priority => 10)",
-                     call->arguments[0]));
-    const char *id = cv_db_text(rows, 0, "job_id");
-    int result = cli_print_outcome(call, json_pack("{s:s}", "job", id), error, "job %s", id);
-    cli_print_note(call, "cortana jobs show %.8s says what became of it", id);
-    return result;
-}
-
-int cli_webhooks_disable(struct cli_call *call, struct cv_error *error)
-{
-    const char *reason = cli_value(call, "reason");
-    const struct cli_change change = {
-        .thing = "webhook",
-        .sql = "SELECT disable_webhook(name, nullif($2, '')) FROM webhooks WHERE name = $1",
-        .more = reason ? reason : "",
-        .done = "is off",
-    };
-    return cli_change(call, &change, error);
-}
-
-int cli_webhooks_enable(struct cli_call *call, struct cv_error *error)
-{
-    const struct cli_change change = {
-        .thing = "webhook",
-        .sql = "SELECT enable_webhook(name) FROM webhooks WHERE name = $1",
-        .done = "is on",
-    };
-    return cli_change(call, &change, error);
-}
-
-int cli_webhooks_remove(struct cli_call *call, struct cv_error *error)
-{
-    const struct cli_change change = {
-        .thing = "webhook",
-        .sql = "WITH triggers AS (DELETE FROM job_triggers WHERE action = 'webhook'"
-               " AND target = $1) DELETE FROM webhooks WHERE name = $1 RETURNING name",
-        .done = "is removed, with its triggers",
-    };
-    return cli_change(call, &change, error);
 }

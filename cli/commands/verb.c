@@ -1,6 +1,7 @@
 #include "cli/commands/verb.h"
 
 #include "cli/commands/commands.h"
+#include "cli/commands/server.h"
 #include "cli/commands/tell.h"
 
 #include <string.h>
@@ -139,6 +140,7 @@ void cli_each_option(const struct cli_verb *verb,
         verb->options,
         verb->long_lasting ? cli_progress_options : NULL,
         verb->json ? cli_json_options : NULL,
+        cli_is_remote(verb) ? cli_server_options : NULL,
         cli_common_options,
     };
     for (size_t i = 0; i < CV_COUNT(lists); i++) {
@@ -362,6 +364,11 @@ int cli_open(struct cli_call *call, struct cv_error *error)
         .patience_ms = verb->login == CLI_LOGIN_OWNER ? DATABASE_STARTS_MS : 0,
         .cancel = call->cancel,
     };
+    const char *server = cli_value(call, "server");
+    if (cli_is_remote(verb) && (server || (cv_env("CORTANA_SERVER", NULL) && !params.data))) {
+        return cli_server_open(server ? server : cv_env("CORTANA_SERVER", ""), call->cancel,
+                               &call->server, error);
+    }
     CV_TRY(cli_load_settings(call, error));
     return cli_session_open(&call->session, &params, error);
 }
@@ -634,6 +641,7 @@ static int run_verb(const struct cli_verb *verb, int argc, char **argv, struct c
         result = CLI_EXIT_FAILED;
     }
     cli_session_close(&call.session);
+    cli_server_close(call.server);
     return result;
 }
 

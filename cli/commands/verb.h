@@ -58,6 +58,20 @@ struct cli_verb {
     bool json;         /* takes --json */
     bool long_lasting; /* takes --quiet and --no-progress */
     bool dash_words;   /* "-word" is an argument unless it begins with an option's letter */
+    bool remote;       /* it asks nothing but operations of the API: takes --server */
+
+    /* Verbs that are one operation of the API (cli_request in operation.c). */
+    const char *operation; /* its name; NULL: the verb is code */
+    /* Its parameters, separated by blanks: SOURCE[>MEMBER][:KIND]. SOURCE is the name of an option, the
+     * number of an argument, or =JSON. KIND: number, flag, unless (the option is not given), since, uuid, json, object, file (a JSON
+     * file), type (a job type), video, job, run, trigger, schedule (found by their name); else text. */
+    const char *values;
+    const struct cli_column *columns; /* of a list */
+    const char *none;                 /* the note for an empty list */
+    const char *shows;                /* the member of the answer that is printed; "": all of it */
+    const char *done;                 /* the sentence when it is done, as for cli_expand */
+    const char *thing; /* what its first argument names, for "no THING is called …" */
+
     /* Runs the command. Returns an exit status (0 or more), or a failure, which the caller prints. */
     int (*run)(struct cli_call *call, struct cv_error *error);
 };
@@ -82,6 +96,14 @@ extern const size_t cli_group_count;
 extern const struct cli_option cli_common_options[];
 extern const struct cli_option cli_json_options[];
 extern const struct cli_option cli_progress_options[];
+extern const struct cli_option cli_server_options[]; /* of verbs that may ask a server */
+
+static inline bool cli_is_remote(const struct cli_verb *verb)
+{
+    return verb->remote || verb->operation;
+}
+
+struct cli_server;
 
 enum { CLI_GIVEN_MAX = 64 };
 
@@ -99,7 +121,9 @@ struct cli_call {
     bool quiet;                 /* --quiet */
     bool plain;                 /* --no-progress */
     struct cv_cancel *cancel;   /* aborts on SIGINT, SIGTERM and SIGHUP */
-    struct cli_session session; /* after cli_open() */
+    struct cli_session session; /* after cli_open(); without database if there is a server */
+    struct cli_server *server;  /* after cli_open(), with --server */
+    int64_t status;             /* of the last answer (cli_ask), as of HTTP */
 };
 
 /* The value of an option: NULL if it was not given, the last one if it was given several times. */

@@ -1,6 +1,7 @@
 #include "cli/commands/verbs.h"
 
 #include "cli/commands/clip.h"
+#include "cli/commands/columns.h"
 #include "cli/commands/export.h"
 #include "cli/commands/languages.h"
 
@@ -25,6 +26,12 @@ const struct cli_option cli_json_options[] = {
     {"json", 0, NULL,
      "print JSON instead of text: one object per line; errors are an object on standard error", 0,
      NULL},
+    NO_MORE,
+};
+
+const struct cli_option cli_server_options[] = {
+    {"server", 0, "URL",
+     "ask this server (CORTANA_SERVER) instead of a database; see cortana login", 0, NULL},
     NO_MORE,
 };
 
@@ -479,8 +486,8 @@ const struct cli_verb cli_verbs[] = {
      .options = jobs_list_options, UPKEEP_JSON, .run = cli_jobs_list},
     {"jobs show", "JOB", 1, 1, "show one job with its attempts and events",
      .options = jobs_show_options, UPKEEP_JSON, .run = cli_jobs_show},
-    {"jobs why", "JOB", 1, 1, "explain why a job is not running", OPERATOR_JSON,
-     .run = cli_jobs_why},
+    {"jobs why", "JOB", 1, 1, "explain why a job is not running", OPERATOR_JSON, .operation = "why",
+     .values = "0>id:job", .columns = cli_columns_why, .thing = "job", .run = cli_request},
     {"jobs watch", "", 0, 0, "show open and running jobs, updated every second",
      .options = jobs_watch_options, .login = CLI_LOGIN_OPERATOR, .run = cli_jobs_watch},
     {"jobs retry", "[JOB]", 0, 1, "queue failed jobs again, with all their retries",
@@ -507,34 +514,44 @@ const struct cli_verb cli_verbs[] = {
      .run = cli_runs_show},
     {"runs start", "WORKFLOW", 1, 1,
      "start the active version of a workflow, with or without a video",
-     .options = runs_start_options, OPERATOR_JSON, .run = cli_runs_start},
+     .options = runs_start_options, OPERATOR_JSON, .operation = "start_run",
+     .values = "0>workflow video>video_id:video input:object",
+     .done = "run {id} [{status_code=202}has started|is on its way already]", .run = cli_request},
     {"runs restart", "RUN", 1, 1, "run failed and canceled steps again; done steps stay done",
      OPERATOR_JSON, .run = cli_runs_restart},
     {"runs cancel", "RUN", 1, 1, "cancel every job of a run that is not done", OPERATOR_JSON,
-     .run = cli_runs_cancel},
+     .operation = "cancel_run", .values = "0>id:run", .done = "run {id} is canceled, or stops soon",
+     .thing = "run", .run = cli_request},
 
     {"workflows list", "", 0, 0, "list the active version of each workflow", UPKEEP_JSON,
-     .run = cli_workflows_list},
+     .operation = "workflows", .columns = cli_columns_workflows, .run = cli_request},
     {"workflows show", "NAME", 1, 1, "print the steps of a workflow as JSON",
-     .login = CLI_LOGIN_UPKEEP, .run = cli_workflows_show},
+     .login = CLI_LOGIN_UPKEEP, .operation = "workflows", .values = "0>name",
+     .shows = "items.0.steps", .thing = "workflow", .run = cli_request},
     {"workflows add", "NAME STEPS.json", 2, 2,
      "add a version of a workflow; new runs use it, current runs keep theirs",
-     .completion = CLI_COMPLETE_FILE, OPERATOR_JSON, .run = cli_workflows_add},
+     .completion = CLI_COMPLETE_FILE, OPERATOR_JSON, .operation = "change_workflow",
+     .values = "0>name 1>steps:file", .done = "{name} version {version} is active",
+     .run = cli_request},
 
     {"commands list", "", 0, 0, "list the programs that may be run as jobs", UPKEEP_JSON,
-     .run = cli_commands_list},
+     .operation = "definitions", .columns = cli_columns_commands, .run = cli_request},
     {"commands show", "KEY", 1, 1, "print a definition as JSON", .login = CLI_LOGIN_UPKEEP,
-     .run = cli_commands_show},
+     .operation = "definition", .values = "0>key", .shows = "", .thing = "command",
+     .run = cli_request},
     {"commands run", "KEY", 1, 1, "enqueue a command, and print the job's id",
-     .options = commands_run_options, OPERATOR_JSON, .run = cli_commands_run},
+     .options = commands_run_options, OPERATOR_JSON, .remote = true,
+     .values = "0>command args>payload:object", .run = cli_commands_run},
     {"commands define", "FILE", 1, 1,
      "define a command from a JSON object with key, description, argv, payload_schema, "
-     "environment, time_limit, is_public; - is standard input",
-     .completion = CLI_COMPLETE_FILE, OPERATOR_JSON, .run = cli_commands_define},
+     "environment, time_limit_ms, is_public; - is standard input",
+     .completion = CLI_COMPLETE_FILE, OPERATOR_JSON, .remote = true, .run = cli_commands_define},
     {"commands enable", "KEY", 1, 1, "allow a command to be run", OPERATOR_JSON,
-     .run = cli_commands_enable},
+     .operation = "define", .values = "0>key =true>is_enabled", .done = "{key} may be run",
+     .thing = "command", .run = cli_request},
     {"commands disable", "KEY", 1, 1, "forbid a command to be run", OPERATOR_JSON,
-     .run = cli_commands_enable},
+     .operation = "define", .values = "0>key =false>is_enabled", .done = "{key} may not be run",
+     .thing = "command", .run = cli_request},
 
     {"schedules list", "", 0, 0, "list the schedules, with the next time in their own time zone",
      UPKEEP_JSON, .run = cli_schedules_list},
@@ -550,11 +567,14 @@ const struct cli_verb cli_verbs[] = {
      .options = schedules_add_options, OPERATOR_JSON, .run = cli_triggers_add},
     {"schedules pause", "NAME", 1, 1,
      "pause a schedule; times that pass meanwhile are not caught up on", .options = reason_options,
-     OPERATOR_JSON, .run = cli_triggers_pause},
+     OPERATOR_JSON, .operation = "pause_trigger", .values = "0>id:schedule reason",
+     .done = "{0} is paused", .run = cli_request},
     {"schedules resume", "NAME", 1, 1, "resume a paused schedule", OPERATOR_JSON,
-     .run = cli_triggers_resume},
+     .operation = "resume_trigger", .values = "0>id:schedule", .done = "{0} goes on",
+     .run = cli_request},
     {"schedules remove", "NAME", 1, 1, "remove a schedule", OPERATOR_JSON,
-     .run = cli_triggers_remove},
+     .operation = "delete_trigger", .values = "0>id:schedule", .done = "{0} is removed",
+     .run = cli_request},
     {"schedules fire", "NAME", 1, 1, "run the action of a schedule now", OPERATOR_JSON,
      .run = cli_schedules_fire},
     {"schedules defaults", "", 0, 0, "add the missing ones of the built-in schedules",
@@ -573,11 +593,14 @@ const struct cli_verb cli_verbs[] = {
              "JSON; {{event.video_id}} and {{event.data.NAME}} become values.",
      .options = triggers_add_options, OPERATOR_JSON, .run = cli_triggers_add},
     {"triggers pause", "NAME", 1, 1, "pause a trigger", .options = reason_options, OPERATOR_JSON,
-     .run = cli_triggers_pause},
+     .operation = "pause_trigger", .values = "0>id:trigger reason", .done = "{0} is paused",
+     .run = cli_request},
     {"triggers resume", "NAME", 1, 1, "resume a paused trigger", OPERATOR_JSON,
-     .run = cli_triggers_resume},
+     .operation = "resume_trigger", .values = "0>id:trigger", .done = "{0} goes on",
+     .run = cli_request},
     {"triggers remove", "NAME", 1, 1, "remove a trigger", OPERATOR_JSON,
-     .run = cli_triggers_remove},
+     .operation = "delete_trigger", .values = "0>id:trigger", .done = "{0} is removed",
+     .run = cli_request},
     {"triggers emit", "EVENT [DATA]", 1, 2, "emit an event of your own",
      .options = triggers_emit_options, OPERATOR_JSON, .run = cli_triggers_emit},
 
@@ -588,29 +611,35 @@ const struct cli_verb cli_verbs[] = {
      "add a webhook, and print the secret with which its receiver checks signatures",
      .options = webhooks_add_options, OPERATOR_JSON, .run = cli_webhooks_add},
     {"webhooks test", "NAME", 1, 1, "send a message of type webhook.test", OPERATOR_JSON,
-     .run = cli_webhooks_test},
+     .operation = "test_webhook", .values = "0>name", .done = "job {job_id}", .thing = "webhook",
+     .run = cli_request},
     {"webhooks rotate", "NAME", 1, 1,
      "make and print a new secret; the old ones also sign for a while",
      .options = webhooks_rotate_options, OPERATOR_JSON, .run = cli_webhooks_rotate},
     {"webhooks disable", "NAME", 1, 1,
      "send no more messages; a receiver causes this by answering 410", .options = reason_options,
-     OPERATOR_JSON, .run = cli_webhooks_disable},
+     OPERATOR_JSON, .operation = "change_webhook", .values = "0>name =false>is_enabled reason",
+     .done = "{name} is off", .thing = "webhook", .run = cli_request},
     {"webhooks enable", "NAME", 1, 1, "send messages again", OPERATOR_JSON,
-     .run = cli_webhooks_enable},
+     .operation = "change_webhook", .values = "0>name =true>is_enabled", .done = "{name} is on",
+     .thing = "webhook", .run = cli_request},
     {"webhooks remove", "NAME", 1, 1, "remove a webhook and its triggers", OPERATOR_JSON,
-     .run = cli_webhooks_remove},
+     .operation = "delete_webhook", .values = "0>name",
+     .done = "{name} is removed, with its triggers", .thing = "webhook", .run = cli_request},
 
     {"workers list", "", 0, 0, "list the workers, and which are stale",
      .text = "A stale worker has not reported for longer than a lease lasts; other workers claim "
              "its jobs.",
-     .options = workers_options, UPKEEP_JSON, .run = cli_workers_list},
+     .options = workers_options, UPKEEP_JSON, .operation = "workers", .values = "all>active:unless",
+     .columns = cli_columns_workers, .none = "no worker runs", .run = cli_request},
     {"workers drain", "WORKER", 1, 1,
      "let a worker finish its jobs and exit; it claims nothing more",
      .text = "The beginning of an id, such as a host, means all workers whose id begins with it.",
      OPERATOR_JSON, .run = cli_workers_drain},
 
     {"hosts list", "", 0, 0, "list the hosts, their CPU budgets and how full their disks are",
-     UPKEEP_JSON, .run = cli_hosts_list},
+     UPKEEP_JSON, .operation = "hosts", .columns = cli_columns_hosts,
+     .none = "no worker has been seen on any host", .run = cli_request},
     {"hosts set", "HOST NAME=VALUE…", 2, MANY, "change the limits of a host",
      .text =
          "cpu-budget=N  largest sum of the weights of jobs that run there at once; none: no limit",
@@ -640,7 +669,7 @@ const struct cli_verb cli_verbs[] = {
      OPERATOR_JSON, .run = cli_tenants_limit},
 
     {"rules list", "", 0, 0, "list the rules of claims, one line per job type", UPKEEP_JSON,
-     .run = cli_rules_list},
+     .operation = "job_types", .columns = cli_columns_rules, .run = cli_request},
     {"rules set", "TYPE NAME=VALUE…", 2, MANY,
      "change the rules of a job type, from the next claim on",
      .text = "priority=0..10  default priority of jobs\nweight=1..5  how much of a host's CPU "
@@ -657,6 +686,14 @@ const struct cli_verb cli_verbs[] = {
              "else, or with --data, with the secret of the installation. Anyone who has the token "
              "acts as its user until it expires.",
      .options = token_options, .json = true, .run = cli_token},
+    {"login", "URL", 1, 1, "sign in to a server, for --server",
+     .text =
+         "URL is the server's address, or a link that signs in (cortana run prints one). Without "
+         "a link, the token (cortana token, or an API key of the page) is read from standard "
+         "input. It is stored in ~/.config/cortana/servers.json, which only you may read, once "
+         "the server has accepted it.",
+     .json = true, .run = cli_login},
+    {"logout", "URL", 1, 1, "forget the token of a server", .json = true, .run = cli_logout},
     {"bucket init", "", 0, 0, "create the bucket and set its lifecycle rules",
      .text = "Creates the bucket of STORE_URL if it is missing, and sets rules for unfinished "
              "uploads and for clips (CORTANA_CLIP_DAYS), if the server supports such rules. Other "

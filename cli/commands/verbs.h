@@ -10,35 +10,38 @@ typedef int cli_action(struct cli_call *call, struct cv_error *error);
 cli_action cli_run, cli_clip, cli_search, cli_export, cli_doctor, cli_completion;
 cli_action cli_manual;
 
+/* operation.c: the verbs that are one operation of the API */
+cli_action cli_request;
+
+/* server.c */
+cli_action cli_login, cli_logout;
+
 /* videos.c */
 cli_action cli_videos_list, cli_videos_show, cli_delete, cli_reindex;
 
 /* jobs.c, archive.c */
-cli_action cli_jobs_list, cli_jobs_show, cli_jobs_why, cli_jobs_watch;
+cli_action cli_jobs_list, cli_jobs_show, cli_jobs_watch;
 cli_action cli_jobs_retry, cli_jobs_cancel, cli_jobs_priority, cli_jobs_pause, cli_jobs_resume;
 cli_action cli_jobs_archive, cli_jobs_restore;
 
 /* workflows.c */
-cli_action cli_runs_list, cli_runs_show, cli_runs_start, cli_runs_restart, cli_runs_cancel;
-cli_action cli_workflows_list, cli_workflows_show, cli_workflows_add;
-cli_action cli_commands_list, cli_commands_show, cli_commands_run, cli_commands_define;
-cli_action cli_commands_enable;
+cli_action cli_runs_list, cli_runs_show, cli_runs_restart;
+cli_action cli_commands_run, cli_commands_define;
 
 /* triggers.c */
 cli_action cli_schedules_list, cli_schedules_next, cli_schedules_fire, cli_schedules_defaults;
 cli_action cli_schedules_upkeep;
-cli_action cli_triggers_list, cli_triggers_show, cli_triggers_add, cli_triggers_pause;
-cli_action cli_triggers_resume, cli_triggers_remove, cli_triggers_emit;
-cli_action cli_webhooks_list, cli_webhooks_add, cli_webhooks_test, cli_webhooks_rotate;
-cli_action cli_webhooks_disable, cli_webhooks_enable, cli_webhooks_remove;
+cli_action cli_triggers_list, cli_triggers_show, cli_triggers_add;
+cli_action cli_triggers_emit;
+cli_action cli_webhooks_list, cli_webhooks_add, cli_webhooks_rotate;
 
 /* fleet.c */
-cli_action cli_workers_list, cli_workers_drain;
-cli_action cli_hosts_list, cli_hosts_set;
+cli_action cli_workers_drain;
+cli_action cli_hosts_set;
 cli_action cli_tenants_list, cli_tenants_limit;
 cli_action cli_nodes_list, cli_nodes_add, cli_nodes_set, cli_nodes_remove, cli_nodes_wake;
 cli_action cli_nodes_watch;
-cli_action cli_rules_list, cli_rules_set;
+cli_action cli_rules_set;
 
 /* backup.c */
 cli_action cli_backup, cli_restore;

@@ -1,5 +1,6 @@
 #include "common/queue/queue.h"
 
+#include "cli/commands/operation.h"
 #include "cli/commands/verbs.h"
 
 #include <poll.h>
@@ -62,37 +63,6 @@ int cli_runs_show(struct cli_call *call, struct cv_error *error)
     return result < 0 ? result : CLI_EXIT_OK;
 }
 
-int cli_runs_start(struct cli_call *call, struct cv_error *error)
-{
-    json_error_t reason;
-    const char *text = cli_value(call, "input");
-    const char *name = cli_value(call, "video");
-    cv_auto(json_decref) json_t *input = text ? json_loads(text, 0, &reason) : NULL;
-    if (text && !json_is_object(input)) {
-        return cli_usage(call, "--input takes a JSON object%s%s", input ? "" : ": ",
-                         input ? "" : reason.text);
-    }
-    char video[CLI_UUID_SIZE] = "";
-    char id[CV_UUID_SIZE];
-    CV_TRY(cli_open(call, error));
-    if (name) {
-        CV_TRY(cli_find_video(call->session.db, name, video, error));
-    }
-    const struct cv_run_params params = {
-        .workflow = call->arguments[0],
-        .video_id = video[0] ? video : NULL,
-        .input = input,
-        .priority = -1,
-    };
-    int result = cv_queue_start_run(call->session.db, &params, id, error);
-    if (result < 0) {
-        return result;
-    }
-    bool is_new = result != CV_QUEUE_DUPLICATE;
-    return cli_print_outcome(call, json_pack("{s:s, s:b}", "run", id, "is_new", is_new), error,
-                             is_new ? "run %s has started" : "run %s is on its way already", id);
-}
-
 int cli_runs_restart(struct cli_call *call, struct cv_error *error)
 {
     char id[CV_UUID_SIZE];
@@ -110,169 +80,54 @@ int cli_runs_restart(struct cli_call *call, struct cv_error *error)
                         cli_counted(count, "job is queued again", "jobs are queued again", jobs));
 }
 
-int cli_runs_cancel(struct cli_call *call, struct cv_error *error)
-{
-    char id[CV_UUID_SIZE];
-    CV_TRY(open_run(call, id, error));
-    int result = cv_queue_cancel_run(call->session.db, id, error);
-    if (result == CV_QUEUE_WRONG_STATE) {
-        return cv_fail(error, CV_ERROR_CONFLICT, "nothing of run %s is left to cancel", id);
-    }
-    return result
-               ? result
-               : cli_print_outcome(call, json_pack("{s:s, s:s}", "run", id, "outcome", "canceled"),
-                                   error, "run %s is canceled, or stops soon", id);
-}
-
 /* ---- workflows ------------------------------------------------------------------------------- */
-
-int cli_workflows_list(struct cli_call *call, struct cv_error *error)
-{
-    static const struct cli_column columns[] = {
-        {"name", "WORKFLOW"},   {"version", "VERSION"},         {"steps", "STEPS"},
-        {"running", "RUNNING"}, {"description", "DESCRIPTION"},
-    };
-    return CLI_SHOW(call, columns, NULL, error,
-                    "SELECT name, version, jsonb_array_length(steps) AS steps,"
-                    " description, (SELECT count(*) FROM runs r WHERE r.workflow = name"
-                    " AND r.status = 'running') AS running"
-                    " FROM workflows WHERE is_active ORDER BY name");
-}
-
-/* Prints the column `text` of the one row that `sql` finds for `name`. */
-static int print_text(struct cli_call *call, const char *sql, const char *name, const char *thing,
-                      struct cv_error *error)
-{
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(cli_open(call, error));
-    CV_TRY(cv_db_run(call->session.db, &rows, error, sql, name));
-    if (cv_db_rows(rows) == 0) {
-        return cv_fail(error, CV_ERROR_NOT_FOUND, "no %s is called '%s'", thing, name);
-    }
-    (void)puts(cv_db_text(rows, 0, "text"));
-    return 0;
-}
-
-int cli_workflows_show(struct cli_call *call, struct cv_error *error)
-{
-    return print_text(call,
-                      "SELECT jsonb_pretty(steps) AS text FROM workflows"
-                      " WHERE name = $1 AND is_active",
-                      call->arguments[0], "workflow", error);
-}
-
-/* Reads a JSON document from a file, "-" for standard input, as text. */
-static int read_json(const char *path, char **ret_text, struct cv_error *error)
-{
-    json_error_t problem;
-    cv_auto(json_decref) json_t *given =
-        strcmp(path, "-") == 0 ? json_loadf(stdin, JSON_REJECT_DUPLICATES, &problem)
-                               : json_load_file(path, JSON_REJECT_DUPLICATES, &problem);
-    if (!given) {
-        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "%s, line %d: %s", path, problem.line,
-                       problem.text);
-    }
-    *ret_text = json_dumps(given, JSON_COMPACT);
-    return *ret_text ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for %s", path);
-}
-
-/* The database checks the steps; this only sees that they are JSON. */
-int cli_workflows_add(struct cli_call *call, struct cv_error *error)
-{
-    const char *name = call->arguments[0];
-    cv_auto_free char *text = NULL;
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(read_json(call->arguments[1], &text, error));
-    CV_TRY(cli_open(call, error));
-    CV_TRY(cv_db_run(call->session.db, &rows, error,
-                     "INSERT INTO workflows (name, steps) VALUES ($1, $2::jsonb)"
-                     " RETURNING version",
-                     name, text));
-    int64_t version = cv_db_int(rows, 0, "version", 0);
-    return cli_print_outcome(
-        call, json_pack("{s:s, s:I}", "workflow", name, "version", (json_int_t)version), error,
-        "%s version %lld is active", name, (long long)version);
-}
 
 /* ---- commands -------------------------------------------------------------------------------- */
 
-int cli_commands_list(struct cli_call *call, struct cv_error *error)
-{
-    static const struct cli_column columns[] = {{"key", "COMMAND"},
-                                                {"for_whom", "FOR"},
-                                                {"time_limit", "LIMIT"},
-                                                {"description", "WHAT IT DOES"}};
-    return CLI_SHOW(call, columns, NULL, error,
-                    "SELECT *, CASE WHEN NOT is_enabled THEN 'nobody' WHEN is_public THEN"
-                    " 'applications' ELSE 'operators' END AS for_whom"
-                    " FROM job_definitions ORDER BY key");
-}
-
-int cli_commands_show(struct cli_call *call, struct cv_error *error)
-{
-    return print_text(call,
-                      "SELECT jsonb_pretty(to_jsonb(d) - 'created_at' - 'updated_at') AS text"
-                      " FROM job_definitions d WHERE key = $1",
-                      call->arguments[0], "command", error);
-}
-
-/* Defines a command from an object as printed by `show`; missing members keep their value, or the
- * default. */
+/* Defines a command from an object as `commands show` prints it; missing members keep their value, or
+ * the default. */
 int cli_commands_define(struct cli_call *call, struct cv_error *error)
 {
-    cv_auto_free char *text = NULL;
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(read_json(call->arguments[0], &text, error));
-    if (text[0] != '{') {
-        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "%s holds no JSON object",
+    cv_auto(json_decref) json_t *values = NULL;
+    cv_auto(json_decref) json_t *body = NULL;
+    CV_TRY(cli_read_file(call->arguments[0], &values, error));
+    const char *key = json_string_value(json_object_get(values, "key"));
+    if (!key) {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "%s holds no JSON object with a key",
                        call->arguments[0]);
     }
+    (void)json_object_del(values, "created_at");
+    (void)json_object_del(values, "updated_at");
     CV_TRY(cli_open(call, error));
-    CV_TRY(
-        cv_db_run(call->session.db, &rows, error, "SELECT define_command($1::jsonb) AS key", text));
-    const char *key = cv_db_text(rows, 0, "key");
+    CV_TRY(cli_ask(call, "define", values, &body, error));
     return cli_print_outcome(call, json_pack("{s:s, s:s}", "command", key, "outcome", "defined"),
                              error, "%s is defined", key);
-}
-
-/* Runs "commands enable KEY" and "commands disable KEY". */
-int cli_commands_enable(struct cli_call *call, struct cv_error *error)
-{
-    bool is_enabled = strcmp(call->verb->name, "commands enable") == 0;
-    const struct cli_change change = {
-        .thing = "command",
-        .sql = "UPDATE job_definitions SET is_enabled = $2::boolean WHERE key = $1"
-               " RETURNING key",
-        .more = is_enabled ? "true" : "false",
-        .done = is_enabled ? "may be run" : "may not be run",
-    };
-    return cli_change(call, &change, error);
 }
 
 /* Waits until the job has ended; prints its result on standard output. */
 static int wait_for(struct cli_call *call, const char *job_id, struct cv_error *error)
 {
+    cv_auto(json_decref) json_t *values = json_pack("{s:s}", "id", job_id);
+    CV_TRY_MEMORY(values, error, "a request");
     for (;;) {
-        cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-        CV_TRY(cv_db_run(call->session.db, &rows, error,
-                         "SELECT status, result, status IN ('done', 'canceled')"
-                         " OR (status = 'failed' AND scheduled_for IS NULL) AS is_over,"
-                         " payload #>> '{error,message}' AS message"
-                         " FROM jobs WHERE id = $1::uuid",
-                         job_id));
-        if (cv_db_rows(rows) == 0) {
-            return cv_fail(error, CV_ERROR_NOT_FOUND, "job %s is gone", job_id);
-        }
-        const char *status = cv_db_text(rows, 0, "status");
-        if (cv_db_bool(rows, 0, "is_over")) {
-            const char *answer = cv_db_text(rows, 0, "result");
-            if (strcmp(status, "done") != 0) {
-                const char *message = cv_db_text(rows, 0, "message");
-                return cv_fail(error, CV_ERROR_SERVER, "job %s: %s", job_id,
-                               message ? message : status);
-            }
-            (void)puts(answer ? answer : "{}");
+        cv_auto(json_decref) json_t *job = NULL;
+        CV_TRY(cli_ask(call, "job", values, &job, error));
+        const char *status = json_string_value(json_object_get(job, "status"));
+        if (status && strcmp(status, "done") == 0) {
+            const json_t *result = json_object_get(job, "result");
+            cv_auto_free char *text =
+                json_dumps(json_is_null(result) ? values : result, JSON_COMPACT | JSON_ENCODE_ANY);
+            CV_TRY_MEMORY(text, error, "the result");
+            (void)puts(json_is_null(result) ? "{}" : text);
             return 0;
+        }
+        bool is_over = status && (strcmp(status, "canceled") == 0 ||
+                                  (strcmp(status, "failed") == 0 &&
+                                   json_is_null(json_object_get(job, "scheduled_for"))));
+        if (is_over) {
+            const char *message = json_string_value(cli_find_member(job, "error.message"));
+            return cv_fail(error, CV_ERROR_SERVER, "job %s: %s", job_id,
+                           message ? message : status);
         }
         struct pollfd stop = {.fd = cv_cancel_fd(call->cancel), .events = POLLIN};
         if (poll(&stop, 1, WAIT_POLL_MS) > 0) {
@@ -283,13 +138,12 @@ static int wait_for(struct cli_call *call, const char *job_id, struct cv_error *
 
 int cli_commands_run(struct cli_call *call, struct cv_error *error)
 {
-    const char *args = cli_value(call, "args");
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    cv_auto(json_decref) json_t *values = NULL;
+    cv_auto(json_decref) json_t *body = NULL;
     CV_TRY(cli_open(call, error));
-    CV_TRY(cv_db_run(call->session.db, &rows, error,
-                     "SELECT job_id FROM run_command($1, $2::jsonb)", call->arguments[0],
-                     args ? args : "{}"));
-    const char *job_id = cv_db_text(rows, 0, "job_id");
+    CV_TRY(cli_read_values(call, &values, error));
+    CV_TRY(cli_ask(call, "create_job", values, &body, error));
+    const char *job_id = json_string_value(json_object_get(body, "id"));
     return cli_given(call, "wait")
                ? wait_for(call, job_id, error)
                : cli_print_outcome(call, json_pack("{s:s}", "job", job_id), error, "%s", job_id);

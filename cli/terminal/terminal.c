@@ -294,33 +294,21 @@ static bool cli_has_blocks(void)
 enum {
     GAP = 2,          /* blanks between columns */
     COLUMNS_MAX = 16, /* of one table */
-    ID_LETTERS = 8,   /* characters of a UUID that are shown; enough to identify it */
     WIDTH_LEAST = 6,  /* least width of a column */
 };
 
-static bool is_duration(const char *name)
+/* Makes the text of a cell; free() it. */
+static int make_cell(const json_t *row, const struct cli_column *column, bool is_short,
+                     char **ret_text, struct cv_error *error)
 {
-    size_t length = strlen(name);
-    return length > 3 && strcmp(name + length - 3, "_ms") == 0;
-}
-
-/* The text of a cell; `row` -1 is the title. `buffer` may hold the text. */
-static const char *cell_text(const struct cv_db_result *rows, int row,
-                             const struct cli_column *column, bool is_short,
-                             char buffer[CLI_TIME_SIZE])
-{
-    if (row < 0) {
-        return column->title;
-    }
-    const char *text = cv_db_text(rows, row, column->name);
-    if (text && is_short && strcmp(column->name, "id") == 0) {
-        (void)snprintf(buffer, CLI_TIME_SIZE, "%.*s", ID_LETTERS, text);
-        return buffer;
-    }
-    if (text && is_duration(column->name)) {
-        return cli_duration(cv_db_int(rows, row, column->name, 0), buffer);
-    }
-    return text ? text : "";
+    cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
+    char pattern[80];
+    bool is_pattern = strpbrk(column->name, "{[") != NULL;
+    (void)snprintf(pattern, sizeof(pattern), "{%.77s}", column->name);
+    cli_expand(&text, is_pattern ? column->name : pattern, row, is_short);
+    CV_TRY(cv_buffer_detach(&text, ret_text, error));
+    cv_redact(*ret_text);
+    return 0;
 }
 
 /* Narrows the widest columns until the line fits. */
@@ -343,17 +331,32 @@ static void fit(int widths[COLUMNS_MAX], size_t count, int line)
     }
 }
 
-void cli_print_table(const struct cv_db_result *rows, const struct cli_column *columns,
-                     size_t count)
+static void print_cell(const char *text, int width, bool is_last)
+{
+    if (is_last) {
+        cli_put_cut(stdout, text, width);
+        (void)putchar('\n');
+    } else {
+        cli_put_column(stdout, text, width);
+        (void)printf("%*s", GAP, "");
+    }
+}
+
+int cli_print_table(const json_t *rows, const struct cli_column *columns, size_t count,
+                    struct cv_error *error)
 {
     bool is_terminal = isatty(STDOUT_FILENO) == 1;
     int widths[COLUMNS_MAX] = {0};
-    char buffer[CLI_TIME_SIZE];
+    size_t at;
+    json_t *row;
     assert(count <= COLUMNS_MAX);
-    for (int row = -1; row < cv_db_rows(rows); row++) {
-        for (size_t i = 0; i < count; i++) {
-            int width = cli_width(cell_text(rows, row, &columns[i], is_terminal, buffer));
-            widths[i] = width > widths[i] ? width : widths[i];
+    for (size_t i = 0; i < count; i++) {
+        widths[i] = cli_width(columns[i].title);
+        json_array_foreach(rows, at, row)
+        {
+            cv_auto_free char *text = NULL;
+            CV_TRY(make_cell(row, &columns[i], is_terminal, &text, error));
+            widths[i] = cv_max(cli_width(text), widths[i]);
         }
     }
     if (is_terminal) {
@@ -362,23 +365,32 @@ void cli_print_table(const struct cv_db_result *rows, const struct cli_column *c
         cli_terminal_size(STDOUT_FILENO, &line, &height);
         fit(widths, count, line);
     }
-    for (int row = -1; row < cv_db_rows(rows); row++) {
-        for (size_t i = 0; i < count; i++) {
-            cv_auto_free char *text =
-                strdup(cell_text(rows, row, &columns[i], is_terminal, buffer));
-            if (!text) {
-                return;
-            }
-            cv_redact(text);
-            if (i + 1 == count) {
-                cli_put_cut(stdout, text, widths[i]);
-            } else {
-                cli_put_column(stdout, text, widths[i]);
-                (void)printf("%*s", GAP, "");
-            }
-        }
-        (void)putchar('\n');
+    for (size_t i = 0; i < count; i++) {
+        print_cell(columns[i].title, widths[i], i + 1 == count);
     }
+    json_array_foreach(rows, at, row)
+    {
+        for (size_t i = 0; i < count; i++) {
+            cv_auto_free char *text = NULL;
+            CV_TRY(make_cell(row, &columns[i], is_terminal, &text, error));
+            print_cell(text, widths[i], i + 1 == count);
+        }
+    }
+    return 0;
+}
+
+int cli_print_objects(const json_t *rows, struct cv_error *error)
+{
+    size_t at;
+    json_t *row;
+    json_array_foreach(rows, at, row)
+    {
+        cv_auto_free char *line = json_dumps(row, JSON_COMPACT | JSON_ENCODE_ANY);
+        CV_TRY_MEMORY(line, error, "a line");
+        cv_redact(line);
+        (void)puts(line);
+    }
+    return 0;
 }
 
 void cli_print_lines(const struct cv_db_result *rows)

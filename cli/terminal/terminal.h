@@ -56,21 +56,41 @@ bool cli_has_colors(void);
  * or else 80, and 24. */
 void cli_terminal_size(int fd, int *ret_columns, int *ret_rows);
 
-/* Rows of a query as a table for people. */
+/* Texts and tables that are made from JSON objects. */
+
+/* A member of the object, or of the objects and lists in it: "error.message", "items.0". Borrowed;
+ * NULL: there is none. */
+json_t *cli_find_member(const json_t *object, const char *path);
+
+/* Appends `pattern` to `text`, with members of `object` in place of {…}:
+ *   {name}, {error.message}   a value; a list is joined with commas; a number of a name that ends in
+ *                             "_ms" is a duration
+ *   {created_at:ago}          how long ago a time was; {…:time} the time in UTC; {progress:percent};
+ *                             {bytes:size}; {seconds:s} a duration; {n:round};
+ *                             {list:length}; {id:whole} also where ids are short
+ *   {jobs:count job/jobs}     cli_counted()
+ *   [text|text|…]             the first of these texts of which every {…} is there (not null)
+ *   {?name}, {!name}          print nothing; there if the value is (not) there, and is not false
+ *   {name=word}, {!name=word} print nothing; there if the value is (not) this word
+ * `is_short`: of an id (a name "id" or "…_id") only the beginning. A failed allocation fails
+ * `text`. */
+void cli_expand(struct cv_buffer *text, const char *pattern, const json_t *object, bool is_short);
 
 struct cli_column {
-    const char *name;  /* name of the result's column */
-    const char *title; /* title of the table's column */
+    const char *name;  /* a member of the rows, or a pattern with {…} or […] */
+    const char *title; /* title of the table's column; NULL ends a list of columns */
 };
 
-/* Prints a title line and every row on standard output. NULL is printed as nothing, a column whose
- * name ends in "_ms" as a duration. On a terminal the table is as wide as the terminal: the widest
- * columns are cut, and of a column "id" only the beginning is shown. Elsewhere nothing is cut.
- * Secrets are removed (cv_redact). At most 16 columns. */
-void cli_print_table(const struct cv_db_result *rows, const struct cli_column *columns,
-                     size_t count);
+/* Prints a title line and every object of the array `rows` on standard output. On a terminal the
+ * table is as wide as the terminal: the widest columns are cut, and of an id only the beginning is
+ * shown. Elsewhere nothing is cut. Secrets are removed (cv_redact). At most 16 columns. */
+CV_MUST_CHECK int cli_print_table(const json_t *rows, const struct cli_column *columns,
+                                  size_t count, struct cv_error *error);
 
-/* Prints the column `line` of every row: JSON Lines. */
+/* Prints each object of the array in a line of its own, without secrets. */
+CV_MUST_CHECK int cli_print_objects(const json_t *rows, struct cv_error *error);
+
+/* Prints the column `line` of every row, without secrets: JSON Lines. */
 void cli_print_lines(const struct cv_db_result *rows);
 
 /* The progress of a long command on standard error: on a terminal a few lines that are redrawn in

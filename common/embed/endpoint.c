@@ -248,6 +248,7 @@ int cv_embed(struct cv_embedder *embedder, const char *model, const char *const 
     CV_TRY(make_request(model, texts, count, &body, error));
     const char *const headers[] = {"Content-Type: application/json", embedder->authorization, NULL};
     const struct cv_http_request request = {
+        .method = "POST",
         .url = embedder->url,
         .headers = headers,
         .body = body,
@@ -258,7 +259,7 @@ int cv_embed(struct cv_embedder *embedder, const char *model, const char *const 
         .allow_setting = allow_setting,
         .cancel = cancel,
     };
-    int result = cv_http_post(embedder->client, &request, &answer, error);
+    int result = cv_http_send(embedder->client, &request, &answer, error);
     if (result) {
         return cv_fail_context(error, result, "the embedding endpoint");
     }

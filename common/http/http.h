@@ -52,9 +52,10 @@ void cv_http_client_close(struct cv_http_client *client);
 CV_DEFINE_CLEANUP(struct cv_http_client *, cv_http_client_close)
 
 struct cv_http_request {
-    const char *url;            /* http or https */
-    const char *const *headers; /* "name: value", NULL at the end */
-    const char *body;
+    const char *url;                        /* http or https */
+    const char *method;                     /* "GET", "POST", … */
+    const char *const *headers;             /* "name: value", NULL at the end */
+    const char *body;                       /* NULL: none */
     size_t body_length;                     /* bytes */
     size_t answer_max;                      /* bytes of the answer's body that are read */
     int64_t timeout_ms;                     /* for the whole exchange */
@@ -66,6 +67,7 @@ struct cv_http_request {
 
 struct cv_http_answer {
     long status;            /* 100 to 599 */
+    struct cv_buffer head;  /* the lines before the body, at most 64 KiB */
     struct cv_buffer body;  /* at most answer_max bytes */
     bool is_cut;            /* the body was longer */
     int64_t took_ms;        /* from the resolution of the name to the last byte */
@@ -77,12 +79,8 @@ CV_DEFINE_CLEANUP_ADDRESS(struct cv_http_answer, cv_http_answer_deinit)
 /* The TCP port of an http or https URL; 0 when `url` is no such URL. */
 uint16_t cv_http_port(const char *url);
 
-/* Sends one POST. Returns 0 whatever the status is; the caller deinits the answer. Failures mean
+/* Sends one request. Returns 0 whatever the status is; the caller deinits the answer. Failures mean
  * that no answer came: CV_ERROR_CONNECTION, CV_ERROR_TIMEOUT, CV_ERROR_AUTHORIZATION (the
  * URL has an address that may not be called; a name that leads to one is CV_ERROR_CONNECTION), CV_ERROR_INVALID_PAYLOAD (not a URL), CV_ERROR_CANCELED. */
-CV_MUST_CHECK int cv_http_post(struct cv_http_client *client, const struct cv_http_request *request,
+CV_MUST_CHECK int cv_http_send(struct cv_http_client *client, const struct cv_http_request *request,
                                struct cv_http_answer *ret_answer, struct cv_error *error);
-
-/* Sends one GET, without the request's body; the rest as cv_http_post. */
-CV_MUST_CHECK int cv_http_get(struct cv_http_client *client, const struct cv_http_request *request,
-                              struct cv_http_answer *ret_answer, struct cv_error *error);

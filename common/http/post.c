@@ -20,9 +20,7 @@ struct cv_http_client {
 struct exchange {
     const struct cv_http_request *request;
     struct cv_http_answer answer;
-    size_t head;     /* bytes of the answer's head so far */
     bool is_refused; /* an address that may not be called */
-    bool is_get;
 };
 
 static void exchange_deinit(struct exchange *exchange)
@@ -33,6 +31,7 @@ CV_DEFINE_CLEANUP_ADDRESS(struct exchange, exchange_deinit)
 
 void cv_http_answer_deinit(struct cv_http_answer *answer)
 {
+    cv_buffer_deinit(&answer->head);
     cv_buffer_deinit(&answer->body);
 }
 
@@ -103,8 +102,8 @@ static size_t receive_header(char *data, size_t size, size_t count, void *opaque
     size_t length = size * count;
     size_t start = strlen(name);
     char value[64];
-    exchange->head += length;
-    if (exchange->head > HEADER_MAX) {
+    cv_buffer_append(&exchange->answer.head, data, length);
+    if (exchange->answer.head.length > HEADER_MAX || exchange->answer.head.failed) {
         return 0;
     }
     if (length > start && strncasecmp(data, name, start) == 0 && length - start < sizeof(value)) {
@@ -169,11 +168,12 @@ static bool set_options(CURL *curl, struct exchange *exchange, struct curl_slist
     SET(CURLOPT_NOSIGNAL, 1L);
     SET(CURLOPT_USERAGENT, "cortana-vision/" CV_VERSION);
     SET(CURLOPT_HTTPHEADER, lines);
-    if (!exchange->is_get) {
+    if (request->body || strcmp(request->method, "POST") == 0) {
         SET(CURLOPT_POST, 1L);
         SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_length);
-        SET(CURLOPT_POSTFIELDS, request->body);
+        SET(CURLOPT_POSTFIELDS, request->body ? request->body : "");
     }
+    SET(CURLOPT_CUSTOMREQUEST, request->method);
     SET(CURLOPT_CONNECTTIMEOUT_MS, (long)connect_ms);
     SET(CURLOPT_TIMEOUT_MS, (long)request->timeout_ms);
     SET(CURLOPT_HEADERFUNCTION, receive_header);
@@ -243,10 +243,10 @@ static int explain(const struct exchange *exchange, CURLcode code, struct cv_err
     }
 }
 
-static int send_request(struct cv_http_client *client, const struct cv_http_request *request,
-                        bool is_get, struct cv_http_answer *ret_answer, struct cv_error *error)
+int cv_http_send(struct cv_http_client *client, const struct cv_http_request *request,
+                 struct cv_http_answer *ret_answer, struct cv_error *error)
 {
-    cv_auto(exchange_deinit) struct exchange exchange = {.request = request, .is_get = is_get};
+    cv_auto(exchange_deinit) struct exchange exchange = {.request = request};
     cv_auto(curl_slist_free_all) struct curl_slist *lines = NULL;
     CV_TRY(make_lines(request, &lines, error));
     curl_easy_reset(client->curl); /* keeps the connection */
@@ -256,24 +256,13 @@ static int send_request(struct cv_http_client *client, const struct cv_http_requ
     CURLcode code = curl_easy_perform(client->curl);
     answer->took_ms = cv_monotonic_ms() - began;
     (void)curl_easy_getinfo(client->curl, CURLINFO_RESPONSE_CODE, &answer->status);
-    CV_TRY_MEMORY(!answer->body.failed, error, "an answer");
+    CV_TRY_MEMORY(!answer->body.failed && !answer->head.failed, error, "an answer");
     /* A longer answer than the caller reads is still a success. */
     if (code != CURLE_OK && !(code == CURLE_WRITE_ERROR && answer->is_cut)) {
         return explain(&exchange, code, error);
     }
     *ret_answer = *answer;
+    answer->head = (struct cv_buffer)CV_BUFFER_INIT;
     answer->body = (struct cv_buffer)CV_BUFFER_INIT;
     return 0;
-}
-
-int cv_http_post(struct cv_http_client *client, const struct cv_http_request *request,
-                 struct cv_http_answer *ret_answer, struct cv_error *error)
-{
-    return send_request(client, request, false, ret_answer, error);
-}
-
-int cv_http_get(struct cv_http_client *client, const struct cv_http_request *request,
-                struct cv_http_answer *ret_answer, struct cv_error *error)
-{
-    return send_request(client, request, true, ret_answer, error);
 }

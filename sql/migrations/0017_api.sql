@@ -45,10 +45,11 @@ COMMENT ON FUNCTION api.not_found IS
 
 CREATE FUNCTION api.is_service() RETURNS boolean
 LANGUAGE sql STABLE
-RETURN current_setting('role') = 'service_role';
+RETURN current_setting('role') IN ('service_role', 'cortana_upkeep');
 COMMENT ON FUNCTION api.is_service IS
-    'Whether the request acts for the whole service. Reads the role set by SET ROLE, so that SECURITY DEFINER '
-    'functions can call it, too.';
+    'Whether the request acts for the whole service: an operator''s, or the login of upkeep, which may run the '
+    'operations that are granted to it. Reads the role set by SET ROLE, so that SECURITY DEFINER functions can call '
+    'it, too.';
 
 -- ---- cursors -----------------------------------------------------------------------------------------------
 -- The cursor of a list is base64url of {"k": the last row's sort key, "f": a hash of the filters}. It contains only

@@ -204,6 +204,47 @@ COMMENT ON FUNCTION api.require_job IS
     'Refuses a job that the caller may not see, like one that does not exist. Uses the same condition as the policy '
     'of jobs, because it is called by SECURITY DEFINER functions, to whose owner no policy applies.';
 
+CREATE FUNCTION api.find(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    kind CONSTANT text := p ->> 'kind';
+    wanted CONSTANT text := p ->> 'name';
+    digits CONSTANT text := CASE WHEN wanted ~* '^[0-9a-f-]{4,36}$' THEN replace(lower(wanted), '-', '') END;
+    low CONSTANT uuid := CASE WHEN length(digits) BETWEEN 4 AND 32 THEN rpad(digits, 32, '0')::uuid END;
+    high CONSTANT uuid := CASE WHEN length(digits) BETWEEN 4 AND 32 THEN rpad(digits, 32, 'f')::uuid END;
+    ids uuid[];
+BEGIN
+    CASE kind
+    WHEN 'job' THEN
+        ids := ARRAY(SELECT j.id FROM jobs j WHERE j.id BETWEEN low AND high LIMIT 2);
+    WHEN 'run' THEN
+        ids := ARRAY(SELECT r.id FROM runs r WHERE r.id BETWEEN low AND high LIMIT 2);
+    ELSE
+        IF wanted = 'last' THEN
+            ids := ARRAY(SELECT v.id FROM videos v WHERE v.duplicate_of IS NULL ORDER BY v.created_at DESC, v.id LIMIT 1);
+        ELSE
+            ids := ARRAY(
+                SELECT v.id FROM videos v
+                WHERE wanted IN (v.original_name, regexp_replace(v.original_name, '\.[^.]+$', ''))
+                      AND (v.duplicate_of IS NULL OR NOT EXISTS (
+                          SELECT FROM videos o WHERE o.id = v.duplicate_of AND o.original_name = v.original_name))
+                   OR v.id BETWEEN low AND high
+                ORDER BY v.created_at DESC, v.id LIMIT 2);
+        END IF;
+    END CASE;
+    IF cardinality(ids) = 0 THEN
+        RETURN api.not_found();
+    ELSIF cardinality(ids) > 1 THEN
+        RAISE EXCEPTION 'more than one % is called %: give more of the id', kind, quote_literal(wanted)
+            USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    RETURN api.ok(jsonb_build_object('kind', kind, 'id', ids[1]));
+END
+$$;
+COMMENT ON FUNCTION api.find IS
+    'GET /find: the id of a job or a run, by at least four digits of its beginning, or of a video, also by its file '
+    'name with or without the extension; "last" is the newest video.';
+
 CREATE FUNCTION api.attempts(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
@@ -510,7 +551,7 @@ SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION api.session, api.sign_in, api.run_object, api.event_position, api.event_topic, api.events
     TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION api.is_admin, api.require_service, api.require_job, api.attempts, api.job_events,
-    api.artifacts, api.why, api.job_summary, api.runs, api.run, api.all_items TO authenticated, service_role;
+    api.artifacts, api.find, api.why, api.job_summary, api.runs, api.run, api.all_items TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION api.set_job_priority, api.job_priority, api.bulk_candidates, api.bulk_change, api.bulk_jobs,
     api.changed_run, api.cancel_run, api.restart_run, api.pause_type, api.resume_type TO cortana_app, service_role;
 GRANT EXECUTE ON FUNCTION api.event_tail, api.event_states, api.ended_jobs TO cortana_gateway;

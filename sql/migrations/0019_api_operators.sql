@@ -281,8 +281,10 @@ BEGIN
                    'is_draining', o.drain_requested_at IS NOT NULL,
                    'day', jsonb_build_object('attempts', coalesce(a.attempts, 0), 'succeeded', coalesce(a.succeeded, 0),
                                              'failed', coalesce(a.failed, 0), 'average_ms', a.average_ms,
-                                             'cpu_seconds', a.cpu_seconds)) ORDER BY w.id)
-        FROM worker_overview w JOIN workers o ON o.id = w.id LEFT JOIN worker_activity a ON a.worker_id = w.id));
+                                             'cpu_seconds', a.cpu_seconds)) ORDER BY w.state = 'stopped', w.job_types, w.id)
+        FROM worker_overview w JOIN workers o ON o.id = w.id LEFT JOIN worker_activity a ON a.worker_id = w.id
+        WHERE NOT coalesce((p ->> 'active')::boolean, false)
+           OR w.state <> 'stopped' AND w.last_seen > now() - interval '1 day'));
 END
 $$;
 COMMENT ON FUNCTION api.workers IS

@@ -34,6 +34,13 @@ GRANT SELECT ON job_attempts, node_overview, pipeline_stages, job_overview, run_
 GRANT SELECT (video_id) ON segments TO cortana_upkeep;
 GRANT SELECT (model) ON cortana.text_embeddings TO cortana_upkeep;
 
+-- The operations behind `cortana workers`, `cortana rules` and the other lists.
+GRANT USAGE ON SCHEMA api TO cortana_upkeep;
+GRANT EXECUTE ON FUNCTION api.ok, api.versioned, api.not_found, api.is_service, api.require_service, api.all_items,
+    api.find, api.workers, api.host_objects, api.hosts, api.job_type_object, api.job_types, api.workflows
+    TO cortana_upkeep;
+GRANT SELECT ON worker_activity TO cortana_upkeep;
+
 -- ---- what its worker does ----------------------------------------------------------------------------------
 
 GRANT INSERT, UPDATE ON jobs, cortana.job_outputs, cortana.ended_attempts, task_artifacts, workers, hosts, cortana.disk_status_log TO cortana_upkeep;

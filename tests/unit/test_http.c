@@ -267,7 +267,8 @@ static long post(const struct server *server, const char *host, const char *allo
     (void)snprintf(url, sizeof(url), "http://%s:%d/", host, server->port);
     assert_true(cv_http_networks_parse(allow, &allowed));
     assert_int_equal(cv_http_client_open(&client, &error), 0);
-    const struct cv_http_request request = {.url = url,
+    const struct cv_http_request request = {.method = "POST",
+                                            .url = url,
                                             .headers = headers,
                                             .body = "x",
                                             .body_length = 1,
@@ -275,7 +276,7 @@ static long post(const struct server *server, const char *host, const char *allo
                                             .timeout_ms = 5000,
                                             .allowed = &allowed,
                                             .allow_setting = "ALLOW"};
-    int result = cv_http_post(client, &request, &answer, &error);
+    int result = cv_http_send(client, &request, &answer, &error);
     (void)memcpy(last_message, result ? error.message : "", result ? sizeof(last_message) : 1);
     return result == 0 ? answer.status : -(long)error.type;
 }

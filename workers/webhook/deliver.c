@@ -158,6 +158,7 @@ static int send_message(const struct settings *settings, const struct message *m
     const char *const headers[] = {
         "content-type: application/json", id, timestamp, signed_by, "Expect:", NULL};
     const struct cv_http_request request = {
+        .method = "POST",
         .url = cv_db_text(rows, 0, "url"),
         .headers = headers,
         .body = body,
@@ -169,7 +170,7 @@ static int send_message(const struct settings *settings, const struct message *m
         .allow_setting = allow_setting,
         .cancel = cancel,
     };
-    int result = cv_http_post(client, &request, ret_answer, error);
+    int result = cv_http_send(client, &request, ret_answer, error);
     return result ? cv_fail_context(error, result, "webhook %s", message->webhook) : 0;
 }
 

@@ -1,0 +1,56 @@
+#include "cli/commands/columns.h"
+
+#define END        \
+    {              \
+        NULL, NULL \
+    }
+
+const struct cli_column cli_columns_commands[] = {
+    {"key", "COMMAND"},
+    {"[{!is_enabled}nobody|{?is_public}applications|operators]", "FOR"},
+    {"time_limit_ms", "LIMIT"},
+    {"description", "WHAT IT DOES"},
+    END,
+};
+
+const struct cli_column cli_columns_hosts[] = {
+    {"host", "HOST"},
+    {"[{cpu_budget}|-]", "CPU BUDGET"},
+    {"disk_level", "DISK"},
+    {"[{disk_used_percent:round} %]", "FULL"},
+    {"{disk_checked_at:ago}", "LOOKED AT"},
+    END,
+};
+
+const struct cli_column cli_columns_rules[] = {
+    {"name", "TYPE"},
+    {"base_priority", "PRIORITY"},
+    {"[{?put_off_while_interactive}put off|{!interactive_adjustment=0}{interactive_adjustment}]",
+     "BUSY"},
+    {"cpu_weight", "WEIGHT"},
+    {"[{max_running}|-]", "MAX"},
+    {"[{max_running_per_tenant}|-]", "TENANT"},
+    {"time_limit_ms", "LIMIT"},
+    {"[{?paused_at}paused[: {pause_reason}]]", "NOTE"},
+    END,
+};
+
+const struct cli_column cli_columns_why[] = {{"reason", "REASON"}, {"detail", ""}, END};
+
+const struct cli_column cli_columns_workers[] = {
+    {"state", "STATE"},
+    {"job_types", "JOBS"},
+    {"{running}/{slots}", "RUNNING"},
+    {"{silent_seconds:s}", "LAST SEEN"},
+    {"version", "VERSION"},
+    {"{id:whole}", "WORKER"},
+    END,
+};
+
+const struct cli_column cli_columns_workflows[] = {
+    {"name", "WORKFLOW"},
+    {"version", "VERSION"},
+    {"{steps:length}", "STEPS"},
+    {"description", "DESCRIPTION"},
+    END,
+};

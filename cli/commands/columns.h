@@ -1,0 +1,7 @@
+/* The columns of lists whose rows are items of the API. */
+#pragma once
+
+#include "cli/terminal/terminal.h"
+
+extern const struct cli_column cli_columns_commands[], cli_columns_hosts[], cli_columns_rules[];
+extern const struct cli_column cli_columns_why[], cli_columns_workers[], cli_columns_workflows[];

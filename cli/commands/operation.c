@@ -1,0 +1,382 @@
+#include "cli/commands/operation.h"
+
+#include "cli/commands/jobs.h"
+#include "cli/commands/server.h"
+#include "cli/commands/verbs.h"
+
+#include <string.h>
+
+enum { PAGE_ITEMS = 200 }; /* the longest page that the API gives */
+
+static const struct cli_operation *find_operation(const char *name)
+{
+    for (size_t i = 0; i < cli_operation_count; i++) {
+        if (strcmp(cli_operations[i].name, name) == 0) {
+            return &cli_operations[i];
+        }
+    }
+    return NULL;
+}
+
+/* ---- in the database ------------------------------------------------------------------------- */
+
+/* The settings that the gateway makes for an operator. The login of upkeep is no operator; it may
+ * run the operations that are granted to cortana_upkeep. */
+#define SETTINGS                                                                     \
+    "SELECT set_config('request.jwt.claims', '{\"role\": \"service_role\"}', true)," \
+    " set_config('timezone', 'UTC', true), set_config('role', CASE WHEN"             \
+    " pg_has_role('service_role', 'MEMBER') THEN 'service_role' ELSE 'cortana_upkeep' END, true)"
+
+static int ask_database(struct cli_call *call, const struct cli_operation *operation,
+                        const json_t *values, json_t **ret_body, struct cv_error *error)
+{
+    struct cv_db *db = call->session.db;
+    cv_auto_free char *sql = NULL;
+    cv_auto_free char *text = json_dumps(values, JSON_COMPACT);
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    CV_TRY_MEMORY(text, error, "a request");
+    CV_TRY(cv_format(&sql, error, "SELECT status, body FROM api.%s($1::jsonb)", operation->name));
+    int result =
+        cv_db_query_after(db, CV_DB_STATEMENT(SETTINGS), CV_DB_STATEMENT(sql, text), &rows, error);
+    if (result) {
+        /* What the API answers with 404, and with 409. */
+        const char *state = cv_db_sqlstate(db);
+        error->type = strcmp(state, "P0002") == 0   ? CV_ERROR_NOT_FOUND
+                      : strcmp(state, "55000") == 0 ? CV_ERROR_CONFLICT
+                                                    : error->type;
+        return result;
+    }
+    const char *body = cv_db_text(rows, 0, "body");
+    call->status = cv_db_int(rows, 0, "status", 200);
+    *ret_body = body ? json_loads(body, JSON_DECODE_ANY, NULL) : NULL;
+    CV_TRY_MEMORY(!body || *ret_body, error, "an answer");
+    return 0;
+}
+
+int cli_ask(struct cli_call *call, const char *operation, const json_t *values, json_t **ret_body,
+            struct cv_error *error)
+{
+    const struct cli_operation *known = find_operation(operation);
+    cv_auto(json_decref) json_t *body = NULL;
+    cv_auto(json_decref) json_t *given = NULL;
+    if (!known) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "the API has no operation %s", operation);
+    }
+    if (!values) {
+        values = given = json_object();
+        CV_TRY_MEMORY(given, error, "a request");
+    }
+    CV_TRY(call->server ? cli_server_ask(call->server, known, values, &call->status, &body, error)
+                        : ask_database(call, known, values, &body, error));
+    if (known->is_redacted && body) {
+        CV_TRY(cv_redacted_json(body, ret_body, error));
+    } else {
+        *ret_body = cv_take(body);
+    }
+    return 0;
+}
+
+int cli_ask_items(struct cli_call *call, const char *operation, const json_t *values, int64_t limit,
+                  json_t **ret_items, struct cv_error *error)
+{
+    cv_auto(json_decref) json_t *items = json_array();
+    cv_auto(json_decref) json_t *asked = values ? json_copy((json_t *)values) : json_object();
+    CV_TRY_MEMORY(items && asked, error, "a list");
+    for (;;) {
+        cv_auto(json_decref) json_t *body = NULL;
+        int64_t left = limit - (int64_t)json_array_size(items);
+        bool is_good = limit == 0 || json_object_set_new(
+                                         asked, "limit",
+                                         json_integer(left < PAGE_ITEMS ? left : PAGE_ITEMS)) == 0;
+        CV_TRY_MEMORY(is_good, error, "a list");
+        CV_TRY(cli_ask(call, operation, asked, &body, error));
+        json_t *next = json_object_get(body, "next");
+        CV_TRY_MEMORY(json_array_extend(items, json_object_get(body, "items")) == 0, error,
+                      "a list");
+        if (!json_is_string(next) || (int64_t)json_array_size(items) >= limit) {
+            break;
+        }
+        CV_TRY_MEMORY(json_object_set(asked, "cursor", next) == 0, error, "a list");
+    }
+    *ret_items = cv_take(items);
+    return 0;
+}
+
+/* ---- names ------------------------------------------------------------------------------------ */
+
+int cli_find(struct cli_call *call, const char *kind, const char *name, char id[CLI_UUID_SIZE],
+             struct cv_error *error)
+{
+    enum { ID_LETTERS_MIN = 4 }; /* fewer letters fit too many */
+    bool is_video = strcmp(kind, "video") == 0;
+    cv_auto(json_decref) json_t *body = NULL;
+    cv_auto(json_decref) json_t *values = json_pack("{s:s, s:s}", "kind", kind, "name", name);
+    CV_TRY_MEMORY(values, error, "a name");
+    if (cv_is_uuid(name)) { /* the operation itself says whether there is one */
+        (void)snprintf(id, CLI_UUID_SIZE, "%s", name);
+        return 0;
+    }
+    if (!is_video && strlen(name) < ID_LETTERS_MIN) {
+        return cli_usage(call, "'%s': name a %s by its id or the first %d letters of it or more",
+                         name, kind, ID_LETTERS_MIN);
+    }
+    int result = cli_ask(call, "find", values, &body, error);
+    if (result && error->type == CV_ERROR_NOT_FOUND) {
+        return is_video && strcmp(name, "last") == 0
+                   ? cv_fail(error, CV_ERROR_NOT_FOUND, "there is no video yet")
+               : is_video ? cv_fail(error, CV_ERROR_NOT_FOUND,
+                                    "no video is '%s'; cortana videos lists them", name)
+                          : cv_fail(error, CV_ERROR_NOT_FOUND, "there is no %s '%s'", kind, name);
+    }
+    const char *found = json_string_value(json_object_get(body, "id"));
+    (void)snprintf(id, CLI_UUID_SIZE, "%s", found ? found : "");
+    return result;
+}
+
+/* Finds the id of a trigger or a schedule by its name. */
+static int find_trigger(struct cli_call *call, const char *kind, const char *name,
+                        char id[CLI_UUID_SIZE], struct cv_error *error)
+{
+    size_t i;
+    json_t *item;
+    cv_auto(json_decref) json_t *items = NULL;
+    cv_auto(json_decref) json_t *values =
+        json_pack("{s:s}", "kind", strcmp(kind, "schedule") == 0 ? "schedule" : "event");
+    CV_TRY_MEMORY(values, error, "a name");
+    CV_TRY(cli_ask_items(call, "triggers", values, 0, &items, error));
+    json_array_foreach(items, i, item)
+    {
+        const char *its = json_string_value(json_object_get(item, "name"));
+        const char *found = json_string_value(json_object_get(item, "id"));
+        if (its && found && strcmp(its, name) == 0) {
+            (void)snprintf(id, CLI_UUID_SIZE, "%s", found);
+            return 0;
+        }
+    }
+    return cv_fail(error, CV_ERROR_NOT_FOUND, "no %s is called '%s'", kind, name);
+}
+
+/* 0 if the job type exists; otherwise CLI_EXIT_USAGE after printing the existing ones. */
+static int check_job_type(struct cli_call *call, const char *type, struct cv_error *error)
+{
+    size_t i;
+    json_t *item;
+    cv_auto(json_decref) json_t *items = NULL;
+    cv_auto(cv_buffer_deinit) struct cv_buffer names = CV_BUFFER_INIT;
+    CV_TRY(cli_ask_items(call, "job_types", NULL, 0, &items, error));
+    json_array_foreach(items, i, item)
+    {
+        cv_buffer_printf(&names, "%s%s", i ? " " : "",
+                         json_string_value(json_object_get(item, "name")));
+    }
+    CV_TRY_MEMORY(!names.failed, error, "the job types");
+    const char *known = names.data ? names.data : "";
+    const char *near = cli_did_you_mean(known, type);
+    return cli_is_among(known, type)
+               ? 0
+               : cli_usage(call, "there is no job type '%s'%s%s%s; there are %s", type,
+                           near[0] ? ": did you mean " : "", near, near[0] ? "?" : "", known);
+}
+
+/* ---- the command line ------------------------------------------------------------------------- */
+
+enum { WORD_MAX = 64 };
+
+/* One word of a row's `values`: SOURCE[>MEMBER][:KIND]. */
+struct source {
+    char text[WORD_MAX];
+    const char *member;
+    const char *kind;
+};
+
+static void read_source(const char *word, size_t length, struct source *source)
+{
+    (void)snprintf(source->text, sizeof(source->text), "%.*s", (int)length, word);
+    char *colon = strchr(source->text, ':');
+    char *arrow = strchr(source->text, '>');
+    source->kind = colon ? colon + 1 : "";
+    source->member = arrow ? arrow + 1 : source->text;
+    if (colon) {
+        *colon = '\0';
+    }
+    if (arrow) {
+        *arrow = '\0';
+    }
+}
+
+static const char *given_value(const struct cli_call *call, const char *source)
+{
+    bool is_argument = source[0] >= '0' && source[0] <= '9';
+    return source[0] == '=' ? source + 1
+           : is_argument ? source[0] - '0' < call->count ? call->arguments[source[0] - '0'] : NULL
+                         : cli_value(call, source);
+}
+
+int cli_read_file(const char *path, json_t **ret_value, struct cv_error *error)
+{
+    json_error_t reason;
+    *ret_value = strcmp(path, "-") == 0 ? json_loadf(stdin, JSON_REJECT_DUPLICATES, &reason)
+                                        : json_load_file(path, JSON_REJECT_DUPLICATES, &reason);
+    return *ret_value ? 0
+                      : cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "%s, line %d: %s", path,
+                                reason.line, reason.text);
+}
+
+static int read_json(struct cli_call *call, const struct source *source, const char *text,
+                     json_t **ret_value, struct cv_error *error)
+{
+    json_error_t reason;
+    *ret_value = json_loads(text, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &reason);
+    if (!*ret_value || (strcmp(source->kind, "object") == 0 && !json_is_object(*ret_value))) {
+        json_decref(*ret_value);
+        *ret_value = NULL;
+        bool is_argument = source->text[0] >= '0' && source->text[0] <= '9';
+        return is_argument
+                   ? cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "'%s' is not a json object", text)
+                   : cli_usage(call, "--%s takes a JSON object, not '%s'", source->text, text);
+    }
+    return 0;
+}
+
+/* Makes the value of a parameter of its text. */
+static int read_value(struct cli_call *call, const struct source *source, const char *text,
+                      json_t **ret_value, struct cv_error *error)
+{
+    const char *kind = source->kind;
+    char id[CLI_UUID_SIZE];
+    char since[CV_TIMESTAMP_SIZE];
+    int64_t number = 0;
+    if (strcmp(kind, "json") == 0 || strcmp(kind, "object") == 0 || source->text[0] == '=') {
+        return read_json(call, source, text, ret_value, error);
+    } else if (strcmp(kind, "file") == 0) {
+        return cli_read_file(text, ret_value, error);
+    } else if (strcmp(kind, "number") == 0) {
+        CV_TRY(cli_number(call, source->text, 1, 1000000, 0, &number));
+        *ret_value = json_integer(number);
+    } else if (strcmp(kind, "flag") == 0) {
+        *ret_value = json_true();
+    } else if (strcmp(kind, "since") == 0) {
+        CV_TRY(cli_read_since(call, since));
+        *ret_value = json_string(since);
+    } else if (strcmp(kind, "uuid") == 0 && !cv_is_uuid(text)) {
+        return cli_usage(call, "%s%s takes a UUID, not '%s'", source->text[0] == '0' ? "" : "--",
+                         source->text[0] == '0' ? call->verb->arguments : source->text, text);
+    } else if (strcmp(kind, "type") == 0) {
+        CV_TRY(check_job_type(call, text, error));
+        *ret_value = json_string(text);
+    } else if (strcmp(kind, "video") == 0 || strcmp(kind, "job") == 0 || strcmp(kind, "run") == 0) {
+        CV_TRY(cli_find(call, kind, text, id, error));
+        *ret_value = json_string(id);
+    } else if (strcmp(kind, "trigger") == 0 || strcmp(kind, "schedule") == 0) {
+        CV_TRY(find_trigger(call, kind, text, id, error));
+        *ret_value = json_string(id);
+    } else {
+        *ret_value = json_string(text);
+    }
+    CV_TRY_MEMORY(*ret_value, error, "a value");
+    return 0;
+}
+
+int cli_read_values(struct cli_call *call, json_t **ret_values, struct cv_error *error)
+{
+    cv_auto(json_decref) json_t *values = json_object();
+    CV_TRY_MEMORY(values, error, "a request");
+    const char *words = call->verb->values ? call->verb->values : "";
+    for (const char *w = words; *w; w += strcspn(w, " "), w += *w == ' ') {
+        struct source source;
+        json_t *value = NULL;
+        read_source(w, strcspn(w, " "), &source);
+        const char *text = given_value(call, source.text);
+        if (strcmp(source.kind, "unless") == 0) {
+            (void)snprintf(source.text, sizeof(source.text), "=");
+            text = text ? NULL : "true";
+        }
+        if (text) {
+            CV_TRY(read_value(call, &source, text, &value, error));
+            CV_TRY_MEMORY(json_object_set_new(values, source.member, value) == 0, error,
+                          "a request");
+        }
+    }
+    *ret_values = cv_take(values);
+    return 0;
+}
+
+/* ---- verbs that are one operation ------------------------------------------------------------- */
+
+static size_t count_columns(const struct cli_column *columns)
+{
+    size_t count = 0;
+    while (columns[count].title) {
+        count++;
+    }
+    return count;
+}
+
+static int list_items(struct cli_call *call, const json_t *values, struct cv_error *error)
+{
+    const struct cli_verb *verb = call->verb;
+    cv_auto(json_decref) json_t *items = NULL;
+    int64_t limit = json_integer_value(json_object_get(values, "limit"));
+    CV_TRY(cli_ask_items(call, verb->operation, values, limit, &items, error));
+    CV_TRY(cli_put_items(call, items, verb->columns, count_columns(verb->columns), error));
+    if (verb->none && json_array_size(items) == 0) {
+        cli_print_note(call, "%s", verb->none);
+    }
+    return 0;
+}
+
+/* Prints the answer of an operation that changes something: as the sentence of the verb's row, made
+ * of the arguments ({0}, {1}), the parameters and the answer; or as JSON. */
+static int tell_answer(struct cli_call *call, const json_t *values, const json_t *body,
+                       struct cv_error *error)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
+    cv_auto(json_decref) json_t *known = json_copy((json_t *)values);
+    CV_TRY_MEMORY(known, error, "an answer");
+    for (int i = 0; i < call->count; i++) {
+        char name[] = {(char)('0' + i), '\0'};
+        CV_TRY_MEMORY(json_object_set_new(known, name, json_string(call->arguments[i])) == 0, error,
+                      "an answer");
+    }
+    CV_TRY_MEMORY((!json_is_object(body) || json_object_update(known, (json_t *)body) == 0) &&
+                      json_object_set_new(known, "status_code", json_integer(call->status)) == 0,
+                  error, "an answer");
+    cli_expand(&text, call->verb->done, known, false);
+    CV_TRY_MEMORY(!text.failed && text.data, error, "an answer");
+    return cli_print_outcome(
+        call, json_is_object(body) ? json_deep_copy(body) : json_copy((json_t *)values), error,
+        "%s", text.data);
+}
+
+int cli_put_json(const json_t *value, struct cv_error *error)
+{
+    cv_auto_free char *text = NULL;
+    cv_auto(json_decref) json_t *shown = NULL;
+    CV_TRY(cv_redacted_json(value, &shown, error));
+    text = json_dumps(shown, JSON_INDENT(4) | JSON_ENCODE_ANY);
+    CV_TRY_MEMORY(text, error, "an answer");
+    (void)puts(text);
+    return 0;
+}
+
+int cli_request(struct cli_call *call, struct cv_error *error)
+{
+    const struct cli_verb *verb = call->verb;
+    cv_auto(json_decref) json_t *values = NULL;
+    cv_auto(json_decref) json_t *body = NULL;
+    CV_TRY(cli_open(call, error));
+    CV_TRY(cli_read_values(call, &values, error));
+    int result = verb->columns ? list_items(call, values, error)
+                               : cli_ask(call, verb->operation, values, &body, error);
+    const json_t *shown = result || !verb->shows ? NULL
+                          : verb->shows[0]       ? cli_find_member(body, verb->shows)
+                                                 : body;
+    bool is_missing = result ? error->type == CV_ERROR_NOT_FOUND : verb->shows && !shown;
+    if (is_missing && verb->thing) {
+        return cv_fail(error, CV_ERROR_NOT_FOUND, "no %s is called '%s'", verb->thing,
+                       call->arguments[0]);
+    }
+    return result || verb->columns ? result
+           : verb->shows           ? cli_put_json(shown, error)
+                                   : tell_answer(call, values, body, error);
+}

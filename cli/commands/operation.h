@@ -1,0 +1,45 @@
+/* Operations of the API (schema api), in the database of this installation or on a server (--server).
+ * The verbs that are nothing else are rows of the table in verbs.c; cli_request runs them. */
+#pragma once
+
+#include "cli/commands/tell.h"
+
+struct cli_operation {
+    const char *name; /* of its function in schema api, and in the OpenAPI document */
+    const char *method;
+    const char *path;  /* "/api/v1/jobs/{id}" */
+    const char *query; /* the parameters of the query, separated by blanks */
+    bool has_body;     /* the other parameters are members of a JSON body */
+    bool is_redacted;  /* secrets are removed from its answer */
+};
+
+/* Generated from the OpenAPI document (scripts/operations.py). */
+extern const struct cli_operation cli_operations[];
+extern const size_t cli_operation_count;
+
+/* Runs an operation with the parameters `values` (borrowed), in a transaction of its own or on the
+ * server, as the verb was opened (cli_open). *ret_body is the body of the answer, which the caller
+ * frees with json_decref; NULL if it has none. Fails with what the operation was refused with:
+ * CV_ERROR_NOT_FOUND, CV_ERROR_CONFLICT, CV_ERROR_INVALID_PAYLOAD, … */
+CV_MUST_CHECK int cli_ask(struct cli_call *call, const char *operation, const json_t *values,
+                          json_t **ret_body, struct cv_error *error);
+
+/* Runs a list page by page until it has `limit` items (0: one page); *ret_items is the array. */
+CV_MUST_CHECK int cli_ask_items(struct cli_call *call, const char *operation, const json_t *values,
+                                int64_t limit, json_t **ret_items, struct cv_error *error);
+
+/* Reads a JSON document from a file, "-" for standard input; the caller frees *ret_value. */
+CV_MUST_CHECK int cli_read_file(const char *path, json_t **ret_value, struct cv_error *error);
+
+/* Prints a value as indented JSON, without secrets. */
+CV_MUST_CHECK int cli_put_json(const json_t *value, struct cv_error *error);
+
+/* Finds a video (an id or its beginning, a file name, or "last"), a job or a run (an id or its
+ * beginning). CV_ERROR_NOT_FOUND, or CV_ERROR_CONFLICT if several fit. */
+CV_MUST_CHECK int cli_find(struct cli_call *call, const char *kind, const char *name,
+                           char id[CLI_UUID_SIZE], struct cv_error *error);
+
+/* Reads the parameters of the verb's operation from the command line (`values` of the verb's row):
+ * 0, CLI_EXIT_USAGE after printing what is wrong, or a failure. The caller frees *ret_values. */
+CV_MUST_CHECK int cli_read_values(struct cli_call *call, json_t **ret_values,
+                                  struct cv_error *error);

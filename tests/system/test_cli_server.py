@@ -1,0 +1,109 @@
+"""The verbs of cortana asked of a server: the same answers as of its database, signed in and out."""
+
+import os
+import subprocess
+import uuid
+
+import pytest
+from api import ALICE, Gateway, token
+
+SERVICE = token(role="service_role", sub=None)
+# A job and a run by the beginning of their ids, and all that is listed.
+VERBS = ["workers", "workers --all --json", "hosts", "rules", "rules --json", "workflows", "workflows show video_pipeline",
+         "commands --json", "commands show gc", "jobs why {job}", "jobs why {short}", "webhooks disable hook --reason moved",
+         "webhooks enable hook", "schedules pause nightly", "schedules resume nightly"]
+REFUSED = ["jobs why ffffffff", "jobs why {nobody}", "workflows show nothing", "commands show nothing", "webhooks test nothing",
+           "schedules pause nothing", "runs start nothing"]
+
+
+@pytest.fixture(scope="module")
+def queue(place):
+    url, queue = place
+    queue.run("SELECT report_worker('h:1:b', 'h', '1', '{ocr}', 2, 1, 'running')")
+    queue.run("UPDATE workers SET last_seen = now() - interval '2 hours'")
+    queue.run("SELECT add_webhook('hook', 'https://example.net/hook')")
+    queue.run("INSERT INTO job_triggers (name, cron, action, target, time_zone) VALUES ('nightly', '@daily', 'job', 'ocr', 'UTC')")
+    queue.url = url
+    return queue
+
+
+@pytest.fixture(scope="module")
+def gateway(program, queue, tmp_path_factory):
+    started = Gateway(program, queue.url, tmp_path_factory.mktemp("gateway"), "--connections", "2")
+    started.url = f"http://127.0.0.1:{started.port}"
+    yield started
+    assert started.process.stop() == 0
+
+
+@pytest.fixture
+def cortana(program, queue, tmp_path):
+    def call(*arguments, text="", **environment):
+        return subprocess.run(
+            [program("cortana"), *arguments], text=True, input=text, capture_output=True, check=False, timeout=120,
+            env={**os.environ, "DATABASE_URL": queue.url, "XDG_CONFIG_HOME": str(tmp_path), "STORE_URL": f"dir:{tmp_path}",
+                 **environment})
+
+    return call
+
+
+def both(cortana, gateway, verb):
+    assert cortana("login", gateway.url, text=SERVICE).returncode == 0
+    here = cortana(*verb.split())
+    there = cortana(*verb.split(), "--server", gateway.url, DATABASE_URL="postgresql:///x?host=/nonexistent")
+    return here, there
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_server_answers_like_its_database(cortana, gateway, library, verb):
+    here, there = both(cortana, gateway, verb.format(job=library.jobs["own"], short=library.jobs["own"][:8]))
+    assert here.returncode == 0 and here.stdout, here.stderr
+    assert (there.stdout, there.stderr, there.returncode) == (here.stdout, here.stderr, 0)
+
+
+@pytest.mark.parametrize("verb", REFUSED)
+def test_a_server_refuses_like_its_database(cortana, gateway, library, verb):
+    here, there = both(cortana, gateway, verb.format(nobody=uuid.uuid4()))
+    assert here.returncode == 1 and here.stdout == ""
+    assert (there.stdout, there.stderr, there.returncode) == ("", here.stderr, 1)
+
+
+def test_who_signs_in_asks_by_the_variable_and_signs_out(cortana, gateway, library, tmp_path):
+    done = cortana("login", gateway.url + "/", text=SERVICE + "\n")
+    assert (done.returncode, done.stdout) == (0, f"signed in to {gateway.url} as service\n")
+    kept = tmp_path / "cortana" / "servers.json"
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert "video_pipeline" in cortana("workflows", CORTANA_SERVER=gateway.url, DATABASE_URL="").stdout
+    assert cortana("logout", gateway.url).stdout == f"signed out of {gateway.url}\n"
+    assert SERVICE not in kept.read_text()
+    done = cortana("workflows", "--server", gateway.url)
+    assert done.returncode == 1 and f"you are not signed in to {gateway.url}: cortana login {gateway.url}" in done.stderr
+    assert cortana("logout", gateway.url).returncode == 1
+
+
+def test_a_link_signs_in(cortana, gateway, queue):
+    code = queue.value("SELECT cortana.make_sign_in_code(%s)", ALICE)
+    assert cortana("login", f"{gateway.url}/#t={code}").stdout == f"signed in to {gateway.url} as service\n"
+    assert "video_pipeline" in cortana("workflows", "--server", gateway.url).stdout
+
+
+@pytest.mark.parametrize("given", [token(secret="of somebody else, and long enough too"), "cvk_12345678_" + "A" * 43, "x" * 22, ""])
+def test_a_wrong_token_is_not_kept(cortana, gateway, given, tmp_path):
+    done = cortana("login", gateway.url, text=given)
+    assert done.returncode == 1 and done.stdout == "" and done.stderr.count("\n") == 1
+    assert not (tmp_path / "cortana").exists()
+
+
+def test_what_a_token_may_not_is_refused(cortana, gateway, library):
+    assert "as editor" in cortana("login", gateway.url, text=token()).stdout
+    done = cortana("workers", "--server", gateway.url)
+    assert done.returncode == 1 and done.stdout == "" and done.stderr.startswith("cortana workers list: ")
+    done = cortana("jobs", "why", library.jobs["foreign"], "--server", gateway.url)
+    assert done.returncode == 1 and "no job is called" in done.stderr
+
+
+def test_a_server_that_is_away_is_named(cortana):
+    for url, words in (("http://127.0.0.1:1", "http://127.0.0.1:1 does not answer"), ("ftp://127.0.0.1", "not an http or https URL")):
+        done = cortana("login", url, text=SERVICE)
+        assert done.returncode == 1 and words in done.stderr, done.stderr
+    done = cortana("search", "x", "--server", "http://127.0.0.1:1")
+    assert done.returncode == 64, "search asks a database"
