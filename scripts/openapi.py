@@ -365,7 +365,8 @@ def described(name, operation, context):
         made["responses"][status] = answer_of(name, notation, etag, types)
     if operation.get("conditional"):
         made["responses"]["304"] = {"description": common["headers"]["not_modified"]}
-    made["responses"] |= {status: {"description": text, "content": PROBLEM}
+    made["responses"] |= {status: {"$ref": f"#/components/responses/refusal_{status}"} if text == common["refusals"][status]
+                          else {"description": text, "content": PROBLEM}
                           for status, text in refusals_of(operation, common).items()}
     if role not in ("viewer", "nobody"):
         made["x-role"] = role
@@ -400,7 +401,8 @@ def document(texts=None):
     for methods in made["paths"].values():
         for operation in methods.values():
             examples.add(operation, operations[operation["operationId"]].get("example"))
-    made["components"] = {"securitySchemes": common["securitySchemes"], "schemas": schemas}
+    refusals = {f"refusal_{status}": {"description": text, "content": PROBLEM} for status, text in common["refusals"].items()}
+    made["components"] = {"securitySchemes": common["securitySchemes"], "responses": refusals, "schemas": schemas}
     return made
 
 

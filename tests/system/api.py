@@ -22,6 +22,14 @@ DOCUMENT = openapi.document()
 ALICE, BOB, MATE, TEAM = (str(uuid.uuid4()) for _ in range(4))
 
 
+def content_of(operation, status):
+    """What the document says of the bodies of an answer, by media type."""
+    answer = operation["responses"][str(status)]
+    if "$ref" in answer:
+        answer = DOCUMENT["components"]["responses"][answer["$ref"].rsplit("/", 1)[1]]
+    return answer.get("content", {})
+
+
 def base64url(data):
     if not isinstance(data, bytes):
         data = (data if isinstance(data, str) else json.dumps(data)).encode()

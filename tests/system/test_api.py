@@ -14,7 +14,7 @@ import uuid
 
 import jsonschema
 import pytest
-from api import ALICE, BOB, DOCUMENT, SECRET, TEAM, Gateway, Key, base64url, claims, make_login, sign_hs256, token
+from api import ALICE, BOB, DOCUMENT, SECRET, TEAM, Gateway, Key, base64url, claims, content_of, make_login, sign_hs256, token
 from api_matrix import CALLERS, LISTS, OF_A_JOB, OF_A_VIDEO, SIGNED_OUT, expected, sees
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -52,7 +52,7 @@ def gateway(program, place, library, keys, store, tmp_path_factory):
 
 
 def schema_of(operation, status, media_type):
-    content = operation["responses"][str(status)].get("content", {})
+    content = content_of(operation, status)
     return (media_type, content[media_type]) if media_type in content else next(iter(content.items()), (None, None))
 
 

@@ -6,7 +6,7 @@ import uuid
 
 import jsonschema
 import pytest
-from api import ALICE, BOB, DOCUMENT, TEAM, Gateway, token
+from api import ALICE, BOB, DOCUMENT, TEAM, Gateway, content_of, token
 from api_matrix import CALLERS, OF_A_RUN, OF_ADMINS, OF_THE_SERVICE, SIGNED_OUT, sees
 
 ADMIN, SERVICE, EDITOR = CALLERS["admin"], CALLERS["service"], CALLERS["owner"]
@@ -32,7 +32,7 @@ def ask(gateway, caller, method, template, body=None, **names):
         path = path.replace("{" + name + "}", str(value))
     answer = gateway.ask(path, caller, method, body)
     operation = DOCUMENT["paths"][template.partition("?")[0]][method.lower()]
-    for content in operation["responses"][str(answer.status)].get("content", {}).values():
+    for content in content_of(operation, answer.status).values():
         jsonschema.Draft202012Validator({**content["schema"], "components": DOCUMENT["components"]}).validate(answer.json)
     return answer
 

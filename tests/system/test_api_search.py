@@ -6,7 +6,7 @@ import uuid
 
 import jsonschema
 import pytest
-from api import ALICE, BOB, DOCUMENT, TEAM, Gateway, Library, token
+from api import ALICE, BOB, DOCUMENT, TEAM, Gateway, Library, content_of, token
 
 OWNER = token(app_metadata={"team_id": TEAM})
 STRANGER = token(sub=str(uuid.uuid4()))
@@ -41,7 +41,7 @@ def gateway(program, place, library, tmp_path_factory):
 def ask(gateway, path, operation, status=200, bearer=OWNER, **query):
     answer = gateway.ask(f"{path}?{urllib.parse.urlencode(query)}", bearer)
     assert answer.status == status, answer.data
-    content = DOCUMENT["paths"][operation]["get"]["responses"][str(status)]["content"]
+    content = content_of(DOCUMENT["paths"][operation]["get"], status)
     schema = next(iter(content.values()))["schema"]
     jsonschema.Draft202012Validator({**schema, "components": DOCUMENT["components"]}).validate(answer.json)
     return answer.json
