@@ -224,21 +224,6 @@ static void check_codecs(struct report *report)
     }
 }
 
-/* Opens the device that decodes pictures, as this user and outside of the sandbox. */
-static void check_device(struct report *report)
-{
-    char device[CV_DEVICE_SIZE];
-    struct cv_error error;
-    cv_auto(cv_hardware_free) struct cv_hardware *hardware = NULL;
-    if (cv_env_device(device, &error)) {
-        print_result(FAIL, report, "device", "%s", error.message);
-    } else if (device[0] && cv_hardware_new(device, AV_CODEC_ID_H264, &hardware, &error)) {
-        print_result(WARN, report, "device", "the CPU decodes, not %s: %s", device, error.message);
-    } else if (device[0]) {
-        print_result(OK, report, "device", "%s can be opened", device);
-    }
-}
-
 static void check_leftovers(struct cli_session *session, struct report *report)
 {
     struct cv_error error;
@@ -339,7 +324,6 @@ int cli_doctor(struct cli_call *call, struct cv_error *error)
     struct report report = {.call = call};
     check_models(&report);
     check_codecs(&report);
-    check_device(&report);
     if (cli_open(call, error)) {
         cv_redact(error->message);
         print_result(FAIL, &report, "installation", "%s", error->message);

@@ -539,16 +539,6 @@ const char *cv_env(const char *name, const char *fallback);
 CV_MUST_CHECK int cv_env_int(const char *name, int64_t fallback, int64_t low, int64_t high,
                              int64_t *ret_value, struct cv_error *error);
 
-/* Reads CORTANA_HARDWARE_DECODE, the device that decodes pictures: "vaapi:" and the path of its
- * node, "cuda:" and a number, or "" when there is none (unset, empty or "off"). A device that is not
- * named becomes the first one. CV_ERROR_CONFIGURATION when the value is none of these. */
-enum { CV_DEVICE_SIZE = 80 };
-CV_MUST_CHECK int cv_env_device(char device[CV_DEVICE_SIZE], struct cv_error *error);
-
-/* The kind of such a device. */
-enum cv_device_kind { CV_DEVICE_NONE, CV_DEVICE_VAAPI, CV_DEVICE_CUDA };
-enum cv_device_kind cv_device_kind(const char *device);
-
 /* The settings file that cv_settings_load reads: CORTANA_CONFIG, "" for none, else
  * /etc/cortana/cortana.conf, which may be missing. Borrowed from the environment. */
 const char *cv_settings_file(void);

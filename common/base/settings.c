@@ -85,8 +85,6 @@ static const struct {
     {"CORTANA_WEBHOOK_CA_FILE", false},
     {"CORTANA_SANDBOX", false},
     {"CORTANA_READ_PATHS", false},
-    {"CORTANA_HARDWARE_DECODE", false},
-    {"LIBVA_DRIVER_NAME", false},
     {"CORTANA_EMOJI_BANK", false},
     {"CORTANA_LANGUAGES", false},
     {"EMBED_URL", false},

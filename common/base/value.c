@@ -125,41 +125,6 @@ int cv_env_int(const char *name, int64_t fallback, int64_t low, int64_t high, in
     return 0;
 }
 
-enum cv_device_kind cv_device_kind(const char *device)
-{
-    size_t length = strcspn(device, ":");
-    return length == strlen("vaapi") && strncmp(device, "vaapi", length) == 0 ? CV_DEVICE_VAAPI
-           : length == strlen("cuda") && strncmp(device, "cuda", length) == 0 ? CV_DEVICE_CUDA
-                                                                              : CV_DEVICE_NONE;
-}
-
-int cv_env_device(char device[CV_DEVICE_SIZE], struct cv_error *error)
-{
-    enum { NUMBER_MAX = 15 };
-    const char *text = cv_env("CORTANA_HARDWARE_DECODE", "off");
-    const char *colon = strchr(text, ':');
-    enum cv_device_kind kind = cv_device_kind(text);
-    const char *node = colon ? colon + 1 : "/dev/dri/renderD128";
-    int64_t number;
-    if (strcmp(text, "off") == 0) {
-        device[0] = '\0';
-        return 0;
-    }
-    if (kind == CV_DEVICE_VAAPI && strncmp(node, "/dev/", strlen("/dev/")) == 0 &&
-        !strstr(node, "..") && strlen(node) < CV_DEVICE_SIZE - sizeof("vaapi:")) {
-        (void)snprintf(device, CV_DEVICE_SIZE, "vaapi:%s", node);
-        return 0;
-    }
-    if (kind == CV_DEVICE_CUDA && cv_parse_int(colon ? colon + 1 : "0", 0, NUMBER_MAX, &number)) {
-        (void)snprintf(device, CV_DEVICE_SIZE, "cuda:%d", (int)number);
-        return 0;
-    }
-    return cv_fail(error, CV_ERROR_CONFIGURATION,
-                   "CORTANA_HARDWARE_DECODE is \"%s\"; it can be off, vaapi, vaapi:/dev/dri/NODE, "
-                   "cuda, or cuda:NUMBER (0 to %d)",
-                   text, NUMBER_MAX);
-}
-
 int cv_write_all(int fd, const void *data, size_t length)
 {
     const char *bytes = data;

@@ -26,7 +26,7 @@ enum {
 /* Returns each frame one call later, when the next frame's time gives its duration. */
 struct cv_decoder {
     struct cv_input *input;
-    struct cv_picture_codec *video;
+    AVCodecContext *video;
     AVCodecContext *audio[CV_MEDIA_TRACKS_MAX]; /* by track; NULL: not wanted */
     bool audio_ended[CV_MEDIA_TRACKS_MAX];
     struct cv_deinterlacer *deinterlacer; /* NULL before the first interlaced frame */
@@ -57,7 +57,7 @@ static void open_tracks(struct cv_decoder *decoder, int wanted)
     int found = info->track_count, kept = 0;
     for (int i = 0; i < found && kept < wanted; i++) {
         struct cv_error ignored;
-        if (cv_codec_open(input->tracks[i], 1, NULL, &decoder->audio[kept], &ignored) != 0) {
+        if (cv_codec_open(input->tracks[i], 1, &decoder->audio[kept], &ignored) != 0) {
             if (i == 0) {
                 break; /* info describes the sound of the best track */
             }
@@ -79,8 +79,7 @@ static int open_codecs(struct cv_decoder *decoder, const struct cv_decoder_param
     struct cv_input *input = decoder->input;
     int threads = params->threads < 1 ? 1 : params->threads;
     threads = threads > THREADS_MAX ? THREADS_MAX : threads;
-    const char *device = params->sound_alone ? NULL : params->device;
-    CV_TRY(cv_picture_codec_open(input->video, threads, device, &decoder->video, error));
+    CV_TRY(cv_codec_open(input->video, threads, &decoder->video, error));
     if (params->sound_alone) {
         input->video->discard = AVDISCARD_ALL;
         input->timeline.sound_alone = true;
@@ -150,7 +149,7 @@ void cv_decoder_close(struct cv_decoder *decoder)
     if (decoder) {
         cv_deinterlacer_free(decoder->deinterlacer);
         cv_upright_free(decoder->upright);
-        cv_picture_codec_close(decoder->video);
+        avcodec_free_context(&decoder->video);
         for (int i = 0; i < CV_MEDIA_TRACKS_MAX; i++) {
             avcodec_free_context(&decoder->audio[i]);
         }
@@ -390,7 +389,7 @@ static int receive_video(struct cv_decoder *decoder, struct cv_video_frame *ret_
             break;
         }
         av_frame_unref(decoder->raw);
-        int result = cv_picture_codec_receive(decoder->video, decoder->raw, error);
+        int result = cv_codec_receive(decoder->video, decoder->raw, error);
         if (result < 0) {
             return result;
         }
@@ -499,7 +498,7 @@ static int send_packet(struct cv_decoder *decoder, struct cv_error *error)
         for (int i = 0; i < CV_MEDIA_TRACKS_MAX && decoder->audio[i]; i++) {
             (void)avcodec_send_packet(decoder->audio[i], NULL);
         }
-        return cv_picture_codec_send(decoder->video, NULL, error);
+        return cv_codec_send(decoder->video, NULL, error);
     }
     bool is_video = decoder->packet->stream_index == decoder->input->video->index;
     if (is_video && decoder->sound_alone) {
@@ -516,7 +515,7 @@ static int send_packet(struct cv_decoder *decoder, struct cv_error *error)
         CV_TRY(decoder->watch(decoder->watch_opaque, decoder->packet, pts_us, error));
     }
     if (is_video) {
-        result = cv_picture_codec_send(decoder->video, decoder->packet, error);
+        result = cv_codec_send(decoder->video, decoder->packet, error);
         decoder->damaged += result == CV_PICTURE_DAMAGED;
         return result < 0 ? result : 0;
     }
@@ -587,7 +586,7 @@ int cv_decoder_next(struct cv_decoder *decoder, struct cv_video_frame *ret_frame
 
 static void forget(struct cv_decoder *decoder)
 {
-    cv_picture_codec_flush(decoder->video);
+    avcodec_flush_buffers(decoder->video);
     cv_deinterlacer_free(decoder->deinterlacer);
     decoder->deinterlacer = NULL;
     for (int i = 0; i < CV_MEDIA_TRACKS_MAX && decoder->audio[i]; i++) {

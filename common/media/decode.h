@@ -18,7 +18,6 @@ enum cv_decoder_outcome {
 
 struct cv_decoder_params {
     int threads;              /* 0 = 1 */
-    const char *device;       /* that decodes pictures, see cv_env_device; NULL: the CPU */
     struct cv_cancel *cancel; /* borrowed; an abort ends reads with CV_ERROR_CANCELED */
     bool sound;               /* decode the best audio stream too, for cv_decoder_next_any */
     bool all_sound;           /* with `sound`: every track */

@@ -19,7 +19,6 @@
 #include "common/media/demux.h"
 #include "common/media/encoder.h"
 #include "common/media/h264.h"
-#include "common/media/hardware.h"
 #include "common/media/info.h"
 #include "common/media/jpeg.h"
 #include "common/media/jpeg_read.h"

@@ -83,15 +83,6 @@ static int plan_environment(struct cv_spawn *spawn, struct cv_buffer *text,
     return r < 0 ? r : cv_spawn_inherit(spawn, params->stage->needs, error);
 }
 
-/* CUDA reserves more address space than the machine has memory. */
-static bool reserves_space(const struct cv_stage *stage)
-{
-    char device[CV_DEVICE_SIZE];
-    struct cv_error error;
-    return (stage->needs & CV_STAGE_DECODES) && cv_env_device(device, &error) == 0 &&
-           cv_device_kind(device) == CV_DEVICE_CUDA;
-}
-
 static void plan_limits(struct cv_spawn *spawn, const struct cv_child_params *params,
                         int64_t memory)
 {
@@ -107,9 +98,7 @@ static void plan_limits(struct cv_spawn *spawn, const struct cv_child_params *pa
          * space also contains file mappings, shared memory and reservations, which cost nothing; so
          * its limit is higher and does not depend on the container. */
         cv_spawn_limit(spawn, RLIMIT_DATA, memory, memory);
-        if (!reserves_space(params->stage)) {
-            cv_spawn_limit(spawn, RLIMIT_AS, space, space);
-        }
+        cv_spawn_limit(spawn, RLIMIT_AS, space, space);
     }
     cv_spawn_limit(spawn, RLIMIT_CPU, cpu, cpu + CPU_HARD_SECONDS);
     cv_spawn_limit(spawn, RLIMIT_FSIZE, file, file);

@@ -23,11 +23,6 @@ const char *cv_stage_scratch(struct cv_stage_context *context)
     return context->scratch;
 }
 
-const char *cv_stage_device(const struct cv_stage_context *context)
-{
-    return context->device[0] ? context->device : NULL;
-}
-
 int cv_stage_threads(const struct cv_stage_context *context)
 {
     return context->threads;

@@ -11,7 +11,6 @@ struct cv_stage_context {
     struct cv_cancel *cancel;
     const char *scratch;
     int threads;
-    char device[CV_DEVICE_SIZE]; /* "": none */
     json_t *program; /* {pid, exit_code, output} of a program that the stage has run; NULL: none */
     json_t *artifacts; /* list of {kind, key, size, content_type, checksum} */
     int progress_fd;

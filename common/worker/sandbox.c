@@ -18,14 +18,11 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <sys/wait.h>
 
 enum sandbox_use {
     USE_READ,   /* files and directories */
-    USE_LIST,   /* the names in a directory */
     USE_DEVICE, /* a device, read and written */
-    USE_DRIVER, /* … and controlled by ioctl */
     USE_WRITE,  /* the scratch directory */
 };
 
@@ -89,52 +86,6 @@ static int visit_listed(const char *variable, sandbox_visit *visit, void *opaque
     return 0;
 }
 
-static int visit_cuda(sandbox_visit *visit, void *opaque)
-{
-    enum { NODES = 16 }; /* CUDA opens those of all GPUs before it uses one */
-    static const char *const nodes[] = {"/dev/nvidiactl", "/dev/nvidia-uvm"};
-    static const char *const read[] = {"/proc/driver/nvidia", "/proc/devices"};
-    CV_TRY(visit_all(nodes, CV_COUNT(nodes), USE_DRIVER, visit, opaque));
-    CV_TRY(visit_all(read, CV_COUNT(read), USE_READ, visit, opaque));
-    for (int i = 0; i < NODES; i++) {
-        char node[sizeof("/dev/nvidia00")];
-        (void)snprintf(node, sizeof(node), "/dev/nvidia%d", i);
-        CV_TRY(visit(opaque, node, USE_DRIVER));
-    }
-    return 0;
-}
-
-/* The driver finds the properties of the device in sysfs. */
-static int visit_vaapi(const char *node, sandbox_visit *visit, void *opaque)
-{
-    static const char *const read[] = {"/sys/dev/char", "/etc/drirc", "/etc/libva.conf"};
-    char link[64];
-    struct stat status;
-    CV_TRY(visit(opaque, node, USE_DRIVER));
-    CV_TRY(visit(opaque, "/dev/dri", USE_LIST));
-    CV_TRY(visit_all(read, CV_COUNT(read), USE_READ, visit, opaque));
-    if (stat(node, &status) != 0) {
-        return 0;
-    }
-    (void)snprintf(link, sizeof(link), "/sys/dev/char/%u:%u/device", major(status.st_rdev),
-                   minor(status.st_rdev));
-    cv_auto_free char *properties = realpath(link, NULL);
-    return properties ? visit(opaque, properties, USE_READ) : 0;
-}
-
-static int visit_device(const char *device, sandbox_visit *visit, void *opaque)
-{
-    switch (cv_device_kind(device)) {
-    case CV_DEVICE_VAAPI:
-        return visit_vaapi(strchr(device, ':') + 1, visit, opaque);
-    case CV_DEVICE_CUDA:
-        return visit_cuda(visit, opaque);
-    case CV_DEVICE_NONE:
-        break;
-    }
-    return 0;
-}
-
 /* Calls `visit` for every path that such a stage may use, scratch last; a path need not exist, and
  * is valid only during the call. Stops at the first result that is not 0 and returns it; NO_MEMORY:
  * out of memory. */
@@ -146,7 +97,6 @@ static int each_path(const struct cv_sandbox *sandbox, sandbox_visit *visit, voi
                          opaque));
     }
     CV_TRY(visit_all(usable_devices, CV_COUNT(usable_devices), USE_DEVICE, visit, opaque));
-    CV_TRY(visit_device(sandbox->device ? sandbox->device : "", visit, opaque));
     CV_TRY(visit_listed("TESSDATA_PREFIX", visit, opaque));
     CV_TRY(visit_listed("CORTANA_READ_PATHS", visit, opaque));
     return visit(opaque, sandbox->scratch, USE_WRITE);
@@ -204,8 +154,7 @@ static int allow(int ruleset, const char *path, uint64_t rights, struct cv_error
     struct stat status;
     CV_TRY_ERRNO(fstat(fd, &status) == 0, error, "sandbox: cannot stat %s", path);
     if (!S_ISDIR(status.st_mode)) {
-        rights &= LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | RIGHT_TRUNCATE |
-                  RIGHT_IOCTL_DEV;
+        rights &= LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | RIGHT_TRUNCATE;
     }
     struct landlock_path_beneath_attr rule = {.allowed_access = rights, .parent_fd = fd};
     CV_TRY_ERRNO(syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) == 0,
@@ -218,10 +167,7 @@ static int allow_path(void *opaque, const char *path, enum sandbox_use use)
     const struct rules *rules = opaque;
     static const uint64_t rights[] = {
         [USE_READ] = RIGHTS_READ,
-        [USE_LIST] = LANDLOCK_ACCESS_FS_READ_DIR,
         [USE_DEVICE] = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE,
-        [USE_DRIVER] =
-            LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | RIGHT_IOCTL_DEV,
         [USE_WRITE] = RIGHTS_READ | RIGHTS_WRITE | RIGHT_TRUNCATE,
     };
     return allow(rules->ruleset, path, rights[use] & rules->handled, rules->error);
@@ -325,9 +271,7 @@ static uint64_t attributes_of(enum sandbox_use use)
         return MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID;
     case USE_WRITE:
         return MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
-    case USE_LIST:
     case USE_DEVICE:
-    case USE_DRIVER:
         break;
     }
     return MOUNT_ATTR_NOSUID;
@@ -345,9 +289,6 @@ static int copy_mount(void *opaque, const char *path, enum sandbox_use use)
 {
     struct view *view = opaque;
     struct stat status;
-    if (use == USE_LIST) {
-        return 0; /* the directory is made, with the files in it that are copied */
-    }
     if (path[0] != '/' || view->count == SEEN_MAX) {
         return -1;
     }

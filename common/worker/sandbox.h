@@ -22,7 +22,6 @@ enum { CV_SANDBOX_PORTS_MAX = 8 };
 
 struct cv_sandbox {
     const char *scratch; /* the directory that may be written */
-    const char *device;  /* decodes pictures (cv_env_device); NULL or "": none */
     unsigned families;   /* enum cv_sandbox_family; 0: no sockets */
     /* With CV_SANDBOX_INET: TCP ports that may be connected to, besides that of name servers. */
     uint16_t ports[CV_SANDBOX_PORTS_MAX];

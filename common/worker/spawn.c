@@ -46,7 +46,6 @@ static const struct {
     {"DATABASE_URL", CV_STAGE_NEEDS_DATABASE},
     {"PG*", CV_STAGE_NEEDS_DATABASE},
     {"EMBED_*", CV_STAGE_NEEDS_EMBEDDER},
-    {"LIBVA_DRIVER_NAME", CV_STAGE_DECODES},
 };
 
 bool cv_variables_admits(const char *entry, unsigned needs)

@@ -89,7 +89,7 @@ static int plan_network(struct cv_stage_context *context, const json_t *payload,
 static int enter_sandbox(struct cv_stage_context *context, const json_t *payload,
                          struct cv_error *error)
 {
-    struct cv_sandbox sandbox = {.scratch = context->scratch, .device = context->device};
+    struct cv_sandbox sandbox = {.scratch = context->scratch};
     unsigned layers = 0;
     char text[CV_SANDBOX_TEXT_SIZE];
     CV_TRY(plan_network(context, payload, &sandbox, error));
@@ -107,22 +107,6 @@ static int64_t job_attempt(void)
     return cv_env_int("CORTANA_JOB_ATTEMPT", 0, 0, INT32_MAX, &attempt, &error) < 0 ? 0 : attempt;
 }
 
-/* A device that fails, crashes or hangs in the middle of a video ends the attempt. So only the first
- * one uses it. */
-static int choose_device(struct cv_stage_context *context, struct cv_error *error)
-{
-    if (!(context->stage->needs & CV_STAGE_DECODES)) {
-        return 0;
-    }
-    CV_TRY(cv_env_device(context->device, error));
-    if (context->device[0] && job_attempt() > 1) {
-        cv_log(CV_LOG_INFO, "the CPU decodes, not %s: only the first attempt at a job uses it",
-               context->device);
-        context->device[0] = '\0';
-    }
-    return 0;
-}
-
 /* Does everything that the sandbox would forbid. */
 static int prepare(struct cv_stage_context *context, const json_t *payload,
                    const struct cv_stage_start *start, struct cv_error *error)
@@ -130,7 +114,6 @@ static int prepare(struct cv_stage_context *context, const json_t *payload,
     CV_TRY(cv_cancel_new(&context->cancel, error));
     unsigned needs = context->stage->needs;
     CV_TRY(catch_stop_signals(context->cancel, error));
-    CV_TRY(choose_device(context, error));
     if (needs & CV_STAGE_NEEDS_STORE) {
         CV_TRY(cv_broker_store_open(start->broker_fd, start->cancel_fd, &context->store, error));
         cv_store_set_cancel(context->store, context->cancel);

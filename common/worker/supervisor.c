@@ -246,8 +246,6 @@ static int read_settings(struct cv_supervisor *supervisor, struct cv_error *erro
     CV_TRY(cv_env_int("CORTANA_DISK_WATCH_MS", DISK_WATCH_MS, 50, MOST_MS,
                       &supervisor->disk_watch_ms, error));
     CV_TRY(cv_scratch_most(&supervisor->scratch_most, error));
-    char device[CV_DEVICE_SIZE];
-    CV_TRY(supervisor->stage->needs & CV_STAGE_DECODES ? cv_env_device(device, error) : 0);
     if (supervisor->heartbeat_ms >= supervisor->lease_ms) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
                        "CORTANA_HEARTBEAT_MS must be less than CORTANA_LEASE_MS");

@@ -535,35 +535,11 @@ static void allow_sockets(struct rules *rules, unsigned families)
     }
 }
 
-/* Requests of the driver of the device that decodes pictures. Most have a type in bits 8 to 15:
- * 'd' for the kernel's DRM drivers, 'F' for NVIDIA's. Those of NVIDIA's unified memory (uvm_ioctl.h)
- * are plain small numbers, and two large ones. */
-static void allow_device(struct rules *rules, const char *device)
-{
-    static const uint32_t type_mask = 0xff00, all_but_number = 0xffffff00;
-    static const uint32_t uvm_initialize = 0x30000001, uvm_deinitialize = 0x30000002;
-    int call = SCMP_SYS(ioctl);
-    switch (cv_device_kind(device)) {
-    case CV_DEVICE_VAAPI:
-        allow_if(rules, call, SCMP_CMP64(1, SCMP_CMP_MASKED_EQ, type_mask, 'd' << 8));
-        break;
-    case CV_DEVICE_CUDA:
-        allow_if(rules, call, SCMP_CMP64(1, SCMP_CMP_MASKED_EQ, type_mask, 'F' << 8));
-        allow_if(rules, call, SCMP_CMP64(1, SCMP_CMP_MASKED_EQ, all_but_number, 0));
-        allow_if(rules, call, low_half(1, uvm_initialize));
-        allow_if(rules, call, low_half(1, uvm_deinitialize));
-        break;
-    case CV_DEVICE_NONE:
-        break;
-    }
-}
-
 static void add_rules(struct rules *rules, const struct cv_sandbox *sandbox)
 {
     name_all(rules, allowed, CV_COUNT(allowed), SCMP_ACT_ALLOW);
     allow_arguments(rules);
     allow_sockets(rules, sandbox->families);
-    allow_device(rules, sandbox->device ? sandbox->device : "");
     if (CV_UNDER_SANITIZER) {
         name_all(rules, allowed_to_sanitizers, CV_COUNT(allowed_to_sanitizers), SCMP_ACT_ALLOW);
     } else {

@@ -20,7 +20,6 @@
  *   CORTANA_DISK_WATCH_MS interval of checks of the disks of scratch and a directory store (60000)
  *   CORTANA_STORE_PROBE_MS interval of probes of a store or installation that does not work (5000)
  *   CORTANA_LISTEN        address and port for probes and metrics; --listen overrides it (off)
- *   CORTANA_HARDWARE_DECODE the device that decodes pictures (off)
  *   CORTANA_READ_PATHS    directories A:B that a stage may read besides the system's
  *   CORTANA_SANDBOX       "require": do not start where a required layer is missing; "off": for debuggers
  *
@@ -56,10 +55,6 @@ const char *cv_stage_scratch(struct cv_stage_context *context);
 
 /* Threads this stage may use, from --threads or the CPUs it is allowed; at least 1. */
 int cv_stage_threads(const struct cv_stage_context *context);
-
-/* The device that decodes pictures, as cv_env_device() names it; NULL: the CPU decodes, as in
- * every attempt but the first. Only for a stage with CV_STAGE_DECODES. Borrowed. */
-const char *cv_stage_device(const struct cv_stage_context *context);
 
 /* Aborts when the supervisor asks the stage to stop (SIGTERM). Borrowed. */
 struct cv_cancel *cv_stage_cancel(struct cv_stage_context *context);
@@ -129,7 +124,6 @@ enum cv_stage_needs {
     CV_STAGE_RUNS_PROGRAMS = 8,  /* no sandbox, to start processes; sees the store's variables */
     CV_STAGE_ONLY_REMOVES = 16,  /* runs also when the store is full or may not be written to */
     CV_STAGE_NEEDS_NETWORK = 32, /* IPv4 and IPv6, for requests to other machines */
-    CV_STAGE_DECODES = 64,       /* uses the device of CORTANA_HARDWARE_DECODE, if that is set */
 };
 
 /* Bounds of one stage process; 0 = the default in brackets. */

@@ -143,16 +143,6 @@ def test_the_attacks_are_real(make_stage):
     assert not {"variables of the worker", "secret in memory"} & found
 
 
-@pytest.mark.parametrize("device, requests", [
-    ("vaapi:/dev/null", {"request to a DRM driver"}),
-    ("cuda", {"request to NVIDIA's driver", "request to NVIDIA's unified memory"}),
-])
-def test_a_device_that_decodes_opens_its_driver_alone(make_stage, device, requests):
-    done = make_stage().run(CORTANA_HARDWARE_DECODE=device)
-    assert got_through(done) - KNOWN == requests
-    assert done.returncode == 0, done.stderr[-2000:]
-
-
 @pytest.mark.parametrize("user", [None, NOBODY] if IS_ROOT else [None])
 def test_without_landlock_the_rest_still_holds(make_stage, user):
     """An old kernel: nothing outside of the stage is changed, and where it has a root of its own, nothing is seen."""

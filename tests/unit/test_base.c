@@ -121,45 +121,6 @@ static void test_numbers_and_uuids_are_read_strictly(void **state)
     assert_false(cv_is_uuid(NULL));
 }
 
-static void test_the_device_that_decodes_is_read_strictly(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *value, *device; /* NULL: refused */
-    } cases[] = {
-        {"", ""},
-        {"off", ""},
-        {"vaapi", "vaapi:/dev/dri/renderD128"},
-        {"vaapi:/dev/dri/renderD129", "vaapi:/dev/dri/renderD129"},
-        {"cuda", "cuda:0"},
-        {"cuda:3", "cuda:3"},
-        {"on", NULL},
-        {"nvdec", NULL},
-        {"vaapi:", NULL},
-        {"vaapi:0", NULL},
-        {"vaapi:/tmp/renderD128", NULL},
-        {"vaapi:/dev/../etc/passwd", NULL},
-        {"cuda:", NULL},
-        {"cuda:16", NULL},
-        {"cuda:-1", NULL},
-        {"cuda:/dev/nvidia0", NULL},
-    };
-    for (size_t i = 0; i < CV_COUNT(cases); i++) {
-        struct cv_error error;
-        char device[CV_DEVICE_SIZE];
-        assert_int_equal(setenv("CORTANA_HARDWARE_DECODE", cases[i].value, 1), 0);
-        int result = cv_env_device(device, &error);
-        assert_int_equal(result, cases[i].device ? 0 : -1);
-        if (cases[i].device) {
-            assert_string_equal(device, cases[i].device);
-        } else {
-            assert_int_equal(error.type, CV_ERROR_CONFIGURATION);
-            assert_non_null(strstr(error.message, "it can be off, vaapi, "));
-        }
-    }
-    assert_int_equal(unsetenv("CORTANA_HARDWARE_DECODE"), 0);
-}
-
 static void test_pauses_double_and_never_exceed_their_limit(void **state)
 {
     (void)state;
@@ -188,7 +149,6 @@ int main(void)
         cmocka_unit_test(test_buffer_grows_and_hands_over),
         cmocka_unit_test(test_cancel_only_rises),
         cmocka_unit_test(test_numbers_and_uuids_are_read_strictly),
-        cmocka_unit_test(test_the_device_that_decodes_is_read_strictly),
         cmocka_unit_test(test_pauses_double_and_never_exceed_their_limit),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);

@@ -134,7 +134,6 @@ static int run(struct cv_stage_context *context, const json_t *payload, json_t *
     CV_TRY(cv_stage_open_input(context, job.original, &reader, error));
     struct cv_byte_source source = cv_store_reader_source(reader);
     struct cv_decoder_params params = {.threads = cv_stage_threads(context),
-                                       .device = cv_stage_device(context),
                                        .cancel = cv_stage_cancel(context),
                                        .sound_times = true,
                                        .whole = true,
@@ -336,7 +335,7 @@ static const struct cv_grant grants[] = {
 const struct cv_stage sample_stage = {
     .name = "sample-worker",
     .job_type = "sample",
-    .needs = CV_STAGE_NEEDS_STORE | CV_STAGE_DECODES,
+    .needs = CV_STAGE_NEEDS_STORE,
     .grants = grants,
     .run = run,
     .commit = commit,

@@ -48,7 +48,7 @@ int main(int argc, char **argv)
     static const struct cv_stage stage = {
         .name = "transcode-worker",
         .job_type = "transcode",
-        .needs = CV_STAGE_NEEDS_STORE | CV_STAGE_DECODES,
+        .needs = CV_STAGE_NEEDS_STORE,
         .limits = {.memory_bytes = MEMORY_BYTES},
         .yields = true, /* low CPU priority: searchable text comes before playback */
         .grants = grants,

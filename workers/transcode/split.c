@@ -218,7 +218,6 @@ static int encode_chunk(const struct transcode_work *work, struct transcode_mete
     const struct cv_ladder_chunk *chunk = &work->request->chunks[0];
     const struct cv_decoder_params params = {
         .threads = 1 + cv_stage_threads(work->context) / TRANSCODE_ENCODE_TO_DECODE,
-        .device = cv_stage_device(work->context),
         .cancel = cv_stage_cancel(work->context),
         .sound =
             chunk->until_us == INT64_MAX, /* the last picture may be shown until the sound ends */

@@ -191,7 +191,6 @@ static int encode(const struct transcode_work *work, struct transcode_report *re
 {
     const struct cv_decoder_params params = {
         .threads = 1 + cv_stage_threads(work->context) / TRANSCODE_ENCODE_TO_DECODE,
-        .device = cv_stage_device(work->context),
         .cancel = cv_stage_cancel(work->context),
         .sound = true,
         .all_sound = true,
