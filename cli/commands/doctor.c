@@ -5,8 +5,8 @@
 #include "cli/commands/gc.h"
 #include "cli/commands/ingest.h"
 #include "cli/commands/languages.h"
+#include "cli/commands/playback.h"
 #include "cli/commands/verbs.h"
-#include "workers/transcode/hls/check/check.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -273,21 +273,17 @@ static void print_finding(void *opaque, const char *where, const char *what)
     }
 }
 
-/* Checks the transcoded objects of one video, including their bits. */
-static void check_video(struct cli_session *session, const char *video_id, struct cv_cancel *cancel,
-                        struct report *report)
+/* Checks the playback of one video. */
+static void check_playback(struct cli_session *session, const char *video_id, struct report *report)
 {
     struct findings findings = {.report = report};
-    struct cv_hls_summary summary;
+    struct cli_playback playback;
     struct cv_error error;
-    if (cv_hls_check(session->store, video_id, cancel, print_finding, &findings, &summary,
-                     &error)) {
-        print_result(FAIL, report, "video", "%s", error.message);
+    if (cli_playback_check(session->store, video_id, tell_finding, &findings, &playback, &error)) {
+        tell(FAIL, report, "video", "%s", error.message);
     } else if (findings.told == 0) {
-        print_result(OK, report, "video",
-                     "%.3f s in %d renditions%s: %d segments, %d key frames, %d tiles",
-                     summary.duration, summary.renditions, summary.sound ? " with sound" : "",
-                     summary.segments, summary.key_frames, summary.tiles);
+        tell(OK, report, "video", "%.3f s; %d playlists name %d objects, and all are there",
+             playback.seconds, playback.playlists, playback.objects);
     } else if (findings.told > FINDINGS_MAX) {
         print_result(FAIL, report, "video", "and %d findings more", findings.told - FINDINGS_MAX);
     }
@@ -305,8 +301,7 @@ static void check_source(struct cli_session *session, const char *video_id, stru
     }
 }
 
-static void check_named_video(struct cli_session *session, const char *name,
-                              struct cv_cancel *cancel, struct report *report)
+static void check_named_video(struct cli_session *session, const char *name, struct report *report)
 {
     char id[CLI_UUID_SIZE];
     struct cv_error error;
@@ -316,7 +311,7 @@ static void check_named_video(struct cli_session *session, const char *name,
         return;
     }
     check_source(session, id, report);
-    check_video(session, id, cancel, report);
+    check_playback(session, id, report);
 }
 
 int cli_doctor(struct cli_call *call, struct cv_error *error)
@@ -336,7 +331,7 @@ int cli_doctor(struct cli_call *call, struct cv_error *error)
     check_leftovers(&call->session, &report);
     check_scripts(&call->session, &report);
     if (call->count > 0) {
-        check_named_video(&call->session, call->arguments[0], call->cancel, &report);
+        check_named_video(&call->session, call->arguments[0], &report);
     }
     return report.worst == FAIL ? CLI_EXIT_FAILED : CLI_EXIT_OK;
 }

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import uuid
 
+import hls_check
+
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "fixtures/make"))
 from turn import turn  # noqa: E402, F401
 
@@ -17,9 +19,8 @@ TS_OFFSET = 1.4  # seconds that MPEG-TS timestamps lie after the presentation's 
 class Stage:
     """A stage program and a store that it works on."""
 
-    def __init__(self, program, store, check=None):
+    def __init__(self, program, store):
         self.program = program
-        self.check = check  # the program check-hls
         self.store = pathlib.Path(store)
         self.video_id = str(uuid.uuid4())
 
@@ -42,18 +43,13 @@ class Stage:
         return done.returncode, json.loads(lines[0])
 
     def check_output(self):
-        """What check-hls says of the proxy and its pictures, which must be flawless."""
+        """What hls_check finds in the proxy and its pictures, which must be flawless."""
         findings, summary = self.findings()
         assert findings == []
         return summary
 
     def findings(self):
-        done = subprocess.run([self.check, self.store, self.video_id], text=True,
-                              capture_output=True, check=False)
-        assert done.returncode in (0, 1), done.stderr
-        *lines, summary = done.stdout.splitlines()
-        assert done.returncode == bool(lines)
-        return lines, json.loads(summary)
+        return hls_check.check(self.store, self.video_id)
 
     def keys(self):
         """Every object, but the original."""

@@ -47,7 +47,7 @@ def good(tmp_path_factory):
 def run(program, folder, data, extension):
     """A finished run over some bytes: seconds of CPU time, exit code, result, the stage."""
     (folder / "store").mkdir(parents=True)
-    stage = Stage(program(folder.name), folder / "store", check=program("check-hls"))
+    stage = Stage(program(folder.name), folder / "store")
     key = stage.put_original(data, f"master.{extension}")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     code, result = stage.run(s3_original_path=key)

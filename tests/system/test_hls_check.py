@@ -10,7 +10,7 @@ def flawless(program, tmp_path_factory):
     folder = tmp_path_factory.mktemp("flawless")
     source = make_clip(folder / "a.mp4", "-f lavfi -i testsrc=s=640x480:r=25:d=9 -f lavfi -i "
                        "sine=d=9 -c:v libx264 -preset ultrafast -c:a aac")
-    stage = Stage(program("transcode-worker"), folder / "store", check=program("check-hls"))
+    stage = Stage(program("transcode-worker"), folder / "store")
     code, result = stage.run(s3_original_path=stage.put_original(source), segments="ts", renditions=[480, 360])
     assert code == 0, result
     summary = stage.check_output()
@@ -117,7 +117,7 @@ def test_too_few_pictures_beside_sound_are_found(program, tmp_path):
     for sound in ("", "-f lavfi -i sine=d=3.1 -c:a aac"):
         source = make_clip(tmp_path / "a.mp4", f"-f lavfi -i testsrc=s=160x120:r=10:d=3.1 {sound} -c:v libx264 -bf 0 "
                            "-vf select=not(n)+eq(n\\,30) -fps_mode passthrough")
-        stage = Stage(program("transcode-worker"), tmp_path / f"store{len(folders)}", check=program("check-hls"))
+        stage = Stage(program("transcode-worker"), tmp_path / f"store{len(folders)}")
         code, result = stage.run(s3_original_path=stage.put_original(source), segments="ts", copy=False)
         assert code == 0, result
         stage.check_output()

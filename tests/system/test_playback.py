@@ -133,7 +133,7 @@ def test_plays_byte_ranges(program, store_dir, tmp_path, play, monkeypatch, segm
 
 def check_playback(program, store_dir, tmp_path, play, rate, segments, copied):
     source = numbered_clip(tmp_path / "a.mp4", rate, 13, COPIED.get(copied, "-preset ultrafast -bf 2"), copied or "libx264")
-    stage = Stage(program("transcode-worker"), store_dir, check=program("check-hls"))
+    stage = Stage(program("transcode-worker"), store_dir)
     code, result = stage.run(s3_original_path=stage.put_original(source), renditions=[360, 240],
                              segments=segments, copy=bool(copied))
     assert code == 0 and stage.check_output(), result
@@ -157,7 +157,7 @@ def check_playback(program, store_dir, tmp_path, play, rate, segments, copied):
 def test_renditions_that_a_player_may_choose_from(program, store_dir, tmp_path, play):
     source = make_clip(tmp_path / "a.mp4", "-f lavfi -i testsrc=s=360x640:r=30:d=5 -f lavfi -i "
                        "sine=d=5 -c:v libx264 -preset ultrafast -c:a aac")
-    stage = Stage(program("transcode-worker"), store_dir, check=program("check-hls"))
+    stage = Stage(program("transcode-worker"), store_dir)
     code, result = stage.run(s3_original_path=stage.put_original(source), renditions=[360, 240])
     assert code == 0, result
     seen = play(result["s3_proxy_path"], [1.0, 3.1])
@@ -183,7 +183,7 @@ def test_pictures_that_stand_while_sound_goes_on(program, store_dir, tmp_path, p
     """Chromium begins only where more pictures follow, until hls.js says that none do."""
     plays = []
     for name, options in STILL.items():
-        stage = Stage(program("transcode-worker"), store_dir, check=program("check-hls"))
+        stage = Stage(program("transcode-worker"), store_dir)
         source = make_clip(tmp_path / name, options)
         code, result = stage.run(s3_original_path=stage.put_original(source, name), renditions=[240], segments=segments)
         assert code == 0 and stage.check_output() and not result["renditions"][0]["copied"], result

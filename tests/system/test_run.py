@@ -122,6 +122,33 @@ def test_an_interrupted_run_is_carried_on(program, data, fixtures_dir):
     assert processes_of(data) == []
 
 
+def doctor_finds_what_is_missing(program, data, folder):
+    """`cortana doctor VIDEO` reads the playlists, and says which objects that they name are not there."""
+    def findings():
+        code, output, _ = finish(start(program, data, "doctor", "last"))
+        lines = [line.split(None, 2) for line in output.splitlines() if line.split()[1] == "video"]
+        assert code == any(line[0] == "fail" for line in lines), output
+        return [words for level, _, words in lines if level == "fail"]
+
+    def broken(path, change):
+        before = path.read_bytes()
+        path.write_bytes(change(before)) if change else path.unlink()
+        try:
+            return findings()
+        finally:
+            path.write_bytes(before)
+
+    playlist = next(folder.glob("*x*[0-9].m3u8"))
+    segment = next(folder.glob("segment_*x*"))
+    head = next(folder.glob("init_*x*"))
+    assert findings() == []
+    for path in (segment, head, playlist):
+        assert f"{path.name} is missing" in broken(path, None)
+    assert broken(playlist, lambda text: text.replace(b"#EXT-X-ENDLIST", b"")) == [f"{playlist.name} has no end"]
+    assert f"{segment.name} is shorter than a playlist says" in broken(segment, lambda data: data[:9])
+    assert broken(folder / "index.m3u8", None) == ["index.m3u8 is missing"]
+
+
 def test_text_alone_and_playback_later(program, data, fixtures_dir, tmp_path):
     """Beside paths that cannot be read, which do not stop the others."""
     video = fixtures_dir / "edge" / "one_frame.mp4"
@@ -141,7 +168,8 @@ def test_text_alone_and_playback_later(program, data, fixtures_dir, tmp_path):
     assert code == 0 and "is known already" in errors, output + errors
     code, output, errors = finish(start(program, data, "run", video, "--no-page"))
     assert code == 0 and "transcode done in" in errors and "sample" not in errors, output + errors
-    assert list((data / "store/videos").glob("proxy/*/index.m3u8"))
+    index, = (data / "store/videos").glob("proxy/*/index.m3u8")
+    doctor_finds_what_is_missing(program, data, index.parent)
     code, output, errors = finish(start(program, data, "jobs", "list", "--json"))
     types = [json.loads(line)["job_type"] for line in output.splitlines()]
     assert {stage: types.count(stage) for stage in STAGES} == dict.fromkeys(STAGES, 1), output + errors

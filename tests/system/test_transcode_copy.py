@@ -17,7 +17,7 @@ def source(tmp_path_factory):
 
 @pytest.fixture
 def stage(program, store_dir):
-    return Stage(program("transcode-worker"), store_dir, check=program("check-hls"))
+    return Stage(program("transcode-worker"), store_dir)
 
 
 def transcode(stage, path, **options):

@@ -64,7 +64,7 @@ INPUTS = {
 @pytest.fixture
 def stage(program, store_dir, monkeypatch):
     monkeypatch.setenv("CORTANA_SEGMENTS", "ts")
-    return Stage(program("transcode-worker"), store_dir, check=program("check-hls"))
+    return Stage(program("transcode-worker"), store_dir)
 
 
 def transcode(stage, source, **options):

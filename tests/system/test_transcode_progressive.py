@@ -12,7 +12,7 @@ SMALLEST = "426x240.m3u8"
 
 @pytest.fixture
 def stage(program, store_dir):
-    return Stage(program("transcode-worker"), store_dir, check=program("check-hls"))
+    return Stage(program("transcode-worker"), store_dir)
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,7 @@ def folder_of(stage):
 
 def split(program, store, source, seconds=12, **payload):
     """Plan, chunks and join one after the other; (stage, result)"""
-    stage = Stage(program("transcode-worker"), store, check=program("check-hls"))
+    stage = Stage(program("transcode-worker"), store)
     payload = {"s3_original_path": stage.put_original(source), "segments": "ts", **payload}
     code, plan = stage.run(split="plan", split_seconds=seconds, **payload)
     assert code == 0, plan
@@ -115,7 +115,7 @@ def test_chunks_of_a_source_that_is_copied(program, store_dir, source, tmp_path,
 
 
 def test_a_chunk_that_is_killed_is_copied_again(program, store_dir, source):
-    stage = Stage(program("transcode-worker"), store_dir, check=program("check-hls"))
+    stage = Stage(program("transcode-worker"), store_dir)
     payload = {"video_id": stage.video_id, "s3_original_path": stage.put_original(source), "renditions": [360], "copy": True}
     chunks = [{"number": 0, "from": 0, "until": 16000}, {"number": 1, "from": 16000, "until": None}]
     for chunk in chunks:
@@ -202,7 +202,7 @@ def test_chunks_that_do_not_fit(program, store_dir, source):
 def test_two_workers_share_a_video(program, database, sql, source, whole, tmp_path):
     one, expected = whole
     workers, jobs = Workers(program, database, tmp_path), Jobs(sql)
-    stage = Stage(program("transcode-worker"), workers.store, check=program("check-hls"))
+    stage = Stage(program("transcode-worker"), workers.store)
     key = stage.put_original(source)
     jobs.rows("INSERT INTO videos (id, s3_original_path) VALUES (%s, %s)", stage.video_id, key)
     pipeline = "SELECT steps FROM workflows WHERE name = 'video_pipeline' AND is_active"
