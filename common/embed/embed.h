@@ -5,7 +5,6 @@
  *   EMBED_URL         the endpoint, http or https; a payload never names one
  *   EMBED_MODEL       the model when none is named
  *   EMBED_API_KEY     sent as a bearer token
- *   EMBED_TIMEOUT_MS  one request (60000)
  *   EMBED_ALLOW       private networks that the endpoint's name may resolve to; an address or
  *                     "localhost" in EMBED_URL needs no permission
  */

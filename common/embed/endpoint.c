@@ -120,7 +120,6 @@ int cv_embed_read_refusal(long status, const char *body, size_t length, const ch
 enum {
     ANSWER_MAX = 64 << 20, /* bytes */
     TIMEOUT_MS = 60000,
-    TIMEOUT_MAX_MS = 3600000,
 };
 
 static const char allow_setting[] = "EMBED_ALLOW";
@@ -130,7 +129,6 @@ struct cv_embedder {
     struct cv_http_networks allowed;
     const char *url;     /* borrowed from the environment */
     char *authorization; /* the header's line; NULL: none */
-    int64_t timeout_ms;
 };
 
 /* ---- settings -------------------------------------------------------------------------------- */
@@ -185,8 +183,7 @@ static int read_settings(struct cv_embedder *embedder, struct cv_error *error)
     if (key) {
         CV_TRY(cv_format(&embedder->authorization, error, "Authorization: Bearer %s", key));
     }
-    return cv_env_int("EMBED_TIMEOUT_MS", TIMEOUT_MS, 1, TIMEOUT_MAX_MS, &embedder->timeout_ms,
-                      error);
+    return 0;
 }
 
 int cv_embedder_open(struct cv_embedder **ret_embedder, struct cv_error *error)
@@ -254,7 +251,7 @@ int cv_embed(struct cv_embedder *embedder, const char *model, const char *const 
         .body = body,
         .body_length = strlen(body),
         .answer_max = ANSWER_MAX,
-        .timeout_ms = embedder->timeout_ms,
+        .timeout_ms = TIMEOUT_MS,
         .allowed = &embedder->allowed,
         .allow_setting = allow_setting,
         .cancel = cancel,

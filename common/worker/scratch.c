@@ -287,12 +287,15 @@ void cv_scratch_remove_discarded(const struct cv_scratch *scratch,
     each_entry(scratch->fd, remove_if_discarded, (void *)pace);
 }
 
+/* A million files in the default of 64 GiB; segments and kept frames have 50 KiB and more. */
+enum { BYTES_PER_FILE = 64 << 10 };
+
 int cv_scratch_most(struct cv_scratch_usage *ret_most, struct cv_error *error)
 {
     CV_TRY(cv_env_int("CORTANA_SCRATCH_BYTES", CV_SCRATCH_BYTES, 1 << 20, INT64_MAX - 1,
                       &ret_most->bytes, error));
-    return cv_env_int("CORTANA_SCRATCH_FILES", CV_SCRATCH_FILES, 10, INT64_MAX - 1,
-                      &ret_most->files, error);
+    ret_most->files = ret_most->bytes / BYTES_PER_FILE;
+    return 0;
 }
 
 static int64_t bounded(int64_t most, int64_t constant, int64_t times, int64_t input)

@@ -62,9 +62,8 @@ struct cv_scratch_usage {
 /* The most that a job may write, to its scratch directory and to the store: the bytes of one
  * largest file, and twice the segments of two days in seven renditions. */
 #define CV_SCRATCH_BYTES (INT64_C(64) << 30)
-enum { CV_SCRATCH_FILES = 1000 * 1000 };
 
-/* Reads the settings CORTANA_SCRATCH_BYTES and CORTANA_SCRATCH_FILES. */
+/* Reads the setting CORTANA_SCRATCH_BYTES; the number of files follows from it. */
 CV_MUST_CHECK int cv_scratch_most(struct cv_scratch_usage *ret_most, struct cv_error *error);
 
 /* What a job may write for an input of `input` bytes: a constant and a multiple of the input, at most

@@ -13,7 +13,7 @@
  *
  * Environment, besides DATABASE_URL and STORE_URL:
  *   CORTANA_SCRATCH       where scratch directories are made (TMPDIR, else /tmp)
- *   CORTANA_SCRATCH_BYTES, CORTANA_SCRATCH_FILES  what one job may leave there (64 GiB, a million)
+ *   CORTANA_SCRATCH_BYTES what one job may leave there (64 GiB), and one file for each 64 KiB of it
  *   CORTANA_LEASE_MS      a claim's lease (300000)
  *   CORTANA_HEARTBEAT_MS  interval of renewals (120000; two fifths of CORTANA_LEASE_MS if that is set)
  *   CORTANA_GRACE_MS      how long a running job may continue after SIGTERM (30000)

@@ -50,13 +50,6 @@ def box(data, *path):
     return data
 
 
-def name_hevc(record):
-    """By profile, compatibility flags with the first as the lowest bit, tier and level, and constraints without zeros at the end."""
-    flags = int(f"{int.from_bytes(record[2:6], 'big'):032b}"[::-1], 2)
-    constraints = "".join(f".{byte:X}" for byte in record[6:12].rstrip(b"\0"))
-    return f"hvc1.{record[1] & 31}.{flags:X}.{'H' if record[1] & 0x20 else 'L'}{record[12]}{constraints}"
-
-
 class Head:
     """What an init_*.mp4 says: the codec, the size, and how times are counted."""
 
@@ -82,7 +75,7 @@ class Head:
             movie = box(data, "moov", "mvhd")
             scale, = struct.unpack(">I", movie[20:24] if movie[:1] == b"\1" else movie[12:16])
             self.shift += start if start >= 0 else -length * self.scale // scale
-        self.duration, self.size, self.flags = struct.unpack(">III", box(data, "moov", "mvex", "trex")[12:24])
+        self.duration, _, self.flags = struct.unpack(">III", box(data, "moov", "mvex", "trex")[12:24])
         self.is_video = box(track, "mdia", "hdlr")[8:12] == b"vide"
         (kind, entry), = boxes(box(track, "mdia", "minf", "stbl", "stsd")[8:])
         self.codec = self.name(kind, entry)
@@ -90,15 +83,8 @@ class Head:
 
     @staticmethod
     def name(kind, entry):
-        inner = entry[78:]
         if kind == "avc1":
-            return f"avc1.{box(inner, 'avcC')[1:4].hex().upper()}"
-        if kind == "hvc1":
-            return name_hevc(box(inner, "hvcC"))
-        if kind == "av01":
-            record = box(inner, "av1C")
-            return (f"av01.{record[1] >> 5}.{record[1] & 31:02}{'H' if record[2] & 0x80 else 'M'}."
-                    f"{'10' if record[2] & 0x40 else '08'}")
+            return f"avc1.{box(entry[78:], 'avcC')[1:4].hex().upper()}"
         # An MPEG-4 descriptor; the configuration of AAC is after tag 5 and its length.
         config = re.search(rb"\x05(?:\x80\x80\x80)?[\x02-\x20](..)", box(entry[28:], "esds"), re.S)
         is_48k = config and int.from_bytes(config[1], "big") >> 7 & 15 == 3
@@ -110,7 +96,7 @@ def read_fragment(head, content, packets):
     track = box(content, "traf")
     header = box(track, "tfhd")
     flags = int.from_bytes(header[1:4], "big")
-    duration, size, sample_flags, at = head.duration, head.size, head.flags, 8
+    duration, sample_flags, at = head.duration, head.flags, 8
     at += 8 * bool(flags & 1) + 4 * bool(flags & 2)
     if flags & 8:
         duration, at = int.from_bytes(header[at:at + 4], "big"), at + 4

@@ -221,7 +221,7 @@ def test_a_stage_at_work_leaves_nothing_behind(library, fixtures_dir):
     video = str(uuid.uuid4())
     library.original(video, (fixtures_dir / "chat.mp4").read_bytes())
     library.run()
-    worker = library.workers.start("transcode-worker", CORTANA_LEASE_MS=3000, CORTANA_COPY=0)  # slow enough to be met
+    worker = library.workers.start("transcode-worker", CORTANA_LEASE_MS=3000, CORTANA_SEGMENTS="ts")  # slow enough to be met
     library.remover()
     wait_until(lambda: library.rows("SELECT 1 FROM jobs WHERE video_id = %s AND progress > 0.1", video),
                "the transcode to be under way")

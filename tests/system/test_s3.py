@@ -17,7 +17,7 @@ from workers import wait_until
 
 EXISTS, CHANGED, NOT_FOUND = 2, 3, 1
 BIG = 41 * 1000 * 1000  # six parts, the last one short
-QUICK = {"S3_STALL_TIMEOUT_S": "1", "S3_CONNECT_TIMEOUT_MS": "2000"}
+QUICK = {"S3_STALL_TIMEOUT_S": "1"}
 
 
 @pytest.fixture

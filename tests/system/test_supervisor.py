@@ -245,7 +245,7 @@ LITTER = {
 def test_a_stage_that_fills_scratch_is_ended(jobs, workers, kind):
     payload, words = LITTER[kind]
     job_id = jobs.enqueue({"do": "litter", **payload, "ms": 600000})
-    worker = workers.start(CORTANA_SCRATCH_BYTES=4 << 20, CORTANA_SCRATCH_FILES=200)
+    worker = workers.start(CORTANA_SCRATCH_BYTES=4 << 20)
     job = jobs.wait_for(job_id, "failed")
     assert job["payload"]["error"]["type"] == "LimitExceeded" and job["scheduled_for"] is None
     assert re.search(words, job["payload"]["error"]["message"])
@@ -489,7 +489,7 @@ def test_scratch_of_a_living_worker_is_left_alone(jobs, workers):
 @pytest.mark.parametrize("kind", LITTER)
 def test_a_stage_that_is_run_by_hand_has_the_same_bounds(workers, kind):
     payload, words = LITTER[kind]
-    done = workers.once({"do": "litter", **payload, "ms": 600000}, CORTANA_SCRATCH_BYTES=4 << 20, CORTANA_SCRATCH_FILES=200)
+    done = workers.once({"do": "litter", **payload, "ms": 600000}, CORTANA_SCRATCH_BYTES=4 << 20)
     error = json.loads(done.stdout)["error"]
     assert (done.returncode, error["type"]) == (65, "LimitExceeded") and re.search(words, error["message"]), done
     assert workers.scratch_entries() == []

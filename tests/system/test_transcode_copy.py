@@ -1,5 +1,4 @@
 """An original that browsers play is the largest rendition as it is; what does not fit is encoded, and says why."""
-import re
 import struct
 
 import pytest
@@ -81,62 +80,6 @@ def test_screens_have_no_renditions_that_cannot_be_read(stage, fixtures_dir, nam
     result, _ = transcode(stage, fixtures_dir / name)
     assert result["content"] == content
     assert [r["height"] for r in result["renditions"]] == sides
-
-
-HEVC = "-c:v libx265 -preset ultrafast -crf 40 -x265-params log-level=none:bframes=3:open-gop=0:keyint=28:min-keyint=28:scenecut=0"
-AV1 = "-c:v libsvtav1 -preset 12 -crf 60 -g 28 -svtav1-params lookahead=0:scd=0"
-SMALL = "-f lavfi -i testsrc2=s=480x360:r=10:d=9"
-OTHERS = {
-    "HEVC": (f"{SMALL} -pix_fmt yuv420p {HEVC}", "mp4", r"hvc1\.1\.6\.L\d+(\.[0-9A-F]+)+", "hvc1"),
-    "HEVC with sets in its stream": (f"{SMALL} -pix_fmt yuv420p {HEVC}:repeat-headers=1", "mkv", r"hvc1\.1\.6\.L\d+(\.[0-9A-F]+)+", "hvc1"),
-    "HEVC of 10 bits": (f"{SMALL} -pix_fmt yuv420p10le {HEVC}", "mp4", r"hvc1\.2\.4\.L\d+(\.[0-9A-F]+)+", "hvc1"),
-    "AV1": (f"{SMALL} -pix_fmt yuv420p {AV1}", "mp4", r"av01\.0\.01M\.08", "av01"),
-    "AV1 of 10 bits": (f"{SMALL} -pix_fmt yuv420p10le {AV1}", "mkv", r"av01\.0\.01M\.10", "av01"),
-}
-
-
-def in_one_file(rendition, path):
-    """A rendition's head and segments one behind the other."""
-    head = re.search('EXT-X-MAP:URI="([^"]*)"', rendition.read_text()).group(1)
-    path.write_bytes(b"".join(p.read_bytes() for p in (rendition.parent / head, *(p for _, p in playlist(rendition)[0]))))
-    return path
-
-
-@pytest.mark.parametrize("name", sorted(OTHERS))
-def test_other_codecs_are_copied_where_a_setting_says_so(stage, tmp_path, monkeypatch, name):
-    options, extension, codec, entry = OTHERS[name]
-    path = make_clip(tmp_path / f"a.{extension}", options)
-    monkeypatch.setenv("CORTANA_COPY_CODECS", name[:4].strip().lower())
-    result, (largest, smaller) = transcode(stage, path, renditions=[360, 240])
-    assert [r["copied"] for r in result["renditions"]] == [True, False], result
-    assert [r["frames"] for r in result["renditions"]] == [90, 90]
-    lines = [line for line in (largest.parent / "index.m3u8").read_text().splitlines() if "CODECS" in line and "STREAM-INF:" in line]
-    assert re.search(rf'CODECS="{codec}"', lines[0]) and 'CODECS="avc1.' in lines[1]
-    assert entry.encode() in (largest.parent / "init_480x360.mp4").read_bytes()
-    assert grey_frames(largest) == grey_frames(path)
-    durations = [d for d, _ in playlist(largest)[0]]
-    assert durations == pytest.approx([5.6, 2.8, 0.6], abs=0.02) and durations == [d for d, _ in playlist(smaller)[0]]
-    for rendition in (largest, smaller):
-        times = frame_times(in_one_file(rendition, tmp_path / "whole.mp4"))
-        assert [t - times[0] for t in times] == pytest.approx([n / 10 for n in range(90)], abs=0.0015)
-
-
-@pytest.mark.parametrize("setting, renditions, options, words", [
-    ("av1", [360, 240], f"{SMALL} -pix_fmt yuv420p {HEVC}", "CORTANA_COPY_CODECS"),
-    ("hevc,av1", [360], f"{SMALL} -pix_fmt yuv420p {HEVC}", "no smaller rendition"),
-    ("hevc,av1", [360, 240], f"{SMALL} -pix_fmt yuv444p {HEVC}", "8 or 10 bits"),
-    ("hevc", [360, 240], f"{SMALL.replace('d=9', 'd=13')} -pix_fmt yuv420p {HEVC.replace('open-gop=0', 'open-gop=1')}", "10 seconds apart"),
-])
-def test_other_codecs_that_are_encoded_say_why(stage, tmp_path, monkeypatch, setting, renditions, options, words):
-    monkeypatch.setenv("CORTANA_COPY_CODECS", setting)
-    result, _ = transcode(stage, make_clip(tmp_path / "a.mp4", options), renditions=renditions)
-    assert words in result["encoded_because"] and not any(r["copied"] for r in result["renditions"])
-
-
-def test_an_unknown_codec_in_the_setting_is_told(stage, source, monkeypatch):
-    monkeypatch.setenv("CORTANA_COPY_CODECS", "vp9")
-    code, result = stage.run(s3_original_path=stage.put_original(source))
-    assert code == 78 and "CORTANA_COPY_CODECS" in result["error"]["message"]
 
 
 # What is wrong with a source: how ffmpeg makes it, and the reason.

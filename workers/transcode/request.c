@@ -72,7 +72,7 @@ static int read_format(const json_t *payload, struct transcode_request *request,
     return 0;
 }
 
-/* Reads a setting from the job's payload, or else from the environment. */
+/* Reads a setting from the job's payload, or else from the environment if it has a variable. */
 static int read_flag(const json_t *payload, const char *key, const char *variable, bool usual,
                      bool *ret_flag, struct cv_error *error)
 {
@@ -85,29 +85,9 @@ static int read_flag(const json_t *payload, const char *key, const char *variabl
         *ret_flag = json_is_true(value);
         return 0;
     }
-    int64_t wanted = 0;
-    CV_TRY(cv_env_int(variable, usual, 0, 1, &wanted, error));
+    int64_t wanted = usual;
+    CV_TRY(variable ? cv_env_int(variable, usual, 0, 1, &wanted, error) : 0);
     *ret_flag = wanted != 0;
-    return 0;
-}
-
-/* Reads a list such as "hevc,av1". */
-static int read_codecs(struct transcode_request *request, struct cv_error *error)
-{
-    static const char variable[] = "CORTANA_COPY_CODECS";
-    const char *text = cv_env(variable, "");
-    while (*text != '\0') {
-        size_t length = strcspn(text, ",");
-        bool is_hevc = length == 4 && strncmp(text, "hevc", length) == 0;
-        bool is_av1 = length == 3 && strncmp(text, "av1", length) == 0;
-        if (!is_hevc && !is_av1) {
-            return cv_fail(error, CV_ERROR_CONFIGURATION, "%s: codecs are among hevc, av1",
-                           variable);
-        }
-        request->copies_hevc = request->copies_hevc || is_hevc;
-        request->copies_av1 = request->copies_av1 || is_av1;
-        text += length + (text[length] == ',');
-    }
     return 0;
 }
 
@@ -129,7 +109,6 @@ int transcode_read_request(const json_t *payload, struct transcode_request *requ
     CV_TRY(read_short_sides(payload, request, error));
     CV_TRY(read_format(payload, request, error));
     CV_TRY(read_object_length(request, error));
-    CV_TRY(read_codecs(request, error));
     CV_TRY(read_flag(payload, "progressive", "CORTANA_PROGRESSIVE", false, &request->progressive,
                      error));
     CV_TRY(transcode_read_split(payload, request, error));
@@ -137,5 +116,5 @@ int transcode_read_request(const json_t *payload, struct transcode_request *requ
     if (request->split >= TRANSCODE_CHUNK && !json_object_get(payload, "copy")) {
         return 0;
     }
-    return read_flag(payload, "copy", "CORTANA_COPY", true, &request->copies, error);
+    return read_flag(payload, "copy", NULL, true, &request->copies, error);
 }

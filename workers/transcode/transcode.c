@@ -137,8 +137,6 @@ struct cv_ladder_params transcode_ladder_params(const struct transcode_work *wor
         .short_side_count = work->request->short_side_count,
         .format = work->request->format,
         .object_us = work->request->object_us,
-        .copies_hevc = work->request->copies_hevc,
-        .copies_av1 = work->request->copies_av1,
         .any_size = work->request->split >= TRANSCODE_CHUNK,
         .finished = transcode_publisher_add,
         .opaque = work->publisher,

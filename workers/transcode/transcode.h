@@ -37,8 +37,7 @@ struct transcode_request {
     size_t chunk_count;
     bool progressive; /* the smallest rendition is published while the others are still encoded */
     bool copies; /* the largest rendition may be a copy; for chunks and joins set by the plan */
-    bool copies_hevc, copies_av1; /* CORTANA_COPY_CODECS: these may be copied, too */
-    const char *encoded_because;  /* the plan's reason for encoding; may be NULL */
+    const char *encoded_because; /* the plan's reason for encoding; may be NULL */
 };
 
 /* Measures the intervals between the source's frames. */

@@ -4,9 +4,10 @@
 #include <string.h>
 
 enum {
-    FAILURE_TEXT_MAX = 64 << 10,   /* an error's XML has some hundred bytes */
-    BUFFER_SIZE = 256 << 10,       /* size of curl's buffers; fewer calls at high rates */
-    ANSWER_BUFFER_SIZE = 16 << 10, /* if the answer is short */
+    CONNECT_TIMEOUT_MS = 10 * 1000, /* a server further away than that answers nothing in time */
+    FAILURE_TEXT_MAX = 64 << 10,    /* an error's XML has some hundred bytes */
+    BUFFER_SIZE = 256 << 10,        /* size of curl's buffers; fewer calls at high rates */
+    ANSWER_BUFFER_SIZE = 16 << 10,  /* if the answer is short */
     /* Bytes per second. If a transfer is slower than the first rate for the stall time-out, it has
      * stalled; if its mean is below the second rate, it is given up even if it continues. Twelve
      * connections over a line of 2 Mbit/s have 20 KiB/s each. */
@@ -276,7 +277,7 @@ static bool set_options(struct cv_s3_attempt *attempt, const struct cv_s3_config
     SET(CURLOPT_WRITEFUNCTION, receive_body);
     SET(CURLOPT_WRITEDATA, attempt);
     SET(CURLOPT_BUFFERSIZE, (long)(is_get ? BUFFER_SIZE : ANSWER_BUFFER_SIZE));
-    SET(CURLOPT_CONNECTTIMEOUT_MS, (long)config->connect_timeout_ms);
+    SET(CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
     SET(CURLOPT_LOW_SPEED_LIMIT, (long)RATE_MIN);
     SET(CURLOPT_LOW_SPEED_TIME, (long)stall_s);
     SET(CURLOPT_TIMEOUT_MS, (long)cv_s3_attempt_patience_ms(request, config));

@@ -6,7 +6,6 @@
 enum {
     BUCKET_MIN = 3,
     BUCKET_MAX = 63,
-    CONNECT_TIMEOUT_MS = 10 * 1000,
     STALL_TIMEOUT_S = 30,
     ATTEMPTS = 8, /* with pauses half a minute or more; after that the job is retried */
 };
@@ -177,8 +176,6 @@ static int read_endpoint(struct cv_s3_config *config, struct cv_error *error)
 
 static int read_limits(struct cv_s3_config *config, struct cv_error *error)
 {
-    CV_TRY(cv_env_int("S3_CONNECT_TIMEOUT_MS", CONNECT_TIMEOUT_MS, 1, 600 * 1000,
-                      &config->connect_timeout_ms, error));
     CV_TRY(cv_env_int("S3_STALL_TIMEOUT_S", STALL_TIMEOUT_S, 1, 3600, &config->stall_timeout_s,
                       error));
     CV_TRY(cv_env_int("S3_ATTEMPTS", ATTEMPTS, 1, 100, &config->attempts, error));

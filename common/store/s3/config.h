@@ -14,7 +14,6 @@ struct cv_s3_config {
     char *region;
     char *ca_file; /* NULL: the system's certificates */
     bool tls;
-    int64_t connect_timeout_ms;
     int64_t stall_timeout_s; /* longest time without a byte in either direction */
     int64_t attempts;        /* attempts per request, the first included */
 };

@@ -389,7 +389,7 @@ static int read_environment(struct cv_s3_credentials *credentials, bool *ret_is_
                             struct cv_error *error)
 {
     static const char *const names[][3] = {
-        {"S3_ACCESS_KEY_ID", "S3_SECRET_ACCESS_KEY", "S3_SESSION_TOKEN"},
+        {"S3_ACCESS_KEY_ID", "S3_SECRET_ACCESS_KEY", NULL},
         {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"},
     };
     for (size_t i = 0; i < CV_COUNT(names); i++) {
@@ -397,7 +397,8 @@ static int read_environment(struct cv_s3_credentials *credentials, bool *ret_is_
         cv_auto(cv_s3_credentials_deinit) struct cv_s3_credentials found = {0};
         int result = cv_setting_read(name[0], &found.access_key, error);
         result = result ? result : cv_setting_read(name[1], &found.secret_key, error);
-        result = result ? result : cv_setting_read(name[2], &found.session_token, error);
+        result =
+            result || !name[2] ? result : cv_setting_read(name[2], &found.session_token, error);
         if (result == 0 && !found.access_key != !found.secret_key) {
             result = cv_fail(error, CV_ERROR_CONFIGURATION, "%s is set without %s",
                              name[found.access_key ? 0 : 1], name[found.access_key ? 1 : 0]);

@@ -51,7 +51,7 @@ struct times {
 };
 
 struct cv_copy {
-    struct cv_coded coded;
+    struct cv_h264_sets sets;
     struct cv_segments *segments;
     int max_rate;
     int64_t reorder;
@@ -79,10 +79,8 @@ static const char *refuse_picture(const struct cv_media_info *source,
     if (!indexed) {
         return "its container is neither MP4 nor Matroska";
     }
-    bool is_deep = codec->format == AV_PIX_FMT_YUV420P10 && codec->codec_id != AV_CODEC_ID_H264;
-    if (codec->format != AV_PIX_FMT_YUV420P && codec->format != AV_PIX_FMT_YUVJ420P && !is_deep) {
-        return codec->codec_id == AV_CODEC_ID_H264 ? "its pictures are not 4:2:0 of 8 bits"
-                                                   : "its pictures are not 4:2:0 of 8 or 10 bits";
+    if (codec->format != AV_PIX_FMT_YUV420P && codec->format != AV_PIX_FMT_YUVJ420P) {
+        return "its pictures are not 4:2:0 of 8 bits";
     }
     if (!upright || !square || source->interlaced || source->high_dynamic_range) {
         return !upright             ? "its pictures have to be turned"
@@ -94,6 +92,12 @@ static const char *refuse_picture(const struct cv_media_info *source,
         return "its sides are odd";
     }
     return source->frame_rate > FRAME_RATE_MAX ? "it has more than 60 pictures a second" : NULL;
+}
+
+static bool read_sets(struct cv_h264_sets *sets, const AVCodecParameters *codec)
+{
+    size_t size = codec->extradata_size > 0 ? (size_t)codec->extradata_size : 0;
+    return cv_h264_sets_read(sets, codec->extradata, size);
 }
 
 /* The longest time between decoding and showing a picture, according to the header; ticks. */
@@ -111,14 +115,14 @@ static bool suits(const struct cv_media_info *source, const AVCodecParameters *c
     double rate = source->duration_us > 0
                       ? 8.0 * (double)bytes * AV_TIME_BASE / (double)source->duration_us
                       : 0;
-    cv_auto(cv_coded_deinit) struct cv_coded coded = {0};
+    cv_auto(cv_h264_sets_deinit) struct cv_h264_sets sets = {0};
     if (!refusal && (source->duration_us <= 0 || rate > max_rate)) {
         refusal = "it has more bits a second than a rendition of its size may";
     }
-    if (!refusal && !cv_coded_open(&coded, codec)) {
+    if (!refusal && !read_sets(&sets, codec)) {
         refusal = "its parameter sets cannot be read";
     }
-    refusal = refusal ? refusal : cv_coded_refusal(&coded, codec);
+    refusal = refusal ? refusal : cv_coded_refusal(&sets, codec);
     if (!refusal && reordering(source, codec) > (double)reorder_ticks_max) {
         refusal = "its pictures are decoded more than 0.2 s before they are shown";
     }
@@ -150,6 +154,7 @@ static int open_segments(struct cv_copy *copy, const struct copy_params *params,
     cv_auto(cv_av_codec_free) AVCodecContext *codec = avcodec_alloc_context3(NULL);
     CV_TRY_MEMORY(codec, error, "a rendition");
     codec->codec_type = AVMEDIA_TYPE_VIDEO;
+    codec->codec_id = AV_CODEC_ID_H264;
     codec->width = params->codec->width;
     codec->height = params->codec->height;
     codec->pix_fmt = params->codec->format;
@@ -159,7 +164,7 @@ static int open_segments(struct cv_copy *copy, const struct copy_params *params,
     codec->color_trc = params->codec->color_trc;
     codec->sample_aspect_ratio = (AVRational){1, 1};
     codec->time_base = (AVRational){1, CV_PLAYLIST_CLOCK};
-    CV_TRY(cv_coded_describe(&copy->coded, codec, error));
+    CV_TRY(cv_h264_sets_write(&copy->sets, &codec->extradata, &codec->extradata_size, error));
     struct cv_segments_params segments = {
         .name = params->name,
         .format = CV_SEGMENT_MP4,
@@ -175,7 +180,7 @@ static int copy_new(const struct copy_params *params, struct cv_copy **ret_copy,
                     struct cv_error *error)
 {
     cv_auto(cv_copy_free) struct cv_copy *copy = calloc(1, sizeof(*copy));
-    CV_TRY_MEMORY(copy && cv_coded_open(&copy->coded, params->codec), error, "a rendition");
+    CV_TRY_MEMORY(copy && read_sets(&copy->sets, params->codec), error, "a rendition");
     copy->max_rate = params->max_rate;
     copy->reorder = params->reorder;
     copy->has_sound = params->has_sound;
@@ -201,7 +206,7 @@ void cv_copy_free(struct cv_copy *copy)
     if (copy) {
         forget_group(copy);
         cv_segments_free(copy->segments);
-        cv_coded_deinit(&copy->coded);
+        cv_h264_sets_deinit(&copy->sets);
         free(copy->group);
         free(copy->keys.values);
         free(copy->expected.values);
@@ -310,7 +315,7 @@ static int write_group(struct cv_copy *copy, struct cv_error *error)
         packet->flags = i == 0 ? AV_PKT_FLAG_KEY : 0;
         av_packet_free_side_data(packet);
         copy->frames++;
-        CV_TRY(cv_coded_repack(&copy->coded, packet, error));
+        CV_TRY(cv_h264_repack(&copy->sets, packet, error));
         CV_TRY(cv_segments_write(copy->segments, packet, error));
     }
     return 0;
@@ -414,7 +419,7 @@ static int copy_packet(struct cv_copy *copy, const AVPacket *packet, int64_t pts
     if (copy->reason[0] || copy->is_full) {
         return 0;
     }
-    enum cv_h264_picture kind = cv_coded_classify(&copy->coded, packet);
+    enum cv_h264_picture kind = cv_h264_look(&copy->sets, packet);
     bool is_key = kind == CV_H264_PICTURE_IDR, is_timed = pts_us != AV_NOPTS_VALUE;
     int64_t ticks = is_timed ? av_rescale(pts_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE) : 0;
     if (!copy->has_begun && copy->from > 0 && !(is_key && is_timed && ticks >= copy->from)) {
@@ -482,27 +487,6 @@ size_t cv_ladder_sizes(const struct cv_ladder_params *params, bool copied,
                   : cv_ladder_plan(width, height, sides, count, sizes);
 }
 
-/* Checks the codec against the settings. All browsers play H.264; other codecs need an H.264
- * rendition beside them. */
-static const char *refuse_codec(const struct cv_ladder_params *params, enum AVCodecID codec,
-                                size_t renditions)
-{
-    bool is_hevc = codec == AV_CODEC_ID_HEVC, is_av1 = codec == AV_CODEC_ID_AV1;
-    if (codec == AV_CODEC_ID_H264) {
-        return NULL;
-    }
-    if (!is_hevc && !is_av1) {
-        return "it is not H.264";
-    }
-    if (is_hevc ? !params->copies_hevc : !params->copies_av1) {
-        return is_hevc ? "it is HEVC, which CORTANA_COPY_CODECS does not name"
-                       : "it is AV1, which CORTANA_COPY_CODECS does not name";
-    }
-    return renditions < 2
-               ? "some browsers do not play its codec, and no smaller rendition is asked for"
-               : NULL;
-}
-
 bool cv_ladder_suits(const struct cv_ladder_params *params, const AVCodecParameters *codec,
                      char reason[CV_LADDER_REASON_SIZE])
 {
@@ -512,9 +496,8 @@ bool cv_ladder_suits(const struct cv_ladder_params *params, const AVCodecParamet
     const char *refusal = params->format != CV_SEGMENT_MP4 ? "segments of MPEG-TS are asked for"
                           : !has_size                      ? "no rendition of its size is asked for"
                                                            : NULL;
-    const char *other = refuse_codec(params, codec->codec_id, count);
-    if (other) {
-        (void)snprintf(reason, CV_LADDER_REASON_SIZE, "%s", other);
+    if (codec->codec_id != AV_CODEC_ID_H264) { /* not all browsers play others */
+        (void)snprintf(reason, CV_LADDER_REASON_SIZE, "it is not H.264");
         return false;
     }
     int max_rate = has_size ? sizes[0].max_rate : INT_MAX;

@@ -66,10 +66,9 @@ struct cv_ladder_params {
     bool progressive;  /* provisional playlists of the smallest rendition, from its first segment */
     const struct cv_ladder_chunk *chunk; /* NULL: the whole */
     const AVCodecParameters
-        *copied; /* the source's stream, copied as the largest rendition; NULL: none */
-    bool copies_hevc, copies_av1; /* pictures of these codecs may be copied, too */
-    bool any_size;                /* a copy may have a size that is not in short_sides */
-    bool joins;                   /* joins chunks: it gets chunks and sound, no frames */
+        *copied;   /* the source's stream, copied as the largest rendition; NULL: none */
+    bool any_size; /* a copy may have a size that is not in short_sides */
+    bool joins;    /* joins chunks: it gets chunks and sound, no frames */
     cv_ladder_finished finished;
     void *opaque;
 };
@@ -111,7 +110,7 @@ void cv_ladder_free(struct cv_ladder *ladder);
 CV_DEFINE_CLEANUP(struct cv_ladder *, cv_ladder_free)
 
 /* Whether the source's coded pictures can be the largest rendition, as far as its header says. It
- * requires fragmented MP4, H.264 (or HEVC or AV1 if there is a smaller rendition) that browsers
+ * requires fragmented MP4, H.264 that browsers
  * play, an upright progressive picture with square pixels, at most 60 pictures per second, and no
  * higher bit rate than a rendition of that size may have. `reason` is written if they cannot. */
 bool cv_ladder_suits(const struct cv_ladder_params *params, const AVCodecParameters *codec,

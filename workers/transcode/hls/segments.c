@@ -67,8 +67,8 @@ int cv_segments_new(const struct cv_segments_params *params, struct cv_segments 
         (void)snprintf(segments->codec, sizeof(segments->codec), "mp4a.40.2"); /* AAC-LC */
     }
     if (segments->is_video && segments->type->global_header) {
-        cv_coded_name(params->codec->codec_id, params->codec->extradata,
-                      (size_t)params->codec->extradata_size, segments->codec);
+        cv_coded_name(params->codec->extradata, (size_t)params->codec->extradata_size,
+                      segments->codec);
     }
     CV_TRY(cv_format(&segments->name, error, "%s", params->name));
     struct cv_segment_writer_params writer_params = {
@@ -240,7 +240,7 @@ int cv_segments_write(struct cv_segments *segments, AVPacket *packet, struct cv_
     bool is_key = (packet->flags & AV_PKT_FLAG_KEY) != 0;
     if (!segments->is_open || (is_key && pts >= segments->next_cut)) {
         if (segments->is_video && segments->codec[0] == '\0') {
-            cv_coded_name(AV_CODEC_ID_H264, packet->data, (size_t)packet->size, segments->codec);
+            cv_coded_name(packet->data, (size_t)packet->size, segments->codec);
         }
         CV_TRY(cut(segments, packet, pts, error));
     }
