@@ -20,14 +20,9 @@ static const struct cv_metric lost_total = CV_COUNTER(
 
 struct audit {
     struct audit_params params;
-    pthread_t thread;
-    bool has_thread;
-
-    pthread_mutex_t mutex; /* protects everything below */
-    pthread_cond_t arrived;
-    char *rows[ROWS_MAX]; /* ring buffer */
+    struct cv_background background; /* its mutex protects everything below */
+    char *rows[ROWS_MAX];            /* ring buffer */
     size_t first, count;
-    bool is_ending;
 };
 
 /* ---- a row --------------------------------------------------------------------------------------- */
@@ -115,9 +110,8 @@ char *audit_row(const struct exchange *exchange)
 
 static char *wait_for_row(struct audit *audit)
 {
-    CV_LOCK(&audit->mutex);
-    while (audit->count == 0 && !audit->is_ending) {
-        (void)pthread_cond_wait(&audit->arrived, &audit->mutex);
+    CV_LOCK(&audit->background.mutex);
+    while (audit->count == 0 && cv_background_wait(&audit->background, INT64_MAX)) {
     }
     char *row = NULL;
     if (audit->count > 0) {
@@ -142,7 +136,7 @@ static int write_row(struct cv_db **db, const struct audit *audit, const char *r
     return cv_db_run(*db, NULL, error, "SELECT api.record($1::jsonb)", row);
 }
 
-static void *run_thread(void *opaque)
+static void run_thread(void *opaque)
 {
     struct audit *audit = opaque;
     struct cv_db *db = NULL;
@@ -155,35 +149,24 @@ static void *run_thread(void *opaque)
         free(row);
     }
     cv_db_close(db);
-    return NULL;
 }
 
 int audit_start(const struct audit_params *params, struct audit **ret_audit, struct cv_error *error)
 {
     cv_auto(audit_stop) struct audit *audit = calloc(1, sizeof(*audit));
     CV_TRY_MEMORY(audit, error, "the audit log");
-    CV_TRY(cv_thread_locks(&audit->mutex, &audit->arrived, error));
     audit->params = *params;
-    CV_TRY(cv_thread_start(&audit->thread, run_thread, audit, error));
-    audit->has_thread = true;
+    CV_TRY(cv_background_start(&audit->background, run_thread, audit, error));
     *ret_audit = cv_take(audit);
     return 0;
 }
 
 void audit_stop(struct audit *audit)
 {
-    if (!audit) {
-        return;
+    if (audit) {
+        cv_background_stop(&audit->background, NULL, 0);
+        free(audit);
     }
-    (void)pthread_mutex_lock(&audit->mutex);
-    audit->is_ending = true;
-    (void)pthread_cond_broadcast(&audit->arrived);
-    (void)pthread_mutex_unlock(&audit->mutex);
-    if (audit->has_thread) {
-        (void)pthread_join(audit->thread, NULL);
-    }
-    cv_thread_locks_deinit(&audit->mutex, &audit->arrived);
-    free(audit);
 }
 
 void audit_record(struct audit *audit, const struct exchange *exchange)
@@ -194,12 +177,12 @@ void audit_record(struct audit *audit, const struct exchange *exchange)
     struct rate_state state = limits_charge(audit->params.limits, RATE_NOTE,
                                             is_known ? exchange->principal.name : network);
     char *row = state.is_over ? NULL : audit_row(exchange);
-    (void)pthread_mutex_lock(&audit->mutex);
+    (void)pthread_mutex_lock(&audit->background.mutex);
     if (row && audit->count < ROWS_MAX) {
         audit->rows[(audit->first + audit->count++) % ROWS_MAX] = cv_take(row);
-        (void)pthread_cond_signal(&audit->arrived);
+        cv_background_wake(&audit->background);
     }
-    (void)pthread_mutex_unlock(&audit->mutex);
+    (void)pthread_mutex_unlock(&audit->background.mutex);
     if (row || state.is_over) {
         cv_metric_add(audit->params.metrics, &lost_total, NULL, 1);
     }

@@ -14,17 +14,12 @@ static const char allow_setting[] = "CORTANA_JWKS_ALLOW";
 struct key_source {
     struct key_source_params params;
     struct cv_http_networks allowed;
-    pthread_t thread;
-    bool has_thread;
-
     pthread_rwlock_t lock; /* protects `keys` */
     struct token_keys *keys;
 
-    pthread_mutex_t mutex; /* protects everything below */
-    pthread_cond_t changed;
-    int64_t read_at_ms; /* the last try; 0: none */
-    bool is_wanted;     /* a token has named an unknown key */
-    bool is_ending;
+    struct cv_background background; /* with a URL; its mutex protects everything below */
+    int64_t read_at_ms;              /* the last try; 0: none */
+    bool is_wanted;                  /* a token has named an unknown key */
 };
 
 /* ---- reading the set --------------------------------------------------------------------------- */
@@ -92,23 +87,21 @@ static void renew(struct key_source *source, struct cv_http_client *client, bool
 /* Waits until it is time to read the set; false: stop. */
 static bool wait_for_turn(struct key_source *source, bool is_good)
 {
-    CV_LOCK(&source->mutex);
+    CV_LOCK(&source->background.mutex);
     for (;;) {
         int64_t now = cv_monotonic_ms();
         int64_t wait_ms = !is_good ? RETRY_MS : source->is_wanted ? AGAIN_MS : EVERY_MS;
         int64_t due = source->read_at_ms ? source->read_at_ms + wait_ms : now;
-        if (source->is_ending || due <= now) {
+        if (due <= now || !cv_background_wait(&source->background, due)) {
             break;
         }
-        cv_thread_wait(&source->changed, &source->mutex, due);
     }
-    bool goes_on = !source->is_ending;
     source->read_at_ms = cv_monotonic_ms();
     source->is_wanted = false;
-    return goes_on;
+    return !source->background.is_stopping;
 }
 
-static void *run_thread(void *opaque)
+static void run_thread(void *opaque)
 {
     struct key_source *source = opaque;
     cv_auto(cv_http_client_close) struct cv_http_client *client = NULL;
@@ -116,12 +109,11 @@ static void *run_thread(void *opaque)
     bool is_good = true;
     if (cv_http_client_open(&client, &error) != 0) {
         cv_log_error(&error, "the key set of CORTANA_JWKS_URL is not read");
-        return NULL;
+        return;
     }
     while (wait_for_turn(source, is_good)) {
         renew(source, client, &is_good);
     }
-    return NULL;
 }
 
 /* ---- beginning and end -------------------------------------------------------------------------- */
@@ -154,13 +146,11 @@ int key_source_open(const struct key_source_params *params, struct key_source **
 {
     cv_auto(key_source_close) struct key_source *source = calloc(1, sizeof(*source));
     CV_TRY_MEMORY(source && pthread_rwlock_init(&source->lock, NULL) == 0, error, "keys");
-    CV_TRY(cv_thread_locks(&source->mutex, &source->changed, error));
     source->params = *params;
     source->params.tokens.may_be_empty = params->url != NULL;
     CV_TRY(params->url ? check_url(source, error) : 0);
     CV_TRY(token_keys_new(&source->params.tokens, &source->keys, error));
-    CV_TRY(params->url ? cv_thread_start(&source->thread, run_thread, source, error) : 0);
-    source->has_thread = params->url != NULL;
+    CV_TRY(params->url ? cv_background_start(&source->background, run_thread, source, error) : 0);
     *ret_source = cv_take(source);
     return 0;
 }
@@ -170,15 +160,8 @@ void key_source_close(struct key_source *source)
     if (!source) {
         return;
     }
-    (void)pthread_mutex_lock(&source->mutex);
-    source->is_ending = true;
-    (void)pthread_cond_broadcast(&source->changed);
-    (void)pthread_mutex_unlock(&source->mutex);
-    if (source->has_thread) {
-        (void)pthread_join(source->thread, NULL);
-    }
+    cv_background_stop(&source->background, NULL, 0);
     token_keys_free(source->keys);
-    cv_thread_locks_deinit(&source->mutex, &source->changed);
     (void)pthread_rwlock_destroy(&source->lock);
     free(source);
 }
@@ -187,9 +170,9 @@ void key_source_close(struct key_source *source)
 
 static void ask_for_keys(struct key_source *source)
 {
-    CV_LOCK(&source->mutex);
+    CV_LOCK(&source->background.mutex);
     source->is_wanted = true;
-    (void)pthread_cond_signal(&source->changed);
+    cv_background_wake(&source->background);
 }
 
 enum token_fault key_source_verify(struct key_source *source, const char *token, int64_t now_s,
@@ -198,7 +181,7 @@ enum token_fault key_source_verify(struct key_source *source, const char *token,
     (void)pthread_rwlock_rdlock(&source->lock);
     enum token_fault fault = token_verify(source->keys, token, now_s, ret_principal);
     (void)pthread_rwlock_unlock(&source->lock);
-    if (source->has_thread && (fault == TOKEN_KEY || fault == TOKEN_ALGORITHM)) {
+    if (source->background.is_started && (fault == TOKEN_KEY || fault == TOKEN_ALGORITHM)) {
         ask_for_keys(source);
     }
     return fault;

@@ -279,11 +279,11 @@ static void check_playback(struct cli_session *session, const char *video_id, st
     struct findings findings = {.report = report};
     struct cli_playback playback;
     struct cv_error error;
-    if (cli_playback_check(session->store, video_id, tell_finding, &findings, &playback, &error)) {
-        tell(FAIL, report, "video", "%s", error.message);
+    if (cli_playback_check(session->store, video_id, print_finding, &findings, &playback, &error)) {
+        print_result(FAIL, report, "video", "%s", error.message);
     } else if (findings.told == 0) {
-        tell(OK, report, "video", "%.3f s; %d playlists name %d objects, and all are there",
-             playback.seconds, playback.playlists, playback.objects);
+        print_result(OK, report, "video", "%.3f s; %d playlists name %d objects, and all are there",
+                     playback.seconds, playback.playlists, playback.objects);
     } else if (findings.told > FINDINGS_MAX) {
         print_result(FAIL, report, "video", "and %d findings more", findings.told - FINDINGS_MAX);
     }

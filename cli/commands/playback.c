@@ -1,7 +1,5 @@
 #include "cli/commands/playback.h"
 
-#include "common/store/keys.h"
-
 #include <math.h>
 #include <string.h>
 

@@ -277,6 +277,35 @@ CV_MUST_CHECK int cv_thread_start(pthread_t *ret_thread, void *(*run)(void *), v
 /* Waits, with the mutex held, until the condition is signalled or cv_monotonic_ms() is `until_ms`. */
 void cv_thread_wait(pthread_cond_t *changed, pthread_mutex_t *mutex, int64_t until_ms);
 
+/* A thread that works in the background, and the lock of what it shares with its owner. All zero: not
+ * started. */
+struct cv_background {
+    pthread_mutex_t mutex; /* protects `is_stopping`, and what the owner says */
+    pthread_cond_t changed;
+    bool is_stopping; /* run() is to return */
+    bool is_started, has_ended;
+    pthread_t thread;
+    void (*run)(void *opaque);
+    void *opaque;
+};
+
+/* Makes the lock, and starts run(opaque) in a thread with all signals blocked. The struct stays where
+ * it is until cv_background_stop(). */
+CV_MUST_CHECK int cv_background_start(struct cv_background *background, void (*run)(void *opaque),
+                                      void *opaque, struct cv_error *error);
+
+/* Waits, with the mutex held, until cv_background_wake(), the end, or cv_monotonic_ms() is `until_ms`
+ * (INT64_MAX: as long as it takes); may also return for no reason. False: run() is to return. */
+bool cv_background_wait(struct cv_background *background, int64_t until_ms);
+
+/* Ends a wait, from the owner, with the mutex held. */
+void cv_background_wake(struct cv_background *background);
+
+/* Tells run() to return and waits for it; after `patience_ms` also aborts `cancel` (NULL: nothing).
+ * Then the lock is gone. Does nothing if it was not started. */
+void cv_background_stop(struct cv_background *background, struct cv_cancel *cancel,
+                        int64_t patience_ms);
+
 /* Locks a mutex until the end of the scope. */
 #define CV_LOCK(mutex) \
     __attribute__((cleanup(cv_unlock_cleanup), unused)) pthread_mutex_t *cv_locked = cv_lock(mutex)

@@ -40,6 +40,69 @@ void cv_thread_wait(pthread_cond_t *changed, pthread_mutex_t *mutex, int64_t unt
     (void)pthread_cond_timedwait(changed, mutex, &when);
 }
 
+/* ---- work in the background ------------------------------------------------------------------ */
+
+static void *run_background(void *opaque)
+{
+    struct cv_background *background = opaque;
+    background->run(background->opaque);
+    CV_LOCK(&background->mutex);
+    background->has_ended = true;
+    (void)pthread_cond_broadcast(&background->changed);
+    return NULL;
+}
+
+int cv_background_start(struct cv_background *background, void (*run)(void *opaque), void *opaque,
+                        struct cv_error *error)
+{
+    *background = (struct cv_background){.run = run, .opaque = opaque};
+    CV_TRY(cv_thread_locks(&background->mutex, &background->changed, error));
+    int result = cv_thread_start(&background->thread, run_background, background, error);
+    if (result != 0) {
+        cv_thread_locks_deinit(&background->mutex, &background->changed);
+    }
+    background->is_started = result == 0;
+    return result;
+}
+
+bool cv_background_wait(struct cv_background *background, int64_t until_ms)
+{
+    if (!background->is_stopping && until_ms == INT64_MAX) {
+        (void)pthread_cond_wait(&background->changed, &background->mutex);
+    } else if (!background->is_stopping) {
+        cv_thread_wait(&background->changed, &background->mutex, until_ms);
+    }
+    return !background->is_stopping;
+}
+
+void cv_background_wake(struct cv_background *background)
+{
+    (void)pthread_cond_broadcast(&background->changed);
+}
+
+void cv_background_stop(struct cv_background *background, struct cv_cancel *cancel,
+                        int64_t patience_ms)
+{
+    if (!background->is_started) {
+        return;
+    }
+    int64_t until = cv_monotonic_ms() + patience_ms;
+    (void)pthread_mutex_lock(&background->mutex);
+    background->is_stopping = true;
+    (void)pthread_cond_broadcast(&background->changed);
+    while (!background->has_ended && cv_monotonic_ms() < until) {
+        cv_thread_wait(&background->changed, &background->mutex, until);
+    }
+    bool has_ended = background->has_ended;
+    (void)pthread_mutex_unlock(&background->mutex);
+    if (!has_ended && cancel) {
+        cv_cancel_request(cancel, CV_CANCEL_ABORT);
+    }
+    (void)pthread_join(background->thread, NULL);
+    cv_thread_locks_deinit(&background->mutex, &background->changed);
+    background->is_started = false;
+}
+
 /* ---- waking a loop that polls -------------------------------------------------------------- */
 
 int cv_wakeup_open(int *ret_fd, struct cv_error *error)

@@ -13,11 +13,7 @@ struct cv_fleet {
     struct cv_probe *probe;
     int64_t interval_ms;
     struct cv_cancel *cancel;
-    pthread_t thread;
-    bool has_thread;
-    pthread_mutex_t mutex; /* is_stopping */
-    pthread_cond_t changed;
-    bool is_stopping;
+    struct cv_background background;
     struct cv_db *db; /* used only by the thread */
 };
 
@@ -158,36 +154,29 @@ static void read_fleet(struct cv_fleet *fleet)
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-static void *watch(void *argument)
+static bool wait_until(struct cv_background *background, int64_t time_ms)
+{
+    CV_LOCK(&background->mutex);
+    while (cv_monotonic_ms() < time_ms && cv_background_wait(background, time_ms)) {
+    }
+    return !background->is_stopping;
+}
+
+static void watch(void *argument)
 {
     struct cv_fleet *fleet = argument;
-    (void)pthread_mutex_lock(&fleet->mutex);
-    while (!fleet->is_stopping) {
-        (void)pthread_mutex_unlock(&fleet->mutex);
-        int64_t next = cv_monotonic_ms() + fleet->interval_ms;
+    int64_t next = cv_monotonic_ms();
+    while (wait_until(&fleet->background, next)) {
+        next = cv_monotonic_ms() + fleet->interval_ms;
         read_fleet(fleet);
-        (void)pthread_mutex_lock(&fleet->mutex);
-        while (!fleet->is_stopping && cv_monotonic_ms() < next) {
-            cv_thread_wait(&fleet->changed, &fleet->mutex, next);
-        }
     }
-    (void)pthread_mutex_unlock(&fleet->mutex);
-    return NULL;
 }
 
 static void fleet_free(struct cv_fleet *fleet)
 {
-    if (fleet->has_thread) {
-        (void)pthread_mutex_lock(&fleet->mutex);
-        fleet->is_stopping = true;
-        (void)pthread_cond_broadcast(&fleet->changed);
-        (void)pthread_mutex_unlock(&fleet->mutex);
-        cv_cancel_request(fleet->cancel, CV_CANCEL_ABORT);
-        (void)pthread_join(fleet->thread, NULL);
-    }
+    cv_background_stop(&fleet->background, fleet->cancel, 0);
     cv_db_close(fleet->db);
     cv_cancel_free(fleet->cancel);
-    cv_thread_locks_deinit(&fleet->mutex, &fleet->changed);
     free(fleet);
 }
 CV_DEFINE_CLEANUP(struct cv_fleet *, fleet_free)
@@ -196,13 +185,11 @@ int cv_fleet_start(struct cv_probe *probe, struct cv_fleet **ret_fleet, struct c
 {
     cv_auto(fleet_free) struct cv_fleet *fleet = calloc(1, sizeof(*fleet));
     CV_TRY_MEMORY(fleet, error, "the fleet's metrics");
-    CV_TRY(cv_thread_locks(&fleet->mutex, &fleet->changed, error));
     fleet->probe = probe;
     CV_TRY(cv_env_int("CORTANA_METRICS_FLEET_MS", INTERVAL_MS, INTERVAL_LEAST_MS, INTERVAL_MOST_MS,
                       &fleet->interval_ms, error));
     CV_TRY(cv_cancel_new(&fleet->cancel, error));
-    CV_TRY(cv_thread_start(&fleet->thread, watch, fleet, error));
-    fleet->has_thread = true;
+    CV_TRY(cv_background_start(&fleet->background, watch, fleet, error));
     *ret_fleet = cv_take(fleet);
     return 0;
 }

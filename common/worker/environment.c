@@ -16,11 +16,8 @@ struct cv_watch {
     int64_t again_ms;
     struct cv_cancel *cancel; /* cancels the probe under way */
     int news_fd;
-    pthread_t thread;
-    pthread_mutex_t mutex; /* protects everything below */
-    pthread_cond_t changed;
-    bool is_stopping;
-    uint64_t asked; /* number of the last question */
+    struct cv_background background; /* its mutex protects everything below */
+    uint64_t asked;                  /* number of the last question */
     struct cv_watch_news news;
 };
 
@@ -28,7 +25,6 @@ static void watch_free(struct cv_watch *watch)
 {
     cv_store_close(watch->store);
     cv_cancel_free(watch->cancel);
-    cv_thread_locks_deinit(&watch->mutex, &watch->changed);
     free(watch);
 }
 CV_DEFINE_CLEANUP(struct cv_watch *, watch_free)
@@ -39,16 +35,15 @@ CV_DEFINE_CLEANUP(struct cv_watch *, watch_free)
  * that refuses. False: stop. */
 static bool wait_for_reason(struct cv_watch *watch, int64_t again_at)
 {
-    while (!watch->is_stopping && watch->asked == watch->news.answered) {
-        if (!watch->news.trouble[0]) {
-            (void)pthread_cond_wait(&watch->changed, &watch->mutex);
-        } else if (cv_monotonic_ms() < again_at) {
-            cv_thread_wait(&watch->changed, &watch->mutex, again_at);
-        } else {
+    struct cv_background *background = &watch->background;
+    while (!background->is_stopping && watch->asked == watch->news.answered) {
+        int64_t until = watch->news.trouble[0] ? again_at : INT64_MAX;
+        if (cv_monotonic_ms() >= until) {
             break;
         }
+        (void)cv_background_wait(background, until);
     }
-    return !watch->is_stopping;
+    return !background->is_stopping;
 }
 
 /* Probes once; returns the result without the number of the question. */
@@ -89,28 +84,27 @@ static int64_t next_probe(const struct cv_watch *watch)
     return cv_monotonic_ms() + pause * 3 / 4 + (int64_t)arc4random_uniform((uint32_t)pause / 2 + 1);
 }
 
-static void *run(void *opaque)
+static void run(void *opaque)
 {
     struct cv_watch *watch = opaque;
     int64_t again_at = 0;
-    (void)pthread_mutex_lock(&watch->mutex);
+    (void)pthread_mutex_lock(&watch->background.mutex);
     while (wait_for_reason(watch, again_at)) {
         uint64_t asked = watch->asked;
-        (void)pthread_mutex_unlock(&watch->mutex);
+        (void)pthread_mutex_unlock(&watch->background.mutex);
         struct cv_watch_news found = probe(watch);
         again_at = next_probe(watch);
-        (void)pthread_mutex_lock(&watch->mutex);
+        (void)pthread_mutex_lock(&watch->background.mutex);
         publish_news(watch, asked, &found);
     }
-    (void)pthread_mutex_unlock(&watch->mutex);
-    return NULL;
+    (void)pthread_mutex_unlock(&watch->background.mutex);
 }
 
-/* ---- from the loop --------------------------------------------------------------------------- */
+/* ---- the loop's side ------------------------------------------------------------------------- */
 
 /* Starts the thread and asks the first question; nothing is known until it is answered. */
-static int cv_watch_start(const struct cv_watch_params *params, struct cv_watch **ret_watch,
-                          struct cv_error *error)
+static int start_watch(const struct cv_watch_params *params, struct cv_watch **ret_watch,
+                       struct cv_error *error)
 {
     cv_auto(watch_free) struct cv_watch *watch = calloc(1, sizeof(*watch));
     if (!watch) {
@@ -118,7 +112,6 @@ static int cv_watch_start(const struct cv_watch_params *params, struct cv_watch 
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for the watch");
     }
     watch->store = params->store;
-    CV_TRY(cv_thread_locks(&watch->mutex, &watch->changed, error));
     watch->access = params->access;
     watch->check = params->check;
     watch->again_ms = params->again_ms;
@@ -129,42 +122,34 @@ static int cv_watch_start(const struct cv_watch_params *params, struct cv_watch 
     if (watch->store) {
         cv_store_set_cancel(watch->store, watch->cancel);
     }
-    CV_TRY(cv_thread_start(&watch->thread, run, watch, error));
+    CV_TRY(cv_background_start(&watch->background, run, watch, error));
     *ret_watch = cv_take(watch);
     return 0;
 }
 
 void cv_watch_stop(struct cv_watch *watch)
 {
-    if (!watch) {
-        return;
+    if (watch) {
+        cv_background_stop(&watch->background, watch->cancel, 0);
+        watch_free(watch);
     }
-    (void)pthread_mutex_lock(&watch->mutex);
-    watch->is_stopping = true;
-    (void)pthread_cond_signal(&watch->changed);
-    (void)pthread_mutex_unlock(&watch->mutex);
-    cv_cancel_request(watch->cancel, CV_CANCEL_ABORT);
-    (void)pthread_join(watch->thread, NULL);
-    watch_free(watch);
 }
 
 /* Asks for a probe that begins after this moment; returns the question's number, 1 or more. */
-static uint64_t cv_watch_ask(struct cv_watch *watch)
+static uint64_t ask_for_probe(struct cv_watch *watch)
 {
-    CV_LOCK(&watch->mutex);
+    CV_LOCK(&watch->background.mutex);
     uint64_t number = ++watch->asked;
-    (void)pthread_cond_signal(&watch->changed);
+    cv_background_wake(&watch->background);
     return number;
 }
 
 /* Returns what is known now. */
 static struct cv_watch_news read_news(struct cv_watch *watch)
 {
-    CV_LOCK(&watch->mutex);
+    CV_LOCK(&watch->background.mutex);
     return watch->news;
 }
-
-/* ---- from the loop --------------------------------------------------------------------------- */
 
 enum {
     PROBE_MS = 5 * 1000, /* between probes; each is one small put, get and delete */
@@ -223,7 +208,7 @@ int cv_supervisor_start_watch(struct cv_supervisor *supervisor, struct cv_error 
         .again_ms = supervisor->again_ms,
         .news_fd = supervisor->news_fd,
     };
-    return cv_watch_start(&params, &supervisor->watch, error);
+    return start_watch(&params, &supervisor->watch, error);
 }
 
 static void log_change(struct cv_supervisor *supervisor, const struct cv_watch_news *news)
@@ -401,7 +386,7 @@ void cv_slot_doubt_environment(struct cv_supervisor *supervisor, struct cv_slot 
         cv_slot_remove_scratch(supervisor, slot);
         slot->awaits_room = true;
     }
-    slot->question = cv_watch_ask(supervisor->watch);
+    slot->question = ask_for_probe(supervisor->watch);
     supervisor->is_in_doubt = true;
 }
 

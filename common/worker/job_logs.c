@@ -17,11 +17,8 @@ struct waiting {
 struct cv_job_logs {
     struct cv_store *store; /* used by the thread only */
     struct cv_cancel *cancel;
-    pthread_t thread;
-    pthread_mutex_t mutex; /* protects everything below */
-    pthread_cond_t changed;
-    bool is_stopping, is_idle;
-    bool store_fails; /* logged once, until the store works again */
+    struct cv_background background; /* its mutex protects everything below */
+    bool store_fails;                /* logged once, until the store works again */
     struct waiting waiting[WAITING_MAX];
     size_t first, count;
 };
@@ -33,7 +30,6 @@ static void logs_free(struct cv_job_logs *logs)
     }
     cv_store_close(logs->store);
     cv_cancel_free(logs->cancel);
-    cv_thread_locks_deinit(&logs->mutex, &logs->changed);
     free(logs);
 }
 CV_DEFINE_CLEANUP(struct cv_job_logs *, logs_free)
@@ -54,30 +50,24 @@ static void put(struct cv_job_logs *logs, const struct waiting *log)
     logs->store_fails = result != 0;
 }
 
-static void *run(void *opaque)
+static void run(void *opaque)
 {
     struct cv_job_logs *logs = opaque;
-    (void)pthread_mutex_lock(&logs->mutex);
-    while (!logs->is_stopping || logs->count > 0) {
+    (void)pthread_mutex_lock(&logs->background.mutex);
+    while (!logs->background.is_stopping || logs->count > 0) {
         if (logs->count == 0) {
-            logs->is_idle = true;
-            (void)pthread_cond_broadcast(&logs->changed);
-            (void)pthread_cond_wait(&logs->changed, &logs->mutex);
+            (void)cv_background_wait(&logs->background, INT64_MAX);
             continue;
         }
         struct waiting log = logs->waiting[logs->first];
         logs->first = (logs->first + 1) % WAITING_MAX;
         logs->count--;
-        logs->is_idle = false;
-        (void)pthread_mutex_unlock(&logs->mutex);
+        (void)pthread_mutex_unlock(&logs->background.mutex);
         put(logs, &log);
         free(log.text);
-        (void)pthread_mutex_lock(&logs->mutex);
+        (void)pthread_mutex_lock(&logs->background.mutex);
     }
-    logs->is_idle = true;
-    (void)pthread_cond_broadcast(&logs->changed);
-    (void)pthread_mutex_unlock(&logs->mutex);
-    return NULL;
+    (void)pthread_mutex_unlock(&logs->background.mutex);
 }
 
 int cv_job_logs_start(struct cv_job_logs **ret_logs, struct cv_error *error)
@@ -93,34 +83,23 @@ int cv_job_logs_start(struct cv_job_logs **ret_logs, struct cv_error *error)
     if (!logs) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for logs of jobs");
     }
-    CV_TRY(cv_thread_locks(&logs->mutex, &logs->changed, error));
     CV_TRY(cv_cancel_new(&logs->cancel, error));
     if (cv_store_open(NULL, &logs->store, &reason) != 0) {
         cv_log(CV_LOG_DEBUG, "logs of jobs are not written: %s", reason.message);
         return 0;
     }
     cv_store_set_cancel(logs->store, logs->cancel);
-    CV_TRY(cv_thread_start(&logs->thread, run, logs, error));
+    CV_TRY(cv_background_start(&logs->background, run, logs, error));
     *ret_logs = cv_take(logs);
     return 0;
 }
 
 void cv_job_logs_stop(struct cv_job_logs *logs)
 {
-    if (!logs) {
-        return;
+    if (logs) {
+        cv_background_stop(&logs->background, logs->cancel, LAST_WRITES_MS);
+        logs_free(logs);
     }
-    int64_t end = cv_monotonic_ms() + LAST_WRITES_MS;
-    (void)pthread_mutex_lock(&logs->mutex);
-    logs->is_stopping = true;
-    (void)pthread_cond_broadcast(&logs->changed);
-    while (!(logs->is_idle && logs->count == 0) && cv_monotonic_ms() < end) {
-        cv_thread_wait(&logs->changed, &logs->mutex, end);
-    }
-    (void)pthread_mutex_unlock(&logs->mutex);
-    cv_cancel_request(logs->cancel, CV_CANCEL_ABORT);
-    (void)pthread_join(logs->thread, NULL);
-    logs_free(logs);
 }
 
 void cv_job_logs_write(struct cv_job_logs *logs, const char *job_id, char *text)
@@ -129,11 +108,11 @@ void cv_job_logs_write(struct cv_job_logs *logs, const char *job_id, char *text)
     if (!logs) {
         return;
     }
-    CV_LOCK(&logs->mutex);
-    if (logs->count < WAITING_MAX && !logs->is_stopping) {
+    CV_LOCK(&logs->background.mutex);
+    if (logs->count < WAITING_MAX && !logs->background.is_stopping) {
         struct waiting *log = &logs->waiting[(logs->first + logs->count++) % WAITING_MAX];
         cv_store_job_log_key(job_id, log->key);
         log->text = cv_take(own);
-        (void)pthread_cond_broadcast(&logs->changed);
+        cv_background_wake(&logs->background);
     }
 }

@@ -32,14 +32,10 @@ struct held {
 struct cv_keeper {
     struct cv_keeper_params params;
     struct cv_cancel *cancel;
-    pthread_t thread;
-    pthread_mutex_t mutex; /* protects everything below */
-    pthread_cond_t changed;
-    struct held *held; /* one per slot */
+    struct cv_background background; /* its mutex protects everything below */
+    struct held *held;               /* one per slot */
     bool is_draining;
     bool told_to_drain;
-    bool is_stopping;
-    bool has_ended;
     bool row_is_due;
     bool is_resting;
     bool can_keep;
@@ -130,11 +126,11 @@ static void serve(struct cv_keeper *keeper, int slot, int64_t now)
     held->progress.is_new = renew && held->progress.is_new;
     held->report_at = now + PROGRESS_MS;
     held->ask_at = now + ASK_MS;
-    (void)pthread_mutex_unlock(&keeper->mutex);
+    (void)pthread_mutex_unlock(&keeper->background.mutex);
     struct cv_error error;
     int64_t asked_at = cv_monotonic_ms();
     int outcome = call_queue(keeper, &job, renew, &error);
-    (void)pthread_mutex_lock(&keeper->mutex);
+    (void)pthread_mutex_lock(&keeper->background.mutex);
     if (held->token != job.token) {
         return; /* the slot has another job meanwhile */
     }
@@ -172,10 +168,10 @@ static void serve_all(struct cv_keeper *keeper)
     keeper->row_at = now + keeper->params.heartbeat_ms;
     int running = count_held(keeper);
     const char *state = keeper->is_draining ? "draining" : "running";
-    (void)pthread_mutex_unlock(&keeper->mutex);
+    (void)pthread_mutex_unlock(&keeper->background.mutex);
     struct cv_error error;
     int outcome = report_row(keeper, state, running, &error);
-    (void)pthread_mutex_lock(&keeper->mutex);
+    (void)pthread_mutex_lock(&keeper->background.mutex);
     if (outcome < 0) { /* jobs do not depend on the row: only people and probes read it */
         keep_trouble(keeper, &error);
         keeper->row_at = cv_monotonic_ms() + ROW_MS;
@@ -219,29 +215,29 @@ static bool is_to_rest(const struct cv_keeper *keeper)
     return keeper->is_resting && count_held(keeper) == 0;
 }
 
-static void *keep(void *argument)
+static void keep(void *argument)
 {
     struct cv_keeper *keeper = argument;
-    (void)pthread_mutex_lock(&keeper->mutex);
-    while (!keeper->is_stopping) {
+    (void)pthread_mutex_lock(&keeper->background.mutex);
+    while (!keeper->background.is_stopping) {
         if (is_to_rest(keeper)) {
             cv_db_close(keeper->db);
             keeper->db = NULL;
             set_can_keep(keeper, false);
-            cv_thread_wait(&keeper->changed, &keeper->mutex,
-                           cv_monotonic_ms() + keeper->params.heartbeat_ms);
+            (void)cv_background_wait(&keeper->background,
+                                     cv_monotonic_ms() + keeper->params.heartbeat_ms);
             continue;
         }
         if (!keeper->db || !cv_db_is_connected(keeper->db)) {
             set_can_keep(keeper, false);
-            (void)pthread_mutex_unlock(&keeper->mutex);
+            (void)pthread_mutex_unlock(&keeper->background.mutex);
             struct cv_error error;
             int r = connect_database(keeper, &error);
-            (void)pthread_mutex_lock(&keeper->mutex);
+            (void)pthread_mutex_lock(&keeper->background.mutex);
             if (r < 0) {
                 keep_trouble(keeper, &error);
-                cv_thread_wait(&keeper->changed, &keeper->mutex,
-                               cv_monotonic_ms() + RECONNECT_PAUSE_MS);
+                (void)cv_background_wait(&keeper->background,
+                                         cv_monotonic_ms() + RECONNECT_PAUSE_MS);
                 continue;
             }
             keeper->trouble[0] = '\0';
@@ -251,21 +247,16 @@ static void *keep(void *argument)
         set_can_keep(keeper, cv_db_is_connected(keeper->db));
         int64_t due = next_due(keeper);
         /* The mutex was released above, so all of this may have changed. */
-        if (!keeper->is_stopping && !is_to_rest(keeper) && due > cv_monotonic_ms()) {
-            cv_thread_wait(&keeper->changed, &keeper->mutex, due);
+        if (!is_to_rest(keeper) && due > cv_monotonic_ms()) {
+            (void)cv_background_wait(&keeper->background, due);
         }
     }
-    (void)pthread_mutex_unlock(&keeper->mutex);
+    (void)pthread_mutex_unlock(&keeper->background.mutex);
     if (keeper->db && cv_db_is_connected(keeper->db)) {
         struct cv_error error;
         int outcome = report_row(keeper, "stopped", 0, &error);
         (void)outcome;
     }
-    (void)pthread_mutex_lock(&keeper->mutex);
-    keeper->has_ended = true;
-    (void)pthread_cond_broadcast(&keeper->changed);
-    (void)pthread_mutex_unlock(&keeper->mutex);
-    return NULL;
 }
 
 /* ---- the loop's side ------------------------------------------------------------------------- */
@@ -274,7 +265,6 @@ static void keeper_free(struct cv_keeper *keeper)
 {
     cv_db_close(keeper->db);
     cv_cancel_free(keeper->cancel);
-    cv_thread_locks_deinit(&keeper->mutex, &keeper->changed);
     free(keeper->held);
     free(keeper);
 }
@@ -288,29 +278,17 @@ int cv_keeper_start(const struct cv_keeper_params *params, struct cv_keeper **re
     keeper->params = *params;
     keeper->row_is_due = true;
     keeper->held = calloc((size_t)params->slots, sizeof(*keeper->held));
-    CV_TRY(cv_thread_locks(&keeper->mutex, &keeper->changed, error));
     CV_TRY(cv_cancel_new(&keeper->cancel, error));
     CV_TRY_MEMORY(keeper->held, error, "the lease keeper");
-    CV_TRY(cv_thread_start(&keeper->thread, keep, keeper, error));
+    CV_TRY(cv_background_start(&keeper->background, keep, keeper, error));
     *ret_keeper = cv_take(keeper);
     return 0;
 }
 
 void cv_keeper_stop(struct cv_keeper *keeper)
 {
-    (void)pthread_mutex_lock(&keeper->mutex);
-    keeper->is_stopping = true;
-    (void)pthread_cond_broadcast(&keeper->changed);
     /* If the database does not answer, the thread may wait until its time-outs. */
-    int64_t until = cv_monotonic_ms() + STOP_MS;
-    while (!keeper->has_ended && cv_monotonic_ms() < until) {
-        cv_thread_wait(&keeper->changed, &keeper->mutex, until);
-    }
-    if (!keeper->has_ended) {
-        cv_cancel_request(keeper->cancel, CV_CANCEL_ABORT);
-    }
-    (void)pthread_mutex_unlock(&keeper->mutex);
-    (void)pthread_join(keeper->thread, NULL);
+    cv_background_stop(&keeper->background, keeper->cancel, STOP_MS);
     keeper_free(keeper);
 }
 
@@ -325,7 +303,7 @@ static void row_soon(struct cv_keeper *keeper, int64_t now)
 void cv_keeper_hold(struct cv_keeper *keeper, int slot, const struct cv_job *job, int64_t lease_end)
 {
     int64_t now = cv_monotonic_ms();
-    CV_LOCK(&keeper->mutex);
+    CV_LOCK(&keeper->background.mutex);
     struct held *held = &keeper->held[slot];
     *held = (struct held){
         .is_held = true,
@@ -337,50 +315,50 @@ void cv_keeper_hold(struct cv_keeper *keeper, int slot, const struct cv_job *job
     };
     (void)memcpy(held->job_id, job->id, sizeof(held->job_id));
     row_soon(keeper, now);
-    (void)pthread_cond_broadcast(&keeper->changed);
+    cv_background_wake(&keeper->background);
 }
 
 void cv_keeper_let_go(struct cv_keeper *keeper, int slot)
 {
-    CV_LOCK(&keeper->mutex);
+    CV_LOCK(&keeper->background.mutex);
     keeper->held[slot] = (struct held){.is_held = false};
     row_soon(keeper, cv_monotonic_ms());
-    (void)pthread_cond_broadcast(&keeper->changed);
+    cv_background_wake(&keeper->background);
 }
 
 void cv_keeper_progress(struct cv_keeper *keeper, int slot, const struct cv_progress *progress)
 {
-    CV_LOCK(&keeper->mutex);
+    CV_LOCK(&keeper->background.mutex);
     keeper->held[slot].progress = *progress;
-    (void)pthread_cond_broadcast(&keeper->changed);
+    cv_background_wake(&keeper->background);
 }
 
 void cv_keeper_draining(struct cv_keeper *keeper)
 {
-    CV_LOCK(&keeper->mutex);
+    CV_LOCK(&keeper->background.mutex);
     keeper->is_draining = true;
     keeper->row_is_due = true;
-    (void)pthread_cond_broadcast(&keeper->changed);
+    cv_background_wake(&keeper->background);
 }
 
 bool cv_keeper_can_keep(struct cv_keeper *keeper)
 {
-    CV_LOCK(&keeper->mutex);
+    CV_LOCK(&keeper->background.mutex);
     return keeper->can_keep;
 }
 
 void cv_keeper_rest(struct cv_keeper *keeper, bool rest)
 {
-    CV_LOCK(&keeper->mutex);
+    CV_LOCK(&keeper->background.mutex);
     if (keeper->is_resting != rest) {
         keeper->is_resting = rest;
-        (void)pthread_cond_broadcast(&keeper->changed);
+        cv_background_wake(&keeper->background);
     }
 }
 
 struct cv_keeper_news cv_keeper_read(struct cv_keeper *keeper, int slot)
 {
-    CV_LOCK(&keeper->mutex);
+    CV_LOCK(&keeper->background.mutex);
     const struct held *held = &keeper->held[slot];
     struct cv_keeper_news news = {held->lease_end, held->lost, held->cancel};
     return news;
@@ -388,22 +366,22 @@ struct cv_keeper_news cv_keeper_read(struct cv_keeper *keeper, int slot)
 
 void cv_keeper_ask(struct cv_keeper *keeper)
 {
-    CV_LOCK(&keeper->mutex);
+    CV_LOCK(&keeper->background.mutex);
     for (int i = 0; i < keeper->params.slots; i++) {
         keeper->held[i].ask_at = 0;
     }
     keeper->row_is_due = true;
-    (void)pthread_cond_broadcast(&keeper->changed);
+    cv_background_wake(&keeper->background);
 }
 
 bool cv_keeper_told_to_drain(struct cv_keeper *keeper)
 {
-    CV_LOCK(&keeper->mutex);
+    CV_LOCK(&keeper->background.mutex);
     return keeper->told_to_drain;
 }
 
 void cv_keeper_trouble(struct cv_keeper *keeper, char text[CV_TROUBLE_SIZE])
 {
-    CV_LOCK(&keeper->mutex);
+    CV_LOCK(&keeper->background.mutex);
     (void)memcpy(text, keeper->trouble, CV_TROUBLE_SIZE);
 }

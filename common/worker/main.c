@@ -52,27 +52,23 @@ struct guard {
     const struct cv_scratch *scratch;
     pid_t pid;
     struct cv_scratch_usage most, seen;
-    pthread_t thread;
-    pthread_mutex_t mutex; /* protects the rest */
-    pthread_cond_t changed;
-    bool is_ended, is_over;
+    struct cv_background background;
+    bool is_over; /* read when the thread has ended */
 };
 
-static void *watch_scratch(void *opaque)
+static void watch_scratch(void *opaque)
 {
     enum { MEASURE_MS = 500 };
     struct guard *guard = opaque;
-    CV_LOCK(&guard->mutex);
-    while (!guard->is_ended && !guard->is_over) {
-        cv_thread_wait(&guard->changed, &guard->mutex, cv_monotonic_ms() + MEASURE_MS);
-        guard->is_over =
-            !guard->is_ended && cv_scratch_exceeds(guard->scratch, scratch_name, guard->pid,
-                                                   &guard->most, &guard->seen);
+    CV_LOCK(&guard->background.mutex);
+    while (!guard->is_over &&
+           cv_background_wait(&guard->background, cv_monotonic_ms() + MEASURE_MS)) {
+        guard->is_over = cv_scratch_exceeds(guard->scratch, scratch_name, guard->pid, &guard->most,
+                                            &guard->seen);
     }
     if (guard->is_over) {
         (void)kill(guard->pid, SIGKILL); /* it is not reaped before the guard has ended */
     }
-    return NULL;
 }
 
 static void end_guard(struct guard *guard)
@@ -80,12 +76,7 @@ static void end_guard(struct guard *guard)
     siginfo_t info;
     while (waitid(P_PID, (id_t)guard->pid, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
     }
-    (void)pthread_mutex_lock(&guard->mutex);
-    guard->is_ended = true;
-    (void)pthread_cond_signal(&guard->changed);
-    (void)pthread_mutex_unlock(&guard->mutex);
-    (void)pthread_join(guard->thread, NULL);
-    cv_thread_locks_deinit(&guard->mutex, &guard->changed);
+    cv_background_stop(&guard->background, NULL, 0);
 }
 
 /* What the stage may write: by the size of its original, as with a supervisor. A store or a payload
@@ -116,8 +107,7 @@ static int serve_stage(const struct cv_stage_start *start, const struct cv_scrat
     close(cv_take_fd(&line->stage_cancel_fd));
     struct guard guard = {.scratch = scratch, .pid = pid};
     CV_TRY(read_most(start, &guard.most, error));
-    CV_TRY(cv_thread_locks(&guard.mutex, &guard.changed, error));
-    CV_TRY(cv_thread_start(&guard.thread, watch_scratch, &guard, error));
+    CV_TRY(cv_background_start(&guard.background, watch_scratch, &guard, error));
     struct cv_broker broker = {
         .fd = cv_take_fd(&line->broker_fd),
         .cancel_fd = cv_take_fd(&line->broker_cancel_fd),
@@ -242,7 +232,7 @@ static int run_by_hand(struct cv_stage_start *start, int *ret_code, struct cv_er
 
 /* Runs the stage once: payload on standard input, one JSON object on standard output; returns the
  * exit status. Makes a scratch directory and a broker unless a supervisor has made them. */
-static int cv_worker_once(const struct cv_stage *stage, const struct cv_worker_options *options)
+static int run_once(const struct cv_stage *stage, const struct cv_worker_options *options)
 {
     struct cv_stage_start start = {
         .stage = stage,
@@ -358,7 +348,7 @@ int cv_worker_main(const struct cv_stage *stage, int argc, char **argv)
     }
     if (options.once) {
         limit_openmp(argv);
-        return cv_worker_once(stage, &options);
+        return run_once(stage, &options);
     }
     if (stage->check && stage->check(&error) != 0) {
         cv_log_error(&error, stage->name);

@@ -409,42 +409,32 @@ struct cv_scratch_watch {
     const struct cv_scratch *scratch;
     int slots;
     int news_fd;
-    int64_t measure_at; /* used by the thread only */
-    pthread_t thread;
-    pthread_mutex_t mutex; /* protects everything below */
-    pthread_cond_t changed;
-    bool is_stopping;
+    int64_t measure_at;               /* used by the thread only */
+    struct cv_background background;  /* its mutex protects everything below */
     unsigned long discarded, removed; /* numbers of the newest ones */
     int busy;                         /* number of slots with a directory */
     struct watched watched[];
 };
 
-static void watch_free(struct cv_scratch_watch *watch)
-{
-    cv_thread_locks_deinit(&watch->mutex, &watch->changed);
-    free(watch);
-}
-CV_DEFINE_CLEANUP(struct cv_scratch_watch *, watch_free)
-
 /* ---- the thread ------------------------------------------------------------------------------ */
 
 static void measure(struct cv_scratch_watch *watch, int slot)
 {
-    (void)pthread_mutex_lock(&watch->mutex);
+    (void)pthread_mutex_lock(&watch->background.mutex);
     struct watched item = watch->watched[slot];
-    (void)pthread_mutex_unlock(&watch->mutex);
+    (void)pthread_mutex_unlock(&watch->background.mutex);
     if (!item.name[0] || item.is_over ||
         !cv_scratch_exceeds(watch->scratch, item.name, item.pid, &item.most, &item.seen)) {
         return;
     }
-    (void)pthread_mutex_lock(&watch->mutex);
+    (void)pthread_mutex_lock(&watch->background.mutex);
     struct watched *now = &watch->watched[slot];
     if (now->number == item.number) {
         now->is_over = true;
         now->seen = item.seen;
         cv_wakeup_signal(watch->news_fd);
     }
-    (void)pthread_mutex_unlock(&watch->mutex);
+    (void)pthread_mutex_unlock(&watch->background.mutex);
 }
 
 /* Called every few hundred files during a removal: measures running jobs' directories when it is
@@ -458,87 +448,72 @@ static bool go_on(void *opaque)
         }
         watch->measure_at = cv_monotonic_ms() + MEASURE_MS;
     }
-    CV_LOCK(&watch->mutex);
-    return !watch->is_stopping;
+    CV_LOCK(&watch->background.mutex);
+    return !watch->background.is_stopping;
 }
 
-static void wait_for_work(struct cv_scratch_watch *watch)
-{
-    if (watch->busy > 0) {
-        cv_thread_wait(&watch->changed, &watch->mutex, cv_monotonic_ms() + MEASURE_MS);
-    } else {
-        (void)pthread_cond_wait(&watch->changed, &watch->mutex);
-    }
-}
-
-static void *run(void *opaque)
+static void run(void *opaque)
 {
     struct cv_scratch_watch *watch = opaque;
     const struct cv_scratch_pace pace = {go_on, watch};
     cv_scratch_sweep(watch->scratch, &pace);
-    (void)pthread_mutex_lock(&watch->mutex);
-    while (!watch->is_stopping) {
+    (void)pthread_mutex_lock(&watch->background.mutex);
+    while (!watch->background.is_stopping) {
         unsigned long done = watch->discarded;
         bool is_removing = done != watch->removed;
-        (void)pthread_mutex_unlock(&watch->mutex);
+        (void)pthread_mutex_unlock(&watch->background.mutex);
         if (is_removing) {
             cv_scratch_remove_discarded(watch->scratch, &pace);
         }
         (void)go_on(watch);
-        (void)pthread_mutex_lock(&watch->mutex);
+        (void)pthread_mutex_lock(&watch->background.mutex);
         if (is_removing) {
             watch->removed = done;
             cv_wakeup_signal(watch->news_fd);
         }
-        if (!watch->is_stopping && watch->discarded == watch->removed) {
-            wait_for_work(watch);
+        if (watch->discarded == watch->removed) {
+            int64_t until = watch->busy > 0 ? cv_monotonic_ms() + MEASURE_MS : INT64_MAX;
+            (void)cv_background_wait(&watch->background, until);
         }
     }
-    (void)pthread_mutex_unlock(&watch->mutex);
-    return NULL;
+    (void)pthread_mutex_unlock(&watch->background.mutex);
 }
 
-/* ---- from the loop --------------------------------------------------------------------------- */
+/* ---- the loop's side ------------------------------------------------------------------------- */
 
 int cv_scratch_watch_start(const struct cv_scratch *scratch, int slots, int news_fd,
                            struct cv_scratch_watch **ret_watch, struct cv_error *error)
 {
-    cv_auto(watch_free) struct cv_scratch_watch *watch =
+    cv_auto_free struct cv_scratch_watch *watch =
         calloc(1, sizeof(*watch) + (size_t)slots * sizeof(watch->watched[0]));
     if (!watch) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to watch the scratch directory");
     }
-    CV_TRY(cv_thread_locks(&watch->mutex, &watch->changed, error));
     watch->scratch = scratch;
     watch->slots = slots;
     watch->news_fd = news_fd;
-    CV_TRY(cv_thread_start(&watch->thread, run, watch, error));
+    CV_TRY(cv_background_start(&watch->background, run, watch, error));
     *ret_watch = cv_take(watch);
     return 0;
 }
 
 void cv_scratch_watch_stop(struct cv_scratch_watch *watch)
 {
-    if (!watch) {
-        return;
+    if (watch) {
+        cv_background_stop(&watch->background, NULL, 0);
+        free(watch);
     }
-    (void)pthread_mutex_lock(&watch->mutex);
-    watch->is_stopping = true;
-    (void)pthread_cond_signal(&watch->changed);
-    (void)pthread_mutex_unlock(&watch->mutex);
-    (void)pthread_join(watch->thread, NULL);
-    watch_free(watch);
 }
 
 static void set_watched(struct cv_scratch_watch *watch, int slot, const struct watched *item)
 {
     struct watched *now = &watch->watched[slot];
-    CV_LOCK(&watch->mutex);
+    CV_LOCK(&watch->background.mutex);
     unsigned number = now->number + 1;
     watch->busy += (item->name[0] != '\0') - (now->name[0] != '\0');
     *now = *item;
     now->number = number;
-    (void)pthread_cond_signal(&watch->changed);
+    cv_background_wake(&watch->background);
 }
 
 void cv_scratch_watch_add(struct cv_scratch_watch *watch, int slot, const char *name, pid_t pid,
@@ -552,9 +527,9 @@ void cv_scratch_watch_add(struct cv_scratch_watch *watch, int slot, const char *
 bool cv_scratch_watch_is_over(struct cv_scratch_watch *watch, int slot,
                               char text[CV_SCRATCH_TEXT_SIZE])
 {
-    (void)pthread_mutex_lock(&watch->mutex);
+    (void)pthread_mutex_lock(&watch->background.mutex);
     struct watched item = watch->watched[slot];
-    (void)pthread_mutex_unlock(&watch->mutex);
+    (void)pthread_mutex_unlock(&watch->background.mutex);
     if (item.is_over) {
         (void)snprintf(text, CV_SCRATCH_TEXT_SIZE,
                        "the stage's scratch directory holds %lld MiB in %lld files, and may hold "
@@ -571,14 +546,14 @@ int cv_scratch_watch_discard(struct cv_scratch_watch *watch, int slot, const cha
     const struct watched none = {.name = ""};
     set_watched(watch, slot, &none);
     int result = cv_scratch_discard(watch->scratch, name, error);
-    CV_LOCK(&watch->mutex);
+    CV_LOCK(&watch->background.mutex);
     watch->discarded++;
-    (void)pthread_cond_signal(&watch->changed);
+    cv_background_wake(&watch->background);
     return result;
 }
 
 bool cv_scratch_watch_is_removing(struct cv_scratch_watch *watch)
 {
-    CV_LOCK(&watch->mutex);
+    CV_LOCK(&watch->background.mutex);
     return watch->discarded != watch->removed;
 }

@@ -221,8 +221,6 @@ static int check_file(const struct check *check, struct cv_error *error)
     return check_pictures(&view, error);
 }
 
-/* ---- cutting --------------------------------------------------------------------------------- */
-
 /* ---- whether the source can be cut ----------------------------------------------------------- */
 
 enum {
