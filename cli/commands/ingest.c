@@ -223,12 +223,13 @@ static int start_reading(struct cli_session *session, const char *languages,
     if (result == CV_STORE_NOT_FOUND) {
         bool is_frames = strcmp(cv_db_text(rows, 0, "source"), "frames") == 0;
         return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND,
-                       is_frames ? "%s was read before lines were kept, and its frames are gone "
-                                   "(%s): it can only be worked on from its original, "
-                                   "SELECT reprocess_video('%s')"
-                                 : "the kept lines of %s are gone (%s): it can only be worked on "
-                                   "from its original, SELECT reprocess_video('%s')",
-                       video->name, key, video->id);
+                       is_frames
+                           ? "%s was read before lines were kept, and its frames are gone: it "
+                             "can only be worked on from its original, "
+                             "SELECT reprocess_video('%s')"
+                           : "the kept lines of %s are gone: it can only be worked on from "
+                             "its original, SELECT reprocess_video('%s')",
+                       video->name, video->id);
     }
     if (result == 0) {
         video->state = CLI_VIDEO_AGAIN;

@@ -203,7 +203,8 @@ def test_a_video_that_nothing_is_kept_of_says_so(library, program):
     shutil.rmtree(library.store / "frames")
     done = subprocess.run([program("cortana"), "reindex", video[:8]], text=True, capture_output=True,
                           env=library.environment, check=False)
-    assert done.returncode == 1 and "its frames are gone" in done.stderr, done.stderr
+    assert done.returncode == 1 and "its frames are gone: it can only" in done.stderr, done.stderr
+    assert "frames/" not in done.stderr, "people know no keys"
     assert "reprocess_video" in done.stderr
     library.query("DELETE FROM jobs WHERE video_id = %s", video)
     with pytest.raises(psycopg2.errors.ObjectNotInPrerequisiteState, match="are no longer stored"):
