@@ -74,6 +74,10 @@ def check_stages(tree):
         for name in re.findall(r"\.needs = .*", tree.read(path)) and re.findall(r'\.job_type = "(\w+)"', tree.read(path)):
             if name not in known:
                 yield f"{path}: {name} is no stage: add its line to `stages`"
+    for stage in stages.started(listed):
+        path = f"install/quadlet/cortana_{stage.name}.container"
+        if f"\nExec={stage.program}\n" not in tree.read(path):
+            yield f"{path}: does not start {stage.program}: run scripts/stages.py"
     for path, text in stages.files(listed, tree.read).items():
         if tree.read(path) != text:
             yield f"{path}: is not what follows from `stages`: run scripts/stages.py"
@@ -139,7 +143,7 @@ LABELS = {"states of videos": "status.", "states of runs": "run.", "kinds of art
 SHOWN_STATES = {"retry", "stopping", "lost"}
 # Where lists are written out again, because each word has a meaning of its own there, or because it is for people.
 WRITTEN_OUT = ("cli/*/*.c", "cli/*/*.h", "common/export/*.h", "workers/clip_generate/*.c", "web/parts/*.js", "web/screens/*.js",
-               "gateway/operations/*.toml", "sql/migrations/*.sql")
+               "gateway/operations/*.toml", "sql/*/*.sql")
 WORD = r"""["'`]?[a-z][a-z0-9_]*["'`]?"""
 RUN = re.compile(rf"{WORD}(?:(?:,\s+or\s|,|\s*\||\s+or\s)\s*{WORD})+|\"[a-z0-9]+(?: [a-z0-9]+)+\"")
 

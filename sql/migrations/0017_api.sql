@@ -328,7 +328,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.entities IS
-    'GET /videos/{id}/entities: distinct mentions, hashtags, URLs, emoji and numbers, with up to 20 places each.';
+    'GET /videos/{id}/entities: distinct entities, with up to 20 places each.';
 
 CREATE FUNCTION api.export(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE AS $$
@@ -662,7 +662,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.entity_places IS
-    'GET /entities/places: the videos in which a mention, hashtag, URL, emoji or number is seen, the newest first.';
+    'GET /entities/places: the videos in which an entity is seen, the newest first.';
 
 CREATE FUNCTION api.timeline(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE AS $$

@@ -36,6 +36,8 @@ HALF_DONE = {
     "a stage that nothing scales": (
         {"k8s/components/keda/scaled-objects.yaml": "none"}, "k8s/components/keda/scaled-objects.yaml: is not what follows"),
     "a stage without a service": (without("compose.yaml", "ocr-worker"), "compose.yaml: is not what follows"),
+    "a stage without a unit": (
+        {"install/quadlet/cortana_ocr.container": None}, "install/quadlet/cortana_ocr.container: does not start ocr-worker"),
     "a stage that is not listed": (without("stages", "workers/ocr "), "ocr is no stage: add its line to `stages`"),
     "a stage of another job type": (
         with_change("workers/ocr/main.c", '.job_type = "ocr"', '.job_type = "read"'), "workers/ocr has the job type ocr"),

@@ -56,6 +56,15 @@ def test_every_program_runs_somewhere(overlays):
     assert run == programs() - NOT_IN_PODS
 
 
+def test_what_is_printed_of_a_stage_can_be_applied():
+    """docs/operations.md: for a program without a manifest. Fields that all pods have in common come from the base."""
+    for stage in stages.read():
+        printed = subprocess.run([ROOT / "scripts/stages.py", "kubernetes", stage.name], capture_output=True, text=True, check=True)
+        documents = [document for document in yaml.safe_load_all(printed.stdout) if document]
+        assert [document["kind"] for document in documents] == ["ServiceAccount", "Deployment", "PodDisruptionBudget", "ScaledObject"]
+        assert schema_problems(documents) == []
+
+
 def find(documents, kind, name):
     (found,) = [d for d in documents if d["kind"] == kind and d["metadata"]["name"] == name]
     return found
