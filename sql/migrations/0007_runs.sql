@@ -427,7 +427,7 @@ BEGIN
     END IF;
     SELECT array_agg(DISTINCT cancel_job(id)) INTO outcomes
     FROM (SELECT id FROM jobs WHERE run_id = p_run_id AND status IN ('queued', 'processing', 'failed')
-          ORDER BY id) AS open;
+          ORDER BY unmet_dependencies > 0, id) AS open; -- what waits is skipped with what it waits for
     RETURN CASE WHEN 'requested' = ANY (outcomes) THEN 'requested'
                 WHEN 'canceled' = ANY (outcomes) THEN 'canceled' ELSE 'wrong_state' END;
 END
