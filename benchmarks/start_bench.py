@@ -30,7 +30,7 @@ def report(name, unit, ours, peer=None, peer_name=None):
 
 
 def find_worker(folder):
-    return next(path for path in sorted((BUILD / "workers" / folder).glob("*-worker"))
+    return next(path for path in sorted(BUILD.glob(f"*/{folder}/*-worker"))
                 if os.access(path, os.X_OK))
 
 

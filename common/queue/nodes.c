@@ -24,9 +24,6 @@ enum {
 
 CV_DEFINE_CLEANUP(struct addrinfo *, freeaddrinfo)
 
-/* What wake() reads. */
-#define COLUMNS "name, host, wake_method, mac, broadcast, port, to_json(script) AS script"
-
 /* ---- rows of workers and disks --------------------------------------------------------------- */
 
 void cv_queue_name_worker(char *host, size_t host_size, char *id, size_t id_size)
@@ -200,7 +197,7 @@ static int wake(const struct cv_db_result *rows, int row, struct cv_error *error
 int cv_queue_wake_nodes(struct cv_db *db, cv_queue_wake_told *tell, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(cv_db_run(db, &rows, error, "SELECT " COLUMNS " FROM nodes_to_wake()"));
+    CV_TRY(cv_db_run(db, &rows, error, "SELECT * FROM machines_to_wake()"));
     for (int row = 0; row < cv_db_rows(rows); row++) {
         struct cv_error failure;
         int woken = wake(rows, row, &failure);
@@ -212,9 +209,6 @@ int cv_queue_wake_nodes(struct cv_db *db, cv_queue_wake_told *tell, struct cv_er
 int cv_queue_wake_node(struct cv_db *db, const char *name, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(cv_db_run(db, &rows, error,
-                     "UPDATE nodes SET woken_at = clock_timestamp() WHERE name = $1"
-                     " RETURNING " COLUMNS,
-                     name));
+    CV_TRY(cv_db_run(db, &rows, error, "SELECT * FROM machines_to_wake($1)", name));
     return cv_db_rows(rows) == 0 ? CV_QUEUE_NO_SUCH_JOB : wake(rows, 0, error);
 }

@@ -365,15 +365,6 @@ END
 $$;
 COMMENT ON FUNCTION api.host_disk IS 'GET /hosts/{host}/disk: the last 60 checks of a host''s scratch disk.';
 
-CREATE FUNCTION api.nodes(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    PERFORM api.require_service();
-    RETURN api.all_items((SELECT jsonb_agg(to_jsonb(n) ORDER BY n.name) FROM node_overview n));
-END
-$$;
-COMMENT ON FUNCTION api.nodes IS 'GET /nodes: hosts that sleep until they are needed.';
-
 CREATE FUNCTION api.resources(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -625,7 +616,7 @@ COMMENT ON FUNCTION api.limit_tenant IS
 SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION cortana.note_queue_history, cortana.shorten_queue_history TO service_role;
 GRANT EXECUTE ON FUNCTION api.throughput, api.queue_stats, api.performance, api.message_shape, api.errors, api.dead_jobs,
-    api.dead_letters, api.workers, api.host_objects, api.hosts, api.host, api.host_disk, api.nodes, api.resources, api.job_type_object,
+    api.dead_letters, api.workers, api.host_objects, api.hosts, api.host, api.host_disk, api.resources, api.job_type_object,
     api.job_types, api.job_type, api.workflows, api.tenants
     TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION api.drain_worker, api.change_host, api.change_job_type, api.change_workflow,

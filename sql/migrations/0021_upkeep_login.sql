@@ -24,10 +24,10 @@ CREATE POLICY text_embeddings_upkeep ON cortana.text_embeddings FOR SELECT TO co
 CREATE POLICY segments_upkeep ON segments FOR SELECT TO cortana_upkeep USING (true);
 
 SELECT show_upkeep('videos', 'job_types', 'workflows', 'runs', 'jobs', 'job_outputs', 'ended_attempts',
-    'task_events', 'task_artifacts', 'workers', 'hosts', 'disk_status_log', 'nodes', 'interactive_sessions',
+    'task_events', 'task_artifacts', 'workers', 'hosts', 'disk_status_log', 'interactive_sessions',
     'paused_tenants', 'job_type_upkeep', 'upkeep_tasks', 'uploads', 'object_removals', 'kept_frames',
     'unread_lines', 'line_packs', 'search_pending', 'embedding_models');
-GRANT SELECT ON job_attempts, node_overview, pipeline_stages, job_overview, run_overview, worker_overview,
+GRANT SELECT ON job_attempts, pipeline_stages, job_overview, run_overview, worker_overview,
     job_counts, worker_activity, job_failures, host_overview, queue_depth,
     job_flow TO cortana_upkeep;
 -- Whether a video has text, and how much; how many texts have a vector.
@@ -52,7 +52,7 @@ CREATE POLICY locks_upkeep ON cortana.locks TO cortana_upkeep USING (true) WITH 
 GRANT UPDATE ON cortana.job_type_upkeep TO cortana_upkeep;
 GRANT EXECUTE ON FUNCTION claim_jobs, renew_lease, report_progress, fence_job, complete_job, complete_jobs,
     fail_job, release_job, settle_canceled_job, record_artifacts, cortana.take_upkeep, cortana.lease_jobs,
-    cortana.claim_from_head, cortana.claim_room, cortana.choose_among_tenants, cortana.is_interactive,
+    cortana.claim_from_head, cortana.claim_room, cortana.host_limit, cortana.choose_among_tenants, cortana.is_interactive,
     cortana.end_attempt, cortana.check_job_size, cortana.check_payload,
     cortana.check_own_job, cortana.settle_failure, cortana.rescue_expired_jobs, cortana.promote_due_jobs,
     cortana.release_dependents, cortana.job_transition_allowed, cortana.job_is_ready, cortana.default_lease,

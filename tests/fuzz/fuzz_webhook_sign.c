@@ -1,6 +1,6 @@
 /* A webhook's secret (the first line) and body (the rest): a secret that is none is refused without a word of it, and
  * a signature is "v1," and 44 characters of base64. */
-#include "workers/webhook/sign.h"
+#include "platform/webhook/sign.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -91,7 +91,7 @@ def stages():
     found = {}
     default = re.search(r"default_memory_bytes = (\d+)LL << (\d+)",
                         (ROOT / "common/worker/child.c").read_text())
-    for folder in sorted((ROOT / "workers").iterdir()):
+    for folder in sorted([*(ROOT / "workers").iterdir(), *(ROOT / "platform").iterdir()]):
         text = "".join(path.read_text() for path in sorted(folder.glob("*.c")))
         name = re.search(r'\.name = "([^"]+)",\s*\.job_type = "([^"]+)"', text)
         if name:
@@ -101,8 +101,9 @@ def stages():
 
 
 def programs():
-    """The binaries of workers/ and gateway/ that are installed."""
-    return {name for path in [*(ROOT / "workers").glob("*/meson.build"), ROOT / "gateway/meson.build"]
+    """The binaries of workers/, platform/ and gateway/ that are installed."""
+    return {name for path in [*(ROOT / "workers").glob("*/meson.build"), *(ROOT / "platform").glob("*/meson.build"),
+                              ROOT / "gateway/meson.build"]
             for name, rest in re.findall(r"^programs \+= executable\('([^']+)'(.*?install: true)?", path.read_text(),
                                          re.DOTALL | re.MULTILINE) if rest}
 

@@ -127,7 +127,7 @@ def test_a_watcher_runs_the_script_of_a_node_that_is_needed_without_a_shell(
         watcher = subprocess.Popen([program("cortana"), "nodes", "watch", "--every", "0.1"], stderr=errors,
                                    env={**os.environ, "DATABASE_URL": database}, stdout=subprocess.DEVNULL)
     try:
-        wait_until(lambda: jobs.rows("SELECT 1 FROM pg_stat_activity WHERE query ~ 'FROM nodes_to_wake'"
+        wait_until(lambda: jobs.rows("SELECT 1 FROM pg_stat_activity WHERE query ~ 'FROM machines_to_wake'"
                                      " AND pid <> pg_backend_pid()"), "the watcher")
         assert not said.exists(), "no job needs it"
         jobs.rows("SELECT enqueue_job('test_stage', '{}', p_scheduled_for => now() + interval '4 minutes')")

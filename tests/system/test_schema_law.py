@@ -96,7 +96,7 @@ def words_that_are_used():
     for path in sorted((ROOT / "sql").glob("*/*.sql")):
         statements = re.sub(r"^(COMMENT ON|GRANT|REVOKE)\b.*?;$|--.*?$", "", path.read_text(), flags=re.M | re.S)
         words += re.findall(r"\w+", statements)
-    for folder in ("cli", "common", "gateway", "workers"):
+    for folder in ("cli", "common", "gateway", "platform", "workers"):
         for path in (ROOT / folder).rglob("*"):
             if path.suffix in (".c", ".h", ".sql", ".toml"):
                 words += re.findall(r"\w+", path.read_text())

@@ -1,4 +1,4 @@
-#include "workers/webhook/sign.h"
+#include "platform/webhook/sign.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "workers/webhook/webhook.h"
+#include "platform/webhook/webhook.h"
 
 int main(int argc, char **argv)
 {

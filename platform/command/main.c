@@ -1,6 +1,6 @@
 #include "common/store/store.h"
 
-#include "workers/command/command.h"
+#include "platform/command/command.h"
 
 int main(int argc, char **argv)
 {

@@ -1,9 +1,9 @@
-#include "workers/command/command.h"
+#include "platform/command/command.h"
 
 #include "common/base/base.h"
 #include "common/db/db.h"
 
-#include "workers/command/program.h"
+#include "platform/command/program.h"
 
 #include <jansson.h>
 #include <limits.h>

@@ -1,7 +1,7 @@
 #include "common/http/http.h"
 
-#include "workers/webhook/sign.h"
-#include "workers/webhook/webhook.h"
+#include "platform/webhook/sign.h"
+#include "platform/webhook/webhook.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "workers/command/program.h"
+#include "platform/command/program.h"
 
 #include "common/store/store.h"
 
