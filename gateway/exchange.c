@@ -186,6 +186,12 @@ void exchange_refuse_sqlstate(struct exchange *exchange, const char *sqlstate, c
         exchange_refuse_missing(exchange);
         return;
     }
+    if (strcmp(sqlstate, "42883") == 0 && strstr(message, " api.")) { /* no such function */
+        exchange_refuse(exchange, REFUSE_NOT_FOUND,
+                        "this database lacks the operation: cortana migrate adds it, unless "
+                        "CORTANA_PLATFORM is off");
+        return;
+    }
     const char *known = sqlstate[0] ? sqlstate : "08006";
     size_t i = 0;
     while (strncmp(known, by_sqlstate[i].beginning, strlen(by_sqlstate[i].beginning)) != 0) {

@@ -9,6 +9,8 @@ import uuid
 import psycopg2
 import psycopg2.errors
 import pytest
+from api import Gateway, make_login, token
+from jobs import Queue
 from workers import wait_until
 
 
@@ -232,3 +234,22 @@ def test_the_platform_is_left_out_and_added_later(program, empty_database):
     assert code == 0 and json.loads(out)["pending"] == 0, err
     assert migrate(program, empty_database, CORTANA_PLATFORM="off")[0] == 0
     assert execute(empty_database, "SELECT count(*) FROM job_triggers WHERE name = 't'") == [(1,)]
+
+
+def test_the_api_says_what_is_not_there_without_the_platform(program, empty_database, tmp_path):
+    assert migrate(program, empty_database, CORTANA_PLATFORM="off")[0] == 0
+    with contextlib.closing(psycopg2.connect(empty_database)) as connection:
+        connection.autocommit = True
+        make_login(Queue(connection))
+    gateway = Gateway(program, empty_database, tmp_path)
+    try:
+        service = token(role="service_role", sub=None)
+        for path in ("/videos", "/jobs", "/workers", "/workflows"):
+            assert gateway.ask(path, service).status == 200, path
+        for path in ("/triggers", "/webhooks", "/definitions", "/nodes"):
+            refused = gateway.ask(path, service)
+            assert refused.status == 404 and "CORTANA_PLATFORM" in refused.json["detail"], path
+        ordered = gateway.ask("/jobs", service, "POST", {"command": "gc"})
+        assert ordered.status == 400 and "no command has this name" in ordered.json["detail"]
+    finally:
+        gateway.end()
