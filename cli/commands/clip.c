@@ -2,6 +2,7 @@
 
 #include "common/queue/queue.h"
 
+#include "cli/commands/operation.h"
 #include "cli/commands/verbs.h"
 #include "cli/commands/wait.h"
 
@@ -274,7 +275,7 @@ int cli_clip(struct cli_call *call, struct cv_error *error)
     CV_TRY(cli_open(call, error));
     char id[CLI_UUID_SIZE];
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(cli_find_video(call->session.db, call->arguments[0], id, error));
+    CV_TRY(cli_find(call, "video", call->arguments[0], id, error));
     clip.video_id = id;
     CV_TRY(read_video(call, &clip, &rows, error));
     cv_auto_free char *key = NULL;

@@ -5,6 +5,7 @@
 #include "cli/commands/gc.h"
 #include "cli/commands/ingest.h"
 #include "cli/commands/languages.h"
+#include "cli/commands/operation.h"
 #include "cli/commands/playback.h"
 #include "cli/commands/verbs.h"
 
@@ -301,12 +302,14 @@ static void check_source(struct cli_session *session, const char *video_id, stru
     }
 }
 
-static void check_named_video(struct cli_session *session, const char *name, struct report *report)
+static void check_named_video(struct cli_call *call, const char *name, struct report *report)
 {
+    struct cli_session *session = &call->session;
+    struct cv_cancel *cancel = call->cancel;
     char id[CLI_UUID_SIZE];
     struct cv_error error;
 
-    if (cli_find_video(session->db, name, id, &error) < 0) {
+    if (cli_find(call, "video", name, id, &error) < 0) {
         print_result(FAIL, report, "video", "%s", error.message);
         return;
     }
@@ -331,7 +334,7 @@ int cli_doctor(struct cli_call *call, struct cv_error *error)
     check_leftovers(&call->session, &report);
     check_scripts(&call->session, &report);
     if (call->count > 0) {
-        check_named_video(&call->session, call->arguments[0], &report);
+        check_named_video(call, call->arguments[0], &report);
     }
     return report.worst == FAIL ? CLI_EXIT_FAILED : CLI_EXIT_OK;
 }

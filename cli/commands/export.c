@@ -1,5 +1,6 @@
 #include "cli/commands/export.h"
 
+#include "cli/commands/operation.h"
 #include "cli/commands/verbs.h"
 
 #include <string.h>
@@ -62,6 +63,6 @@ int cli_export(struct cli_call *call, struct cv_error *error)
                                           : "--no-positions belongs to --format vtt");
     }
     CV_TRY(cli_open(call, error));
-    CV_TRY(cli_find_video(call->session.db, call->arguments[0], id, error));
+    CV_TRY(cli_find(call, "video", call->arguments[0], id, error));
     return cli_export_file(call->session.db, id, &params, output ? output : "-", error);
 }

@@ -2,25 +2,11 @@
 
 #include "common/queue/queue.h"
 
+#include "cli/commands/operation.h"
 #include "cli/commands/verbs.h"
 
 #include <poll.h>
 #include <string.h>
-
-/* ---- naming jobs ----------------------------------------------------------------------------- */
-
-enum { ID_LETTERS_MIN = 4 }; /* fewer letters fit too many jobs */
-
-/* Finds a job by its id or the first letters of one; CLI_EXIT_USAGE if there are too few. */
-static int find_job(struct cli_call *call, const char *name, char id[CV_UUID_SIZE],
-                    struct cv_error *error)
-{
-    if (strlen(name) < ID_LETTERS_MIN) {
-        return cli_usage(call, "'%s': name a job by its id or the first %d letters of it or more",
-                         name, ID_LETTERS_MIN);
-    }
-    return cli_find_id(call, "job", name, id, error);
-}
 
 /* 0 if the job type exists; otherwise CLI_EXIT_USAGE after printing the existing ones. */
 static int check_job_type(struct cli_call *call, const char *type, struct cv_error *error)
@@ -61,7 +47,7 @@ static int read_job_filter(struct cli_call *call, json_t *filter, struct cv_erro
         if (strcmp(members[i].option, "type") == 0) {
             CV_TRY(check_job_type(call, value, error));
         } else if (strcmp(members[i].option, "video") == 0 && !cv_is_uuid(value)) {
-            CV_TRY(cli_find_video(call->session.db, value, video, error));
+            CV_TRY(cli_find(call, "video", value, video, error));
             value = video;
         }
         CV_TRY_MEMORY(json_object_set_new(filter, members[i].member, json_string(value)) == 0,
@@ -234,7 +220,7 @@ int cli_jobs_show(struct cli_call *call, struct cv_error *error)
         "payload", "result"};
     char id[CV_UUID_SIZE];
     CV_TRY(cli_open(call, error));
-    CV_TRY(find_job(call, call->arguments[0], id, error));
+    CV_TRY(cli_find(call, "job", call->arguments[0], id, error));
     if (call->json || cli_given(call, "payload")) {
         return print_as_json(call, id, cli_given(call, "payload"), error);
     }
@@ -419,7 +405,7 @@ int cli_jobs_cancel(struct cli_call *call, struct cv_error *error)
                                       .many = "jobs are canceled, or stop soon"};
         return change_filtered(call, filter, change, error);
     }
-    CV_TRY(find_job(call, call->arguments[0], id, error));
+    CV_TRY(cli_find(call, "job", call->arguments[0], id, error));
     return print_outcome(call, cv_queue_cancel(call->session.db, id, error), id,
                          "canceled, or stops soon", error);
 }
@@ -442,7 +428,7 @@ int cli_jobs_retry(struct cli_call *call, struct cv_error *error)
         };
         return change_all(call, &change, error);
     }
-    CV_TRY(find_job(call, call->arguments[0], id, error));
+    CV_TRY(cli_find(call, "job", call->arguments[0], id, error));
     return print_outcome(call, cv_queue_retry(call->session.db, id, error), id, "queued again",
                          error);
 }
@@ -453,7 +439,7 @@ int cli_jobs_priority(struct cli_call *call, struct cv_error *error)
     cv_auto(json_decref) json_t *filter = json_object();
     CV_TRY(open_filtered(call, 1, filter, error));
     if (call->count == 2) {
-        CV_TRY(find_job(call, call->arguments[1], id, error));
+        CV_TRY(cli_find(call, "job", call->arguments[1], id, error));
         CV_TRY_MEMORY(json_object_set_new(filter, "id", json_string(id)) == 0, error, "a filter");
     }
     const struct change change = {

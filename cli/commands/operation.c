@@ -112,7 +112,7 @@ int cli_find(struct cli_call *call, const char *kind, const char *name, char id[
     cv_auto(json_decref) json_t *body = NULL;
     cv_auto(json_decref) json_t *values = json_pack("{s:s, s:s}", "kind", kind, "name", name);
     CV_TRY_MEMORY(values, error, "a name");
-    if (cv_is_uuid(name)) { /* the operation itself says whether there is one */
+    if (call->server && cv_is_uuid(name)) { /* the operation itself says whether there is one */
         (void)snprintf(id, CLI_UUID_SIZE, "%s", name);
         return 0;
     }
@@ -126,7 +126,7 @@ int cli_find(struct cli_call *call, const char *kind, const char *name, char id[
                    ? cv_fail(error, CV_ERROR_NOT_FOUND, "there is no video yet")
                : is_video ? cv_fail(error, CV_ERROR_NOT_FOUND,
                                     "no video is '%s'; cortana videos lists them", name)
-                          : cv_fail(error, CV_ERROR_NOT_FOUND, "there is no %s '%s'", kind, name);
+                          : cv_fail(error, CV_ERROR_NOT_FOUND, "no %s is called '%s'", kind, name);
     }
     const char *found = json_string_value(json_object_get(body, "id"));
     (void)snprintf(id, CLI_UUID_SIZE, "%s", found ? found : "");

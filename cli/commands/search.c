@@ -1,6 +1,7 @@
 #include "common/embed/embed.h"
 
 #include "cli/commands/languages.h"
+#include "cli/commands/operation.h"
 #include "cli/commands/page.h"
 #include "cli/commands/verbs.h"
 
@@ -253,7 +254,7 @@ int cli_search(struct cli_call *call, struct cv_error *error)
     CV_TRY(cli_open(call, error));
     report_search(call);
     if (video) {
-        CV_TRY(cli_find_video(call->session.db, video, id, error));
+        CV_TRY(cli_find(call, "video", video, id, error));
     }
     cv_auto(search_deinit) struct search search = {0};
     cv_auto(cv_db_result_free) struct cv_db_result *model = NULL;

@@ -79,24 +79,6 @@ int cli_change(struct cli_call *call, const struct cli_change *change, struct cv
                              error, "%s %s", name, change->done);
 }
 
-int cli_find_id(struct cli_call *call, const char *thing, const char *name, char id[CLI_UUID_SIZE],
-                struct cv_error *error)
-{
-    cv_auto_free char *sql = NULL;
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(cv_format(&sql, error,
-                     "SELECT id FROM %ss WHERE starts_with(id::text, lower($1)) LIMIT 2", thing));
-    CV_TRY(cv_db_run(call->session.db, &rows, error, sql, name));
-    if (cv_db_rows(rows) != 1) {
-        return cv_fail(error, CV_ERROR_NOT_FOUND,
-                       cv_db_rows(rows) == 0 ? "there is no %s '%s'"
-                                             : "several %ss begin with '%s': give more of the id",
-                       thing, name);
-    }
-    (void)snprintf(id, CLI_UUID_SIZE, "%s", cv_db_text(rows, 0, "id"));
-    return 0;
-}
-
 void cli_put_failure(const struct cli_call *call, const char *type, const char *message)
 {
     json_t *object =

@@ -61,11 +61,6 @@ struct cli_change {
 CV_MUST_CHECK int cli_change(struct cli_call *call, const struct cli_change *change,
                              struct cv_error *error);
 
-/* Finds a job or a run (`thing`) by its id or the beginning of one. CV_ERROR_NOT_FOUND if there is
- * none, or more than one. */
-CV_MUST_CHECK int cli_find_id(struct cli_call *call, const char *thing, const char *name,
-                              char id[CLI_UUID_SIZE], struct cv_error *error);
-
 /* Prints a failure as a line on standard error; with --json as an object with its type (may be
  * NULL) and message. */
 void cli_put_failure(const struct cli_call *call, const char *type, const char *message);

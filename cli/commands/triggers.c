@@ -1,3 +1,4 @@
+#include "cli/commands/operation.h"
 #include "cli/commands/verbs.h"
 
 #include <string.h>
@@ -212,7 +213,7 @@ int cli_triggers_emit(struct cli_call *call, struct cv_error *error)
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cli_open(call, error));
     if (name) {
-        CV_TRY(cli_find_video(call->session.db, name, video, error));
+        CV_TRY(cli_find(call, "video", name, video, error));
     }
     CV_TRY(cv_db_run(call->session.db, &rows, error,
                      "SELECT emit_event($1, coalesce($2::jsonb, '{}'), $3::uuid,"

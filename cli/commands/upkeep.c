@@ -3,6 +3,7 @@
 
 #include "cli/commands/bucket.h"
 #include "cli/commands/gc.h"
+#include "cli/commands/operation.h"
 #include "cli/commands/verbs.h"
 
 #include <limits.h>
@@ -305,7 +306,7 @@ int cli_embeddings_add(struct cli_call *call, struct cv_error *error)
     }
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cli_open(call, error));
-    CV_TRY(all ? 0 : cli_find_video(call->session.db, call->arguments[0], id, error));
+    CV_TRY(all ? 0 : cli_find(call, "video", call->arguments[0], id, error));
     CV_TRY(cv_db_run(call->session.db, &rows, error, "SELECT embed_videos($1, $2::uuid) AS n",
                      cli_value(call, "model"), all ? NULL : id));
     char counted[CLI_COUNTED_SIZE];

@@ -1,6 +1,7 @@
 #include "cli/commands/ingest.h"
 #include "cli/commands/jobs.h"
 #include "cli/commands/languages.h"
+#include "cli/commands/operation.h"
 #include "cli/commands/verbs.h"
 #include "cli/commands/wait.h"
 
@@ -93,7 +94,7 @@ int cli_videos_show(struct cli_call *call, struct cv_error *error)
     };
     char id[CLI_UUID_SIZE];
     CV_TRY(cli_open(call, error));
-    CV_TRY(cli_find_video(call->session.db, call->arguments[0], id, error));
+    CV_TRY(cli_find(call, "video", call->arguments[0], id, error));
     if (call->json) {
         cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
         CV_TRY(cv_db_run(call->session.db, &rows, error,
@@ -155,7 +156,7 @@ int cli_delete(struct cli_call *call, struct cv_error *error)
     CV_TRY(cli_open(call, error));
     for (int i = 0; i < call->count; i++) {
         char id[CLI_UUID_SIZE];
-        CV_TRY(cli_find_video(call->session.db, call->arguments[i], id, error));
+        CV_TRY(cli_find(call, "video", call->arguments[i], id, error));
         CV_TRY(cv_db_run(call->session.db, NULL, error, "SELECT delete_video($1::uuid)", id));
         CV_TRY(cli_print_outcome(call, json_pack("{s:s, s:s}", "video", id, "outcome", "deleted"),
                                  error, "video %s is deleted", id));
@@ -193,7 +194,7 @@ static int start_named(struct cli_call *call, const json_t *languages, const cha
 {
     char id[CLI_UUID_SIZE];
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(name ? cli_find_video(call->session.db, name, id, error) : 0);
+    CV_TRY(name ? cli_find(call, "video", name, id, error) : 0);
     CV_TRY(cv_db_run(call->session.db, &rows, error,
                      "SELECT id, coalesce(original_name, id::text) AS name FROM videos v"
                      " WHERE CASE WHEN $1::uuid IS NULL THEN status = 'ready'"

@@ -30,7 +30,7 @@ int cli_runs_list(struct cli_call *call, struct cv_error *error)
 static int open_run(struct cli_call *call, char id[CV_UUID_SIZE], struct cv_error *error)
 {
     CV_TRY(cli_open(call, error));
-    return cli_find_id(call, "run", call->arguments[0], id, error);
+    return cli_find(call, "run", call->arguments[0], id, error);
 }
 
 int cli_runs_show(struct cli_call *call, struct cv_error *error)

@@ -2,10 +2,7 @@
 
 #include "common/queue/queue.h"
 
-#include <ctype.h>
 #include <string.h>
-
-enum { PREFIX_MIN = 4 }; /* a shorter beginning is more likely the name of a file */
 
 bool cli_database_is_named(void)
 {
@@ -153,55 +150,6 @@ void cli_session_close(struct cli_session *session)
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
-
-static bool is_id_prefix(const char *name)
-{
-    size_t length = strlen(name);
-    for (size_t i = 0; i < length; i++) {
-        if (!isxdigit((unsigned char)name[i]) && name[i] != '-') {
-            return false;
-        }
-    }
-    return length >= PREFIX_MIN && length < CLI_UUID_SIZE;
-}
-
-int cli_find_video(struct cv_db *db, const char *name, char ret_id[CLI_UUID_SIZE],
-                   struct cv_error *error)
-{
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result;
-    if (strcmp(name, "last") == 0) {
-        result = cv_db_run(db, &rows, error,
-                           "SELECT id FROM videos WHERE duplicate_of IS NULL"
-                           " ORDER BY created_at DESC, id LIMIT 1");
-    } else {
-        result =
-            cv_db_run(db, &rows, error,
-                      "SELECT id FROM videos v WHERE $1 IN (original_name,"
-                      " regexp_replace(original_name, '\\.[^.]+$', '')) AND (duplicate_of IS NULL"
-                      " OR NOT EXISTS (SELECT FROM videos o WHERE o.id = v.duplicate_of"
-                      " AND o.original_name = v.original_name))"
-                      " OR ($2::text IS NOT NULL AND starts_with(id::text, lower($2)))"
-                      " ORDER BY created_at DESC, id LIMIT 2",
-                      name, is_id_prefix(name) ? name : NULL);
-    }
-    if (result) {
-        return result;
-    }
-    if (cv_db_rows(rows) == 0) {
-        return cv_fail(error, CV_ERROR_NOT_FOUND,
-                       strcmp(name, "last") == 0 ? "there is no video yet%s"
-                                                 : "no video is '%s'; cortana videos lists them",
-                       strcmp(name, "last") == 0 ? "" : name);
-    }
-    if (cv_db_rows(rows) > 1) {
-        return cv_fail(error, CV_ERROR_CONFLICT,
-                       "several videos are '%s' (%s, %s …): give more of the id", name,
-                       cv_db_text(rows, 0, "id"), cv_db_text(rows, 1, "id"));
-    }
-    (void)snprintf(ret_id, CLI_UUID_SIZE, "%s", cv_db_text(rows, 0, "id"));
-    return 0;
-}
 
 int cli_object_path(const struct cv_store *store, const char *key, char **ret_path,
                     struct cv_error *error)

@@ -55,11 +55,7 @@ bool cli_database_is_named(void);
 void cli_session_close(struct cli_session *session);
 CV_DEFINE_CLEANUP_ADDRESS(struct cli_session, cli_session_close)
 
-/* Finds the id of a video by a UUID, the beginning of one (4 digits or more), a file's name, or
- * "last". CV_ERROR_NOT_FOUND, or CV_ERROR_CONFLICT if several fit. */
 enum { CLI_UUID_SIZE = 37 };
-CV_MUST_CHECK int cli_find_video(struct cv_db *db, const char *name, char ret_id[CLI_UUID_SIZE],
-                                 struct cv_error *error);
 
 /* Makes the path of an object of a directory store; for other stores it is the key. free() it. */
 CV_MUST_CHECK int cli_object_path(const struct cv_store *store, const char *key, char **ret_path,
