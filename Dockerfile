@@ -10,7 +10,7 @@
 # BUILD_BASE the same for the processor of the machine that builds, so that a cross compiler makes the programs
 # SNAPSHOT   the address of Debian's snapshot archive at a time (…/archive/debian/20261101T000000Z): the same
 #            packages at every build; empty: today's
-# LANGUAGES  Tesseract's models (apt-cache search tesseract-ocr- lists them)
+# LANGUAGES  Tesseract's models (apt-cache search tesseract-ocr- lists them); empty: those of scripts/packages
 ARG BASE=debian:bookworm-slim
 ARG BUILD_BASE=${BASE}
 
@@ -32,14 +32,14 @@ RUN meson setup /build /src $(cat /scripts/meson_options) --prefix=/usr -Dtests=
 
 FROM ${BASE} AS system
 ARG SNAPSHOT=
-ARG LANGUAGES="eng deu fra"
-COPY --from=build /scripts/image_sources /out/libraries /run/image/
+ARG LANGUAGES=
+COPY --from=build /scripts/image_sources /scripts/packages /out/libraries /run/image/
 # What differs from build to build, and what would give a process more than its user has, goes again.
 RUN /run/image/image_sources "${SNAPSHOT}" \
     && apt-get update \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends -o Dpkg::Options::=--force-unsafe-io ca-certificates \
         $(cat /run/image/libraries) \
-        $(for language in osd ${LANGUAGES}; do echo "tesseract-ocr-${language}" | tr _ -; done) \
+        $(for language in ${LANGUAGES:-$(sed -n '/^\[runtime\]/,/^$/s/^tesseract-ocr-//p' /run/image/packages)} osd; do echo "tesseract-ocr-${language}" | tr _ -; done) \
     && groupadd --gid 10001 cortana \
     && useradd --uid 10001 --gid 10001 --no-log-init --no-create-home --home-dir /nonexistent \
         --shell /usr/sbin/nologin cortana \

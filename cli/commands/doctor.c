@@ -161,33 +161,46 @@ static void check_disks(const struct cli_session *session, struct report *report
     }
 }
 
-static void check_models(struct report *report)
+static void check_named_models(struct report *report, const char *named)
 {
     char package[96];
-    const char *named = cv_env("CORTANA_LANGUAGES", NULL);
-    const char *wanted = named ? named : CLI_LANGUAGES_DEFAULT;
-    cv_auto(cv_buffer_deinit) struct cv_buffer names = CV_BUFFER_INIT;
     cv_auto(cv_buffer_deinit) struct cv_buffer packages = CV_BUFFER_INIT;
-    size_t count = 0;
-    size_t lacking = 0;
-    for (const char *part = wanted; *part; part += strcspn(part, "+"), part += *part == '+') {
+    for (const char *part = named; *part; part += strcspn(part, "+"), part += *part == '+') {
         char name[CLI_LANGUAGE_NAME_MAX + 16];
         (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(part, "+"), part);
-        count++;
         if (!cli_model_is_installed(name)) {
-            lacking++;
             cv_buffer_printf(&packages, " %s", cli_model_package(name, package));
         }
     }
+    if (packages.length > 0) {
+        print_result(
+            FAIL, report, "models",
+            "CORTANA_LANGUAGES is %s, and not all of these models are here: apt-get install%s, or "
+            "change it",
+            named, packages.data);
+    } else {
+        print_result(OK, report, "models", "%s, by CORTANA_LANGUAGES", named);
+    }
+}
+
+static void check_models(struct report *report)
+{
+    const char *named = cv_env("CORTANA_LANGUAGES", NULL);
+    cv_auto(cv_buffer_deinit) struct cv_buffer names = CV_BUFFER_INIT;
+    cv_auto(cv_buffer_deinit) struct cv_buffer packages = CV_BUFFER_INIT;
+    if (named) {
+        check_named_models(report, named);
+        return;
+    }
     cli_installed_models(&names);
-    if (lacking == 0) {
+    cli_missing_packages(&packages);
+    if (packages.length == 0) {
         print_result(OK, report, "models", "%s", names.data);
     } else {
         print_result(
-            named || lacking == count ? FAIL : WARN, report, "models",
-            "videos that name no language are read with %s, and not all of these models are here: "
-            "apt-get install%s, or set CORTANA_LANGUAGES",
-            wanted, packages.data ? packages.data : "");
+            names.length > 0 ? WARN : FAIL, report, "models",
+            "text in some languages cannot be read without their models: apt-get install%s",
+            packages.data ? packages.data : "");
     }
 }
 

@@ -104,6 +104,22 @@ void cli_installed_models(struct cv_buffer *names)
     }
 }
 
+void cli_missing_packages(struct cv_buffer *packages)
+{
+    for (const char *at = CLI_MODELS_USUAL; *at; at += strspn(at, " ")) {
+        char name[CLI_LANGUAGE_NAME_MAX], package[96];
+        size_t length = strcspn(at, " ");
+        (void)snprintf(name, sizeof(name), "%.*s", (int)length, at);
+        for (char *c = name; *c; c++) {
+            *c = *c == '-' ? '_' : *c;
+        }
+        if (!cli_model_is_installed(name)) {
+            cv_buffer_printf(packages, " %s", cli_model_package(name, package));
+        }
+        at += length;
+    }
+}
+
 const char *cli_model_package(const char *name, char text[96])
 {
     const char *model = is_script(name) ? name + strlen(SCRIPT) : name;

@@ -6,9 +6,6 @@
 /* The limits of a stage (workers/ocr). */
 enum { CLI_LANGUAGES_MAX = 8, CLI_LANGUAGE_NAME_MAX = 55 };
 
-/* The default: a stage uses those of these that are installed. */
-#define CLI_LANGUAGES_DEFAULT "eng+deu+fra"
-
 /* Reads --languages, "eng+script/Japanese", as a list of names that the caller owns (NULL if it was
  * not given). Invalid names, and with `here` models that are not installed on this machine, are
  * CLI_EXIT_USAGE. */
@@ -21,6 +18,9 @@ bool cli_model_is_installed(const char *name);
 /* The Debian package of a model: "tesseract-ocr-chi-sim", "tesseract-ocr-script-jpan"; returns
  * `text`. */
 const char *cli_model_package(const char *name, char text[96]);
+
+/* Appends a blank and the Debian package of each model that is usually installed (scripts/packages), and is not here. */
+void cli_missing_packages(struct cv_buffer *packages);
 
 /* Appends the names of all installed models, separated by blanks. */
 void cli_installed_models(struct cv_buffer *names);

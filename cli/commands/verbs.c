@@ -48,9 +48,8 @@ static const struct cli_option run_options[] = {
      "runs",
      0, NULL},
     {"languages", 'l', "L+L",
-     "models for reading, as Tesseract names them (" CLI_LANGUAGES_DEFAULT
-     ", as far as they are installed)",
-     0, NULL},
+     "read with these models of Tesseract alone (by default the languages are found by reading)", 0,
+     NULL},
     {"target-fps", 0, "N", "keep at most N frames per second for reading, in the long run (10)", 0,
      NULL},
     {"export", 0, "FILE",

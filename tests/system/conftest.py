@@ -30,7 +30,7 @@ TEMPLATE = "cortana_template"
 # What takes longest is begun first: at the end no process is to work alone.
 LONGEST = ("test_pipeline_faults", "test_pipeline", "test_clip_playback", "test_fault_schedule", "test_faults", "test_gc",
            "test_s3_pipeline", "test_clip_cuts", "test_clip", "test_clip_requests", "test_recordings", "test_terminal", "test_quality")
-MODELS = ("ara", "chi_sim", "deu", "eng", "fra", "heb", "jpn", "kor", "osd")
+MODELS = ("ara", "chi_sim", "deu", "eng", "fra", "heb", "jpn", "kor", "ell", "pol", "rus", "ukr", "osd")
 
 # Many tests compare all objects of a store with what a stage writes; those of job logs switch them on.
 os.environ.setdefault("CORTANA_LOG_DAYS", "0")

@@ -60,16 +60,60 @@ def test_each_line_has_its_own_language(ocr, languages):
     assert found == dict(lines[:7])
 
 
+UNTOLD = {
+    "pol": ["Dopiero wieczorem, około dziewiątej", "Mógłbyś kupić trochę świeżego chleba?", "Weź też żółty ser i jabłka",
+            "Dziękuję, do zobaczenia później"],
+    "ukr": ["Привіт, о котрій завтра їдемо?", "Візьми із собою теплу куртку", "Обіцяють дощ і сильний вітер"],
+    "ell": ["Πάρε μαζί σου ένα ζεστό μπουφάν", "Λένε ότι θα βρέξει το απόγευμα", "Πόσοι θα είμαστε τελικά στο λιμάνι;"]}
+
+
+@pytest.mark.parametrize("name", UNTOLD)
+def test_nobody_has_to_name_a_language(ocr, name):
+    result = ocr.read([ocr.draw(0, UNTOLD[name], size=32)])
+    assert result["languages"].split("+")[0] == name and "eng" in result["languages"]
+    told = ocr.read([ocr.key(0)], languages=[name])
+    assert texts(result) == texts(told) and len(texts(result)) == len(UNTOLD[name])
+
+
+def test_nobody_has_to_name_a_script(ocr, pages):
+    """Nor where kept lines are read again."""
+    picture, lines = pages("jpn")
+    result = ocr.read([ocr.put(0, picture)], frames=[{"t_start": 0, "t_end": 3000}])
+    assert sorted(texts(result)) == sorted(lines) and {row["language"] for row in result["detections"]} == {"jpn"}
+    again = ocr.read(None, frame_paths=None, line_paths=[result["lines_path"]])
+    assert texts(again) == texts(result) and again["languages"] == result["languages"] == "jpn+eng"
+
+
+def test_a_language_does_not_read_worse_behind_another(ocr):
+    key = ocr.draw(0, UNTOLD["pol"], size=32)
+    both = ocr.read([key], languages=["eng", "pol"])
+    assert both["languages"] == "pol+eng" and texts(both) == texts(ocr.read([key], languages=["pol"]))
+
+
+def test_english_loads_no_other_model(ocr, tmp_path, monkeypatch):
+    """All other models are empty files, with which the stage would fail."""
+    folder = tmp_path / "tessdata"
+    folder.mkdir()
+    shutil.copy("/usr/share/tesseract-ocr/5/tessdata/eng.traineddata", folder)
+    for name in ("deu", "fra", "pol", "rus", "jpn", "ell"):
+        (folder / f"{name}.traineddata").touch()
+    monkeypatch.setenv("TESSDATA_PREFIX", str(folder))
+    assert texts(ocr.read([ocr.draw(0, MIXED["eng"])])) == MIXED["eng"]
+    code, error = ocr.run([ocr.draw(0, UNTOLD["ukr"])])
+    assert code != 0 and "Tesseract cannot load rus" in str(error), error
+
+
 BY_DEFAULT = {"fra": ["Chaque étal vend du pain frais", "Près du vieux pont où nous avons marché"],
               "deu": ["Über die alte Brücke nach Köln", "Käse. @oskar_b #trailrun"],
               "eng": ["Thursday evening train leaves", "mara_lind 42 #vinyl"]}
 
 
-def test_a_job_that_names_no_language_reads_three(ocr):
+def test_three_languages_of_one_page(ocr):
     """A line that is too short to tell is in the language of the one before it; names are in none."""
     lines = {line: name for name, lines in BY_DEFAULT.items() for line in lines}
     result = ocr.read([ocr.draw(0, list(lines), size=32)])
-    assert result["languages"] == "eng+deu+fra"
+    assert set(result["languages"].split("+")) == {"eng", "deu", "fra"}
+    lines["mara_lind 42 #vinyl"] = result["languages"].split("+")[0]
     assert {row["text"]: row["language"] for row in result["detections"]} == lines
 
 
@@ -83,7 +127,7 @@ def test_without_a_default_model_the_others_read(ocr, tmp_path, monkeypatch):
     for name in ("eng", "deu"):
         shutil.copy(f"/usr/share/tesseract-ocr/5/tessdata/{name}.traineddata", folder)
     result = ocr.read(page)
-    assert result["languages"] == "eng+deu" and texts(result) == BY_DEFAULT["deu"]
+    assert result["languages"] == "deu+eng" and texts(result) == BY_DEFAULT["deu"]
     # what is named has to be there
     monkeypatch.setenv("CORTANA_LANGUAGES", "deu+fra")
     code, error = ocr.run(page)

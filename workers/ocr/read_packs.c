@@ -116,16 +116,19 @@ static int read_pictures(struct packs *packs, struct ocr_unpacking *unpacking, s
     texts->items = calloc(count + 1, sizeof(*texts->items));
     texts->is_text = calloc(count + 1, sizeof(*texts->is_text));
     CV_TRY_MEMORY(texts->items && texts->is_text, error, "text lines");
-    for (; texts->count < count; texts->count++) {
+    while (texts->count < count) {
         if (cv_cancel_level(cv_stage_cancel(packs->context)) == CV_CANCEL_ABORT) {
             return cv_fail(error, CV_ERROR_CANCELED, "stopped at line %zu of %zu", texts->count,
                            count);
         }
         CV_TRY(read_picture(packs, unpacking, &texts->items[texts->count], error));
+        texts->count++;
         cv_stage_progress(packs->context,
-                          ((double)packs->current + (double)(texts->count + 1) / (double)count) /
+                          ((double)packs->current + (double)texts->count / (double)count) /
                               pack_count,
                           "read lines again");
+        bool is_end = packs->current + 1 == packs->payload->line_key_count && texts->count == count;
+        CV_TRY(ocr_choose_models(packs->engine, is_end, error));
     }
     return 0;
 }
@@ -188,7 +191,7 @@ static int read_pack(struct packs *packs, const char *key, struct cv_error *erro
     struct cv_byte_source source = cv_store_reader_source(reader);
     ocr_engine_turn_page(packs->engine);
     int result = read_rows(packs, key, &source, error);
-    return result < 0 ? cv_fail_context(error, result, "%s", key) : 0;
+    return result < 0 ? cv_fail_context(error, result, "%s", key) : result;
 }
 
 int ocr_read_packs(struct cv_stage_context *context, const struct ocr_payload *payload,

@@ -21,8 +21,10 @@ static int load_frame(struct cv_downloads *frames, const char *key, struct cv_fr
     return result < 0 ? cv_fail_context(error, result, "%s", key) : 0;
 }
 
+/* CV_OCR_OTHER_MODELS: all frames have to be read again. */
 static int read_frames(struct cv_stage_context *context, const struct ocr_payload *payload,
-                       struct ocr_session *session, struct cv_error *error)
+                       struct ocr_engine *engine, struct ocr_session *session,
+                       struct cv_error *error)
 {
     cv_auto(cv_downloads_free) struct cv_downloads *frames = NULL;
     CV_TRY(cv_downloads_new(cv_stage_store(context), (const char *const *)payload->frame_keys,
@@ -39,6 +41,7 @@ static int read_frames(struct cv_stage_context *context, const struct ocr_payloa
             return cv_fail_context(error, result, "%s", payload->frame_keys[i]);
         }
         cv_stage_progress(context, (double)(i + 1) / (double)payload->frame_count, "read text");
+        CV_TRY(ocr_choose_models(engine, i + 1 == payload->frame_count, error));
     }
     return 0;
 }
@@ -82,6 +85,7 @@ static int name_unread(const struct ocr_engine *engine, const char *path, json_t
     return ocr_missing_scripts_in_file(ocr_engine_languages(engine), path, unread, error);
 }
 
+/* CV_OCR_OTHER_MODELS: as read_frames. */
 static int read_new(struct cv_stage_context *context, const struct ocr_payload *payload,
                     struct ocr_engine *engine, const struct ocr_emoji_banks *banks,
                     json_t **ret_result, struct cv_error *error)
@@ -94,7 +98,7 @@ static int read_new(struct cv_stage_context *context, const struct ocr_payload *
     CV_TRY(ocr_pack_new(cv_stage_scratch(context), ocr_emoji_banks_id(banks), &pack, error));
     CV_TRY(ocr_session_new(engine, banks, payload->timings, payload->frame_count, &session, error));
     ocr_session_keep(session, pack);
-    CV_TRY(read_frames(context, payload, session, error));
+    CV_TRY(read_frames(context, payload, engine, session, error));
     CV_TRY(ocr_session_finish(session, payload->min_confidence, payload->with_evidence, &found,
                               error));
     CV_TRY(write_pack(context, pack, &path, error));
@@ -104,16 +108,24 @@ static int read_new(struct cv_stage_context *context, const struct ocr_payload *
     return 0;
 }
 
+/* Where neither the payload nor an operator names models, the engine may take any. */
 static int new_engine(const struct ocr_payload *payload, struct ocr_engine **ret_engine,
                       struct cv_error *error)
 {
     cv_auto(ocr_defaults_deinit) struct ocr_defaults defaults = {0};
+    cv_auto(ocr_engine_free) struct ocr_engine *engine = NULL;
+    struct ocr_choice *choice = NULL;
 
     if (payload->language_count) {
-        return ocr_engine_new(payload->languages, payload->language_count, ret_engine, error);
+        CV_TRY(ocr_engine_new(payload->languages, payload->language_count, &engine, error));
+    } else {
+        CV_TRY(ocr_defaults_init(&defaults, error));
+        CV_TRY(ocr_engine_new(defaults.names, defaults.count, &engine, error));
     }
-    CV_TRY(ocr_defaults_init(&defaults, error));
-    return ocr_engine_new(defaults.names, defaults.count, ret_engine, error);
+    CV_TRY(ocr_choice_new(!payload->language_count && !defaults.text, &choice, error));
+    ocr_engine_set_choice(engine, choice);
+    *ret_engine = cv_take(engine);
+    return 0;
 }
 
 /* Adds the lines for which the budget had no room, beside those that no model can read. */
@@ -158,8 +170,13 @@ int ocr_run(struct cv_stage_context *context, const json_t *given, json_t **ret_
     CV_TRY(ocr_payload_read(json, &payload, error));
     CV_TRY(new_engine(&payload, &engine, error));
     CV_TRY(ocr_emoji_banks_init(&banks, error));
-    CV_TRY(payload.line_keys ? ocr_read_packs(context, &payload, engine, &banks, &found, error)
-                             : read_new(context, &payload, engine, &banks, &found, error));
+    int result = CV_OCR_OTHER_MODELS;
+    while (result == CV_OCR_OTHER_MODELS) {
+        result = payload.line_keys
+                     ? ocr_read_packs(context, &payload, engine, &banks, &found, error)
+                     : read_new(context, &payload, engine, &banks, &found, error);
+    }
+    CV_TRY(result);
     CV_TRY(complete(engine, found, error));
     *ret_result = cv_take(found);
     return 0;

@@ -60,7 +60,8 @@ CV_DEFINE_CLEANUP_ADDRESS(struct ocr_payload, ocr_payload_deinit)
 /* Whether the text that a video has is to stay until the new one is whole. */
 bool ocr_payload_is_again(const json_t *json);
 
-/* Reads the payload's packs; the result is as that of ocr_session_finish. */
+/* Reads the payload's packs; the result is as that of ocr_session_finish. CV_OCR_OTHER_MODELS: it has to be done again,
+ * with the models that the engine has now. */
 CV_MUST_CHECK int ocr_read_packs(struct cv_stage_context *context,
                                  const struct ocr_payload *payload, struct ocr_engine *engine,
                                  const struct ocr_emoji_banks *banks, json_t **ret_result,

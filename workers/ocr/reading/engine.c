@@ -1,3 +1,4 @@
+#include "workers/ocr/reading/choose_models.h"
 #include "workers/ocr/reading/language.h"
 #include "workers/ocr/reading/models.h"
 #include "workers/ocr/reading/tesseract.h"
@@ -18,6 +19,7 @@ struct ocr_engine {
     /* Made when they are first wanted, by what leads; [1]: with word lists. */
     TessBaseAPI *apis[LEADS][2];
     int64_t columns; /* that its models have read */
+    struct ocr_choice *choice;
 };
 
 static int name_models(struct ocr_engine *engine, const char *const *languages, size_t count,
@@ -87,9 +89,50 @@ void ocr_engine_free(struct ocr_engine *engine)
     for (size_t i = 0; i < engine->model_count; i++) {
         free(engine->models[i]);
     }
+    ocr_choice_free(engine->choice);
     free(engine->data_path);
     free(engine->languages);
     free(engine);
+}
+
+const char *ocr_engine_model(const struct ocr_engine *engine, size_t index)
+{
+    return index < engine->model_count ? engine->models[index] : NULL;
+}
+
+int ocr_engine_set_models(struct ocr_engine *engine, const char *const *languages, size_t count,
+                          bool *ret_changed, struct cv_error *error)
+{
+    bool is_same = count == engine->model_count;
+
+    for (size_t i = 0; i < count && is_same; i++) {
+        is_same = strcmp(languages[i], engine->models[i]) == 0;
+    }
+    *ret_changed = !is_same;
+    if (is_same) {
+        return 0;
+    }
+    /* The names may be those of the engine. */
+    cv_auto(ocr_engine_free) struct ocr_engine *other = NULL;
+    CV_TRY(ocr_engine_new(languages, count, &other, error));
+    struct ocr_engine before = *engine;
+    *engine = *other;
+    engine->choice = before.choice;
+    engine->columns = before.columns;
+    before.choice = NULL;
+    *other = before;
+    return 0;
+}
+
+void ocr_engine_set_choice(struct ocr_engine *engine, struct ocr_choice *choice)
+{
+    ocr_choice_free(engine->choice);
+    engine->choice = choice;
+}
+
+struct ocr_choice *ocr_engine_choice(const struct ocr_engine *engine)
+{
+    return engine->choice;
 }
 
 int64_t ocr_engine_columns(const struct ocr_engine *engine)

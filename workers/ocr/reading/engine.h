@@ -24,6 +24,18 @@ CV_DEFINE_CLEANUP(struct ocr_engine *, ocr_engine_free)
 /* The names of its models, as they are installed, joined with '+'. */
 const char *ocr_engine_languages(const struct ocr_engine *engine);
 
+/* Its models one by one; NULL behind the last. */
+const char *ocr_engine_model(const struct ocr_engine *engine, size_t index);
+
+/* Gives it other models, as ocr_engine_new does. *ret_changed: they are not those that it had, in that order. */
+CV_MUST_CHECK int ocr_engine_set_models(struct ocr_engine *engine, const char *const *languages,
+                                        size_t count, bool *ret_changed, struct cv_error *error);
+
+/* What collects the lines that are read, so that models are chosen by them; NULL: nothing does. The engine frees it. */
+struct ocr_choice;
+void ocr_engine_set_choice(struct ocr_engine *engine, struct ocr_choice *choice);
+struct ocr_choice *ocr_engine_choice(const struct ocr_engine *engine);
+
 /* The columns of pixels that its models have read so far, of all pictures: the measure of its work.
  * A picture of a line is about 40 pixels high; a column takes a model about 20 microseconds. */
 int64_t ocr_engine_columns(const struct ocr_engine *engine);

@@ -19,9 +19,11 @@ static const struct language {
         {"slk", "sk"}, {"slv", "sl"}, {"spa", "es"}, {"swe", "sv"}, {"tur", "tr"}, {"vie", "vi"},
 },
   OTHERS[] = {
-      {"ara", "ar"}, {"bul", "bg"}, {"chi_sim", "zh"}, {"chi_tra", "zh-Hant"}, {"ell", "el"},
-      {"fas", "fa"}, {"heb", "iw"}, {"hin", "hi"},     {"jpn", "ja"},          {"kor", "ko"},
-      {"rus", "ru"}, {"srp", "sr"}, {"tha", "th"},     {"ukr", "uk"},          {"urd", "ur"},
+      {"ara", "ar"},          {"bel", "be"}, {"ben", "bn"}, {"bul", "bg"}, {"chi_sim", "zh"},
+      {"chi_tra", "zh-Hant"}, {"ell", "el"}, {"hye", "hy"}, {"kat", "ka"}, {"mar", "mr"},
+      {"nep", "ne"},          {"tam", "ta"}, {"tel", "te"}, {"fas", "fa"}, {"heb", "iw"},
+      {"hin", "hi"},          {"jpn", "ja"}, {"kor", "ko"}, {"rus", "ru"}, {"srp", "sr"},
+      {"tha", "th"},          {"ukr", "uk"}, {"urd", "ur"},
 };
 
 static const char *find_code(const struct language *languages, size_t count, const char *model)
@@ -42,10 +44,15 @@ static const char *code_of(const char *model)
     return code ? code : "";
 }
 
+bool ocr_language_is_latin(const char *model)
+{
+    return find_code(LATIN, CV_COUNT(LATIN), model) != NULL;
+}
+
 bool ocr_language_first_tells(const char *const *models, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (!find_code(LATIN, CV_COUNT(LATIN), models[i])) {
+        if (!ocr_language_is_latin(models[i])) {
             return false;
         }
     }
@@ -131,6 +138,19 @@ struct ocr_tongue ocr_language_of(const char *text, const char *const *models, s
         }
     }
     return tongue;
+}
+
+int ocr_language_letters(const char *text, const char *model)
+{
+    char guesses[OCR_GUESSES][OCR_GUESS_SIZE] = {""};
+    cv_auto_free char *taken = malloc(strlen(text) + 2);
+
+    if (!taken) {
+        return 0;
+    }
+    int letters = copy_words(text, taken);
+    ocr_language_guess(taken, strlen(taken), guesses);
+    return strcmp(guesses[0], code_of(model)) == 0 ? letters : 0;
 }
 
 void ocr_language_collect(const char *text, struct cv_buffer *words)

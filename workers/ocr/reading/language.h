@@ -21,6 +21,12 @@ struct ocr_tongue {
  * Compact Language Detector 2, which needs a few words to be sure and is right for most lines of two. */
 struct ocr_tongue ocr_language_of(const char *text, const char *const *models, size_t count);
 
+/* How many letters the words of a text have, if the language that it most likely is in is that of `model`; else 0. */
+int ocr_language_letters(const char *text, const char *model);
+
+/* Whether a model is known to be of a language of Latin letters. */
+bool ocr_language_is_latin(const char *model);
+
 /* Whether what the first of several models makes of a line is like enough to the line to tell its
  * language: all are known to be of Latin letters. */
 bool ocr_language_first_tells(const char *const *models, size_t count);

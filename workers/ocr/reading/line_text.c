@@ -7,10 +7,11 @@
 
 /* Room beside characters, in hundredths of a capital's height. Measured: beside Chinese and Japanese a
  * blank is 36 and more, their own room up to 20; in Korean a blank is 32 and more, the syllables' own
- * room up to 24. Between kana it is up to 75, so that only an ideographic blank is one. */
-enum { ROOM_BESIDE_CJK = 25, ROOM_IN_KOREAN = 28, ROOM_WIDE = 130 };
+ * room up to 24. Between kana it is up to 75, so that only an ideographic blank is one. In Thai, Lao, Burmese and Khmer
+ * Tesseract takes each letter for a word, and a blank ends a phrase. */
+enum { ROOM_BESIDE_CJK = 25, ROOM_IN_KOREAN = 28, ROOM_IN_THAI = 60, ROOM_WIDE = 130 };
 
-enum kind { KIND_OTHER, KIND_CJK, KIND_KOREAN };
+enum kind { KIND_OTHER, KIND_CJK, KIND_KOREAN, KIND_THAI };
 
 void ocr_words_deinit(struct ocr_words *words)
 {
@@ -88,7 +89,10 @@ static enum kind kind_of(utf8proc_int32_t point)
                   (point >= 0xF900 && point <= 0xFAFF) || (point >= 0xFF00 && point <= 0xFFEF) ||
                   (point >= 0x20000 && point <= 0x3FFFF);
 
-    return is_korean ? KIND_KOREAN : is_cjk ? KIND_CJK : KIND_OTHER;
+    bool is_thai = (point >= 0x0E00 && point <= 0x0EFF) || (point >= 0x1000 && point <= 0x109F) ||
+                   (point >= 0x1780 && point <= 0x17FF);
+
+    return is_korean ? KIND_KOREAN : is_cjk ? KIND_CJK : is_thai ? KIND_THAI : KIND_OTHER;
 }
 
 static enum kind first_kind(const char *text)
@@ -119,6 +123,7 @@ static bool is_blank(const char *before, const char *behind, int gap, int tall)
     }
     int room = left == KIND_CJK && right == KIND_CJK         ? ROOM_WIDE
                : left == KIND_KOREAN || right == KIND_KOREAN ? ROOM_IN_KOREAN
+               : left == KIND_THAI || right == KIND_THAI     ? ROOM_IN_THAI
                                                              : ROOM_BESIDE_CJK;
     return gap * 100 >= room * tall;
 }

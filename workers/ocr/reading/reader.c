@@ -1,3 +1,4 @@
+#include "workers/ocr/reading/choose_models.h"
 #include "workers/ocr/reading/special_characters.h"
 
 #include <ctype.h>
@@ -396,5 +397,11 @@ int ocr_read(struct ocr_engine *engine, const struct ocr_crop *crop,
     }
     levels.grey = grey;
     struct task task = {.engine = engine, .crop = &levels, .readings = readings};
-    return read_levels(&task, ret_reading, error);
+    struct ocr_choice *choice = ocr_engine_choice(engine);
+    cv_auto(ocr_reading_deinit) struct ocr_reading reading = {0};
+    CV_TRY(read_levels(&task, &reading, error));
+    CV_TRY(choice ? ocr_choice_add_line(choice, &levels, &reading, error) : 0);
+    *ret_reading = reading;
+    reading = (struct ocr_reading){0};
+    return 0;
 }

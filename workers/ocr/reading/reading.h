@@ -1,6 +1,7 @@
 /* The text of a line's picture, with the place of each word. */
 #pragma once
 
+#include "workers/ocr/reading/choose_models.h"
 #include "workers/ocr/reading/engine.h"
 #include "workers/ocr/reading/missing_models.h"
 #include "workers/ocr/reading/models.h"

@@ -1,0 +1,416 @@
+#include "workers/ocr/reading/choose_models.h"
+
+#include "workers/ocr/reading/language.h"
+#include "workers/ocr/reading/models.h"
+#include "workers/ocr/reading/reader.h"
+#include "workers/ocr/reading/tesseract.h"
+
+#include <string.h>
+
+enum {
+    SAMPLES = 8,       /* lines that other models try */
+    SAMPLES_FIRST = 3, /* of these, that tell a model that cannot read them at all */
+    SAMPLES_LEAST = 2, /* doubtful lines without which nothing is tried */
+    LONG = 20,         /* capitals; a longer line tells no more */
+    TALL = 28,         /* pixels of capital height in a sample, as in a reading */
+    CHECK_FIRST =
+        8, /* lines after which the models are checked first, then after four times as many */
+    CHANGES_MOST = 3,   /* of the models, each of which reads all lines again */
+    TRIALS_MOST = 1,    /* of the models of other scripts, which cost a second of CPU time */
+    LANGUAGE_LINES = 2, /* that are surely in a language that is added */
+};
+
+/* A line that is read less surely is doubtful: of lines in the model's own language one in twelve is, of another
+ * script's all but one in twelve. */
+static const double DOUBTFUL = 0.75;
+
+/* The share of doubtful lines, by their lengths, from which other scripts are tried. */
+static const double DOUBTFUL_SHARE = 0.30;
+
+/* How sure a model has to be of the samples (the Thai one is by 0.70 of a terminal, the Russian one by 0.79 of blurred
+ * letters), and by how much surer than those before. */
+static const double READABLE = 0.75, CLEARLY = 0.12;
+
+/* Below this, the first samples tell that a model does not read the others either. */
+static const double HOPELESS = 0.50;
+
+/* No other model has to be tried where one is as sure as this. */
+static const double CERTAIN = 0.88;
+
+/* What the detector's word for the language of a model is worth among models of one script, and by how much such a one
+ * has to be surer than those before it. */
+static const double AGREED = 0.05, SURER = 0.03;
+
+/* Models of one script: one that reads it all, more or less, and those that are tried where that one does not fail.
+ * Vietnamese has so many letters of its own that the English model does not read it. */
+static const struct script {
+    const char *model, *relatives[4];
+} SCRIPTS[] = {
+    {"rus", {"ukr", "bul", "srp", "bel"}},
+    {"jpn", {"chi_sim", "chi_tra"}},
+    {"ara", {"fas", "urd"}},
+    {"hin", {"mar", "nep"}},
+    {"kor", {NULL}},
+    {"ell", {NULL}},
+    {"heb", {NULL}},
+    {"tha", {NULL}},
+    {"vie", {NULL}},
+    {"ben", {NULL}},
+    {"tam", {NULL}},
+    {"tel", {NULL}},
+    {"kat", {NULL}},
+    {"hye", {NULL}},
+};
+
+struct sample {
+    struct ocr_scaled_line line;
+    double confidence, weight; /* weight: how much the line tells */
+};
+
+struct ocr_choice {
+    bool may_add;
+    int changes, trials;
+    int64_t lines, next_check;
+    double length, doubtful_length; /* of all lines, in capitals */
+    int doubtful;                   /* lines */
+    struct cv_buffer words;         /* of all lines */
+    json_t *texts;                  /* of the lines */
+    struct sample samples[SAMPLES]; /* the weightiest first */
+    size_t sample_count;
+};
+
+static void clear_lines(struct ocr_choice *choice)
+{
+    while (choice->sample_count > 0) {
+        free(choice->samples[--choice->sample_count].line.grey);
+    }
+    cv_buffer_deinit(&choice->words);
+    choice->words = (struct cv_buffer)CV_BUFFER_INIT;
+    (void)json_array_clear(choice->texts);
+    choice->lines = 0;
+    choice->next_check = CHECK_FIRST;
+    choice->length = choice->doubtful_length = 0;
+    choice->doubtful = 0;
+}
+
+int ocr_choice_new(bool may_add, struct ocr_choice **ret_choice, struct cv_error *error)
+{
+    struct ocr_choice *choice = calloc(1, sizeof(*choice));
+    json_t *texts = json_array();
+
+    if (!choice || !texts) {
+        free(choice);
+        json_decref(texts);
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for the choice of models");
+    }
+    choice->may_add = may_add;
+    choice->texts = texts;
+    choice->words = (struct cv_buffer)CV_BUFFER_INIT;
+    clear_lines(choice);
+    *ret_choice = choice;
+    return 0;
+}
+
+void ocr_choice_free(struct ocr_choice *choice)
+{
+    if (choice) {
+        clear_lines(choice);
+        cv_buffer_deinit(&choice->words);
+        json_decref(choice->texts);
+        free(choice);
+    }
+}
+
+/* ---- what was read --------------------------------------------------------------------------- */
+
+/* Keeps the line as a sample if it tells more than one that is kept. */
+static int keep_sample(struct ocr_choice *choice, const struct ocr_crop *crop, double confidence,
+                       double weight, struct cv_error *error)
+{
+    struct sample sample = {.confidence = confidence, .weight = weight};
+    size_t at = choice->sample_count;
+
+    while (at > 0 && choice->samples[at - 1].weight < weight) {
+        at--;
+    }
+    if (at == SAMPLES) {
+        return 0;
+    }
+    CV_TRY(ocr_scale_line(crop, TALL, &sample.line, error));
+    if (choice->sample_count == SAMPLES) {
+        free(choice->samples[--choice->sample_count].line.grey);
+    }
+    memmove(&choice->samples[at + 1], &choice->samples[at],
+            (choice->sample_count - at) * sizeof(sample));
+    choice->samples[at] = sample;
+    choice->sample_count++;
+    return 0;
+}
+
+int ocr_choice_add_line(struct ocr_choice *choice, const struct ocr_crop *crop,
+                        const struct ocr_reading *reading, struct cv_error *error)
+{
+    double length = cv_min((double)crop->width / crop->tall, (double)LONG);
+    double confidence = reading->text[0] ? reading->confidence : 0;
+
+    choice->lines++;
+    choice->length += length;
+    if (confidence < DOUBTFUL) {
+        choice->doubtful++;
+        choice->doubtful_length += length;
+        CV_TRY(choice->may_add && crop->has_letters
+                   ? keep_sample(choice, crop, confidence, length * (1 - confidence), error)
+                   : 0);
+    }
+    ocr_language_collect(reading->text, &choice->words);
+    CV_TRY_MEMORY(!choice->words.failed &&
+                      json_array_append_new(choice->texts, json_string(reading->text)) == 0,
+                  error, "the words of a video");
+    return 0;
+}
+
+/* ---- models of other scripts ------------------------------------------------------------------- */
+
+static bool has_model(const struct ocr_engine *engine, const char *model)
+{
+    const char *one;
+
+    for (size_t i = 0; (one = ocr_engine_model(engine, i)) != NULL; i++) {
+        if (strcmp(one, model) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_installed(const char *model)
+{
+    struct cv_error reason;
+    const char *name = NULL;
+
+    return ocr_models_find(ocr_models_path(), model, &name, &reason) == 0;
+}
+
+/* How surely a model reads the samples, and whether the detector says that it is their language. */
+struct trial {
+    const char *model;
+    double sure;
+    bool is_agreed;
+};
+
+static int read_samples(const struct ocr_choice *choice, TessBaseAPI *api, struct trial *trial,
+                        struct cv_error *error)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer words = CV_BUFFER_INIT;
+    double sum = 0, weights = 0;
+
+    for (size_t i = 0; i < choice->sample_count; i++) {
+        cv_auto(ocr_reading_deinit) struct ocr_reading reading = {0};
+        const struct sample *sample = &choice->samples[i];
+        const struct ocr_line_picture line = {.dictionary = OCR_WITH_WORDS,
+                                              .grey = sample->line.grey,
+                                              .width = sample->line.width,
+                                              .height = sample->line.height,
+                                              .tall = TALL};
+        CV_TRY(ocr_tesseract_read(api, &line, &reading, error));
+        sum += reading.text[0] ? reading.confidence * sample->weight : 0;
+        weights += sample->weight;
+        ocr_language_collect(reading.text, &words);
+        if (i + 1 == SAMPLES_FIRST && sum < HOPELESS * weights) {
+            break;
+        }
+    }
+    CV_TRY_MEMORY(!words.failed, error, "the words of a video");
+    trial->sure = weights > 0 ? sum / weights : 0;
+    trial->is_agreed = words.length > 0 && ocr_language_letters(words.data, trial->model) > 0;
+    return 0;
+}
+
+/* Of no certainty at all where the model is not installed, or is among those that have read the samples. */
+static int try_model(const struct ocr_choice *choice, const struct ocr_engine *engine,
+                     const char *model, struct trial *ret_trial, struct cv_error *error)
+{
+    TessBaseAPI *api = NULL;
+
+    *ret_trial = (struct trial){.model = model};
+    if (!model || has_model(engine, model) || !is_installed(model)) {
+        return 0;
+    }
+    CV_TRY(ocr_tesseract_start(ocr_models_path(), model, false, &api, error));
+    int result = read_samples(choice, api, ret_trial, error);
+    ocr_tesseract_stop(api);
+    cv_log(CV_LOG_DEBUG, "%s reads %zu lines, of which %s is unsure: %.2f%s", model,
+           choice->sample_count, ocr_engine_languages(engine), ret_trial->sure,
+           ret_trial->is_agreed ? ", in its language" : "");
+    return result;
+}
+
+static double worth(const struct trial *trial)
+{
+    return trial->sure + (trial->is_agreed ? AGREED : 0);
+}
+
+/* The best model of a script. */
+static int try_script(const struct ocr_choice *choice, const struct ocr_engine *engine,
+                      const struct script *script, struct trial *ret_best, struct cv_error *error)
+{
+    struct trial trial;
+
+    CV_TRY(try_model(choice, engine, script->model, ret_best, error));
+    for (size_t i = 0; i < CV_COUNT(script->relatives) && ret_best->sure >= HOPELESS; i++) {
+        CV_TRY(try_model(choice, engine, script->relatives[i], &trial, error));
+        if (worth(&trial) > worth(ret_best) + SURER) {
+            *ret_best = trial;
+        }
+    }
+    return 0;
+}
+
+/* The model that reads the samples; NULL: none does. */
+static int find_model(const struct ocr_choice *choice, const struct ocr_engine *engine,
+                      const char **ret_model, struct cv_error *error)
+{
+    struct trial best = {.model = NULL}, trial;
+    double sum = 0, weights = 0;
+
+    *ret_model = NULL;
+    for (size_t i = 0; i < CV_COUNT(SCRIPTS) && best.sure < CERTAIN; i++) {
+        CV_TRY(try_script(choice, engine, &SCRIPTS[i], &trial, error));
+        best = trial.sure > best.sure ? trial : best;
+    }
+    for (size_t i = 0; i < choice->sample_count; i++) {
+        sum += choice->samples[i].confidence * choice->samples[i].weight;
+        weights += choice->samples[i].weight;
+    }
+    /* Any line may be read with Latin letters. */
+    if (best.model && ocr_language_is_latin(best.model) && !best.is_agreed) {
+        return 0;
+    }
+    if (best.sure >= READABLE && best.sure >= sum / weights + CLEARLY) {
+        *ret_model = best.model;
+    }
+    return 0;
+}
+
+/* ---- the choice ------------------------------------------------------------------------------ */
+
+/* The names of models, each once. */
+struct names {
+    const char *items[OCR_LANGUAGES_MAX];
+    size_t count;
+};
+
+static void add_name(struct names *names, const char *model)
+{
+    bool is_known = names->count == OCR_LANGUAGES_MAX;
+
+    for (size_t i = 0; i < names->count; i++) {
+        is_known = is_known || strcmp(names->items[i], model) == 0;
+    }
+    if (!is_known) {
+        names->items[names->count++] = model;
+    }
+}
+
+/* The lines that are surely in the language of `model`. */
+static int count_lines(const struct ocr_choice *choice, const char *model)
+{
+    int lines = 0;
+    size_t i;
+    const json_t *text;
+
+    json_array_foreach(choice->texts, i, text)
+    {
+        lines += ocr_language_letters(json_string_value(text), model) >= OCR_TONGUE_LETTERS_SURE;
+    }
+    return lines;
+}
+
+/* The languages of the words first, the one with most of them in front, then the models that are there. */
+static void choose_latin(const struct ocr_choice *choice, const struct ocr_engine *engine,
+                         struct names *names)
+{
+    const char *models[OCR_GUESSES], *one;
+
+    ocr_languages_of(&choice->words, models);
+    for (size_t i = 0; i < OCR_GUESSES && models[i]; i++) {
+        if (has_model(engine, models[i]) ||
+            (choice->may_add && count_lines(choice, models[i]) >= LANGUAGE_LINES &&
+             is_installed(models[i]))) {
+            add_name(names, models[i]);
+        }
+    }
+    for (size_t i = 0; names->count && (one = ocr_engine_model(engine, i)) != NULL; i++) {
+        add_name(names, one);
+    }
+}
+
+/* The model of the script in front, then the models of other scripts that are there, then one of Latin letters. */
+static int choose_script(struct ocr_choice *choice, const struct ocr_engine *engine,
+                         struct names *names, struct cv_error *error)
+{
+    const char *found = NULL, *latin = NULL, *one;
+
+    choice->trials++;
+    CV_TRY(find_model(choice, engine, &found, error));
+    if (!found) {
+        return 0;
+    }
+    add_name(names, found);
+    for (size_t i = 0; (one = ocr_engine_model(engine, i)) != NULL; i++) {
+        if (ocr_language_is_latin(one)) {
+            latin = latin ? latin : one;
+        } else {
+            add_name(names, one);
+        }
+    }
+    if (latin) {
+        add_name(names, latin);
+    }
+    return 0;
+}
+
+static int choose(struct ocr_choice *choice, const struct ocr_engine *engine, struct names *names,
+                  struct cv_error *error)
+{
+    bool is_latin = true;
+    const char *one;
+
+    for (size_t i = 0; (one = ocr_engine_model(engine, i)) != NULL; i++) {
+        is_latin = is_latin && ocr_language_is_latin(one);
+    }
+    if (is_latin) {
+        choose_latin(choice, engine, names);
+    }
+    if (choice->may_add && choice->trials < TRIALS_MOST && choice->doubtful >= SAMPLES_LEAST &&
+        choice->doubtful_length >= DOUBTFUL_SHARE * choice->length) {
+        struct names others = {.count = 0};
+        CV_TRY(choose_script(choice, engine, &others, error));
+        *names = others.count ? others : *names;
+    }
+    return 0;
+}
+
+int ocr_choose_models(struct ocr_engine *engine, bool is_end, struct cv_error *error)
+{
+    struct ocr_choice *choice = ocr_engine_choice(engine);
+    struct names names = {.count = 0};
+    bool is_changed = false;
+
+    if (!choice || choice->changes == CHANGES_MOST ||
+        (choice->lines < choice->next_check && !is_end)) {
+        return 0;
+    }
+    choice->next_check = choice->lines * 4;
+    CV_TRY(choose(choice, engine, &names, error));
+    if (names.count > 0) {
+        CV_TRY(ocr_engine_set_models(engine, names.items, names.count, &is_changed, error));
+    }
+    if (!is_changed) {
+        return 0;
+    }
+    choice->changes++;
+    clear_lines(choice);
+    cv_log(CV_LOG_DEBUG, "the lines are read with %s from now on", ocr_engine_languages(engine));
+    return CV_OCR_OTHER_MODELS;
+}
