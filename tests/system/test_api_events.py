@@ -289,7 +289,7 @@ def test_one_statement_asks_for_all_that_wait(program, place, library, tmp_path)
             queue.run("SELECT cancel_job(%s)", other)
             assert later.result().json["state"] == "canceled"
         assert own.process.stop() == 0
-        assert calls("job") - before == 2 * (waiting + 1)
+        assert waiting < calls("job") - before <= 2 * (waiting + 1), "one that comes after the end is asked once"
     finally:
         own.end()
         run_sql(cluster, f"ALTER DATABASE {name} RESET track_functions")
