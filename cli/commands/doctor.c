@@ -318,7 +318,6 @@ static void check_source(struct cli_session *session, const char *video_id, stru
 static void check_named_video(struct cli_call *call, const char *name, struct report *report)
 {
     struct cli_session *session = &call->session;
-    struct cv_cancel *cancel = call->cancel;
     char id[CLI_UUID_SIZE];
     struct cv_error error;
 
