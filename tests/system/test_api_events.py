@@ -283,7 +283,9 @@ def test_one_statement_asks_for_all_that_wait(program, place, library, tmp_path)
         with concurrent.futures.ThreadPoolExecutor(waiting + 1) as threads:
             asked = [threads.submit(own.ask, f"/jobs/{job}?wait=60", token()) for _ in range(waiting)]
             later = threads.submit(own.ask, f"/jobs/{other}?wait=60", token())
-            wait_until(lambda: calls("ended_jobs") >= 6, "rounds")
+            wait_until(lambda: calls("job") - before == waiting + 1, "all to have been run")
+            rounds = calls("ended_jobs")
+            wait_until(lambda: calls("ended_jobs") >= rounds + 4, "rounds")
             queue.run("SELECT cancel_job(%s)", job)
             assert {one.result().json["state"] for one in asked} == {"canceled"} and not later.done()
             queue.run("SELECT cancel_job(%s)", other)
