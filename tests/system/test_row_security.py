@@ -201,7 +201,7 @@ def test_every_function_that_writes_is_listed_above(queue):
                 "semantic_candidates", "search_semantic", "embedding_model_in_use",
                 "schema_state",  # which migrations are in
                 "request_was_refused",  # reads no table: a state and an error that the caller has already
-                "fold_case", "normal_form", "text_hash", "priority_number",
+                "fold_case", "normal_form", "text_hash", "priority_number", "priority_names", "priority_list",
                 # what a query means; they read no table, but for the names of the kinds of entities
                 "search_fold", "search_grams", "search_parse", "search_add_beginning", "search_add_parts", "search_read_side",
                 "search_read_sides", "search_is_beginning", "search_add_field", "search_uuid", "search_date", "search_key",
