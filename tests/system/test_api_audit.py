@@ -169,6 +169,8 @@ def test_pages_of_the_log(gateway):
 
 
 def test_the_log_does_not_change(queue, gateway):
+    assert gateway.ask("/me", "cvk_87654321_" + "A" * 43).status == 401
+    wait_until(lambda: queue.value("SELECT count(*) FROM audit_log") > 0, "the refusal in the log")
     for statement in ("UPDATE audit_log SET status = 1", "DELETE FROM audit_log", "TRUNCATE audit_log"):
         with pytest.raises(Exception, match="do not change"):
             queue.run(statement)
