@@ -4,15 +4,24 @@
 #include <string.h>
 
 /* The folders of programs, relative to the folder of any program. Installed: PREFIX/bin/cortana,
- * and the others in PREFIX/libexec/cortana. In a build folder: cli, gateway, and workers/STAGE. */
+ * and the others in PREFIX/libexec/cortana. In a build folder: cli, gateway, workers/STAGE and
+ * platform/STAGE. */
 static const struct {
     const char *folder;
     bool is_of_stages; /* it has one subfolder per stage */
 } places[] = {
-    {".", false},         {"../libexec/cortana", false}, {"../../bin", false}, /* installed */
-    {"../cli", false},    {"../gateway", false},         {"../install", false},
-    {"../workers", true}, /* from cli, gateway */
-    {"../../cli", false}, {"../../gateway", false},      {"../../workers", true}, /* from a stage */
+    {".", false},
+    {"../libexec/cortana", false},
+    {"../../bin", false}, /* installed */
+    {"../cli", false},
+    {"../gateway", false},
+    {"../install", false},
+    {"../workers", true},
+    {"../platform", true}, /* from cli, gateway */
+    {"../../cli", false},
+    {"../../gateway", false},
+    {"../../workers", true},
+    {"../../platform", true}, /* from a stage */
 };
 
 /* The folder of a stage, "segment_index", from its program's name "segment-index-worker". */

@@ -86,7 +86,8 @@ def test_a_link_signs_in(cortana, gateway, queue):
     assert "video_pipeline" in cortana("workflows", "--server", gateway.url).stdout
 
 
-@pytest.mark.parametrize("given", [token(secret="of somebody else, and long enough too"), "cvk_12345678_" + "A" * 43, "x" * 22, ""])
+@pytest.mark.parametrize("given", [token(secret="of somebody else, and long enough too"), "cvk_12345678_" + "A" * 43, "x" * 22, ""],
+                         ids=["a foreign token", "a foreign key", "no code", "nothing"])
 def test_a_wrong_token_is_not_kept(cortana, gateway, given, tmp_path):
     done = cortana("login", gateway.url, text=given)
     assert done.returncode == 1 and done.stdout == "" and done.stderr.count("\n") == 1
