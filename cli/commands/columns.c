@@ -35,6 +35,33 @@ const struct cli_column cli_columns_rules[] = {
     END,
 };
 
+/* Why nothing happens, or what happened last. */
+#define TRIGGER_STATE "[{?paused_at}paused[: {pause_reason}]|failed: {last_error}|{last.outcome}]"
+
+const struct cli_column cli_columns_schedules[] = {
+    {"name", "SCHEDULE"},
+    {"cron", "CRON"},
+    {"next_local", "NEXT"},
+    {"time_zone", "ZONE"},
+    {"{action} {target}", "DOES"},
+    {TRIGGER_STATE, "LAST"},
+    END,
+};
+
+const struct cli_column cli_columns_triggers[] = {
+    {"name", "TRIGGER"},           {"event", "EVENT"},
+    {"{action} {target}", "DOES"}, {"{last.fired_at:ago}", "AGO"},
+    {TRIGGER_STATE, "LAST"},       END,
+};
+
+const struct cli_column cli_columns_webhooks[] = {
+    {"name", "WEBHOOK"},
+    {"url", "URL"},
+    {"events", "EVENTS"},
+    {"[{?disabled_at}off[: {disabled_reason}]|{last.state}[: {last.error}]]", "LAST"},
+    END,
+};
+
 const struct cli_column cli_columns_why[] = {{"reason", "REASON"}, {"detail", ""}, END};
 
 const struct cli_column cli_columns_workers[] = {

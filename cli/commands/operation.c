@@ -238,6 +238,33 @@ static int read_json(struct cli_call *call, const struct source *source, const c
     return 0;
 }
 
+/* Reads a time as whole seconds or hours, none of them begun only. */
+static int read_time(struct cli_call *call, const struct source *source, const char *text,
+                     int64_t *ret_number)
+{
+    int64_t ms = 0;
+    int64_t unit_ms = strcmp(source->kind, "hours") == 0 ? 3600000 : 1000;
+    if (!cli_parse_time(text, &ms)) {
+        return cli_usage(call, "--%s takes a time like 90s, 10m or 24h, not '%s'", source->text,
+                         text);
+    }
+    *ret_number = (ms + unit_ms - 1) / unit_ms;
+    return 0;
+}
+
+/* Every value of an option; NULL: out of memory. */
+static json_t *read_list(const struct cli_call *call, const char *option)
+{
+    const char *value;
+    cv_auto(json_decref) json_t *list = json_array();
+    for (size_t i = 0; list && (value = cli_value_at(call, option, i)); i++) {
+        if (json_array_append_new(list, json_string(value))) {
+            return NULL;
+        }
+    }
+    return cv_take(list);
+}
+
 /* Makes the value of a parameter of its text. */
 static int read_value(struct cli_call *call, const struct source *source, const char *text,
                       json_t **ret_value, struct cv_error *error)
@@ -253,6 +280,11 @@ static int read_value(struct cli_call *call, const struct source *source, const 
     } else if (strcmp(kind, "number") == 0) {
         CV_TRY(cli_number(call, source->text, 1, 1000000, 0, &number));
         *ret_value = json_integer(number);
+    } else if (strcmp(kind, "seconds") == 0 || strcmp(kind, "hours") == 0) {
+        CV_TRY(read_time(call, source, text, &number));
+        *ret_value = json_integer(number);
+    } else if (strcmp(kind, "list") == 0) {
+        *ret_value = read_list(call, source->text);
     } else if (strcmp(kind, "flag") == 0) {
         *ret_value = json_true();
     } else if (strcmp(kind, "since") == 0) {
@@ -319,8 +351,8 @@ static int list_items(struct cli_call *call, const json_t *values, struct cv_err
     int64_t limit = json_integer_value(json_object_get(values, "limit"));
     CV_TRY(cli_ask_items(call, verb->operation, values, limit, &items, error));
     CV_TRY(cli_put_items(call, items, verb->columns, count_columns(verb->columns), error));
-    if (verb->none && json_array_size(items) == 0) {
-        cli_print_note(call, "%s", verb->none);
+    if (verb->note && json_array_size(items) == 0) {
+        cli_print_note(call, "%s", verb->note);
     }
     return 0;
 }
@@ -330,7 +362,9 @@ static int list_items(struct cli_call *call, const json_t *values, struct cv_err
 static int tell_answer(struct cli_call *call, const json_t *values, const json_t *body,
                        struct cv_error *error)
 {
+    const struct cli_verb *verb = call->verb;
     cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
+    cv_auto(cv_buffer_deinit) struct cv_buffer note = CV_BUFFER_INIT;
     cv_auto(json_decref) json_t *known = json_copy((json_t *)values);
     CV_TRY_MEMORY(known, error, "an answer");
     for (int i = 0; i < call->count; i++) {
@@ -341,11 +375,20 @@ static int tell_answer(struct cli_call *call, const json_t *values, const json_t
     CV_TRY_MEMORY((!json_is_object(body) || json_object_update(known, (json_t *)body) == 0) &&
                       json_object_set_new(known, "status_code", json_integer(call->status)) == 0,
                   error, "an answer");
-    cli_expand(&text, call->verb->done, known, false);
-    CV_TRY_MEMORY(!text.failed && text.data, error, "an answer");
-    return cli_print_outcome(
+    cli_expand(&text, verb->done, known, false);
+    cli_expand(&note, verb->note ? verb->note : "", known, false);
+    CV_TRY_MEMORY(!text.failed && text.data && !note.failed, error, "an answer");
+    const char *outcome = json_string_value(json_object_get(body, "outcome"));
+    if (outcome && strcmp(outcome, "failed") == 0) {
+        return cv_fail(error, CV_ERROR_CONFLICT, "%s", text.data);
+    }
+    CV_TRY(cli_print_outcome(
         call, json_is_object(body) ? json_deep_copy(body) : json_copy((json_t *)values), error,
-        "%s", text.data);
+        "%s", text.data));
+    if (verb->note) {
+        cli_print_note(call, "%s", note.data ? note.data : "");
+    }
+    return 0;
 }
 
 int cli_put_json(const json_t *value, struct cv_error *error)

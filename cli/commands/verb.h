@@ -63,13 +63,15 @@ struct cli_verb {
     /* Verbs that are one operation of the API (cli_request in operation.c). */
     const char *operation; /* its name; NULL: the verb is code */
     /* Its parameters, separated by blanks: SOURCE[>MEMBER][:KIND]. SOURCE is the name of an option, the
-     * number of an argument, or =JSON. KIND: number, flag, unless (the option is not given), since, uuid, json, object, file (a JSON
-     * file), type (a job type), video, job, run, trigger, schedule (found by their name); else text. */
+     * number of an argument, or =JSON. KIND: number, seconds, hours (both of a time), flag, unless
+     * (the option is not given), list (all that are given), since, uuid, json, object, file (a JSON
+     * file), type (a job type), video, job, run, trigger, schedule (found by their name); else
+     * text. */
     const char *values;
     const struct cli_column *columns; /* of a list */
-    const char *none;                 /* the note for an empty list */
     const char *shows;                /* the member of the answer that is printed; "": all of it */
     const char *done;                 /* the sentence when it is done, as for cli_expand */
+    const char *note;  /* on standard error, behind `done` and in its form, or for an empty list */
     const char *thing; /* what its first argument names, for "no THING is called …" */
 
     /* Runs the command. Returns an exit status (0 or more), or a failure, which the caller prints. */

@@ -247,8 +247,8 @@ static const struct cli_option commands_run_options[] = {
 
 static const struct cli_option schedules_add_options[] = {
     {"zone", 0, "ZONE", "time zone, such as Europe/Berlin (UTC)", 0, NULL},
-    {"catch-up", 0, "POLICY", "which missed times to catch up on: none, last, 'all N' (last)", 0,
-     NULL},
+    {"catch-up", 0, "POLICY", "which missed times to catch up on (last)", 0, "none last all"},
+    {"catch-up-limit", 0, "N", "with --catch-up all: at most the last N (10)", 0, NULL},
     {"one-at-a-time", 0, NULL, "do nothing while the previous job waits or runs", 0, NULL},
     {"tenant", 0, "UUID", "for this tenant", 0, NULL},
     {"priority", 0, "N", "low, normal, high, urgent, or 0 to 10", 0, NULL},
@@ -268,7 +268,7 @@ static const struct cli_option reason_options[] = {
 
 static const struct cli_option triggers_add_options[] = {
     {"filter", 0, "JSON", "only for events whose data contain this JSON", 0, NULL},
-    {"window", 0, "TIME", "act once within this time ('10 minutes')", 0, NULL},
+    {"window", 0, "TIME", "act once within this time (90s, 10m)", 0, NULL},
     {"key", 0, "TEMPLATE", "with --window: act once for each value of this template", 0, NULL},
     {"one-at-a-time", 0, NULL, "do nothing while the previous job waits or runs", 0, NULL},
     {"tenant", 0, "UUID", "only for events of this tenant", 0, NULL},
@@ -295,8 +295,8 @@ static const struct cli_option webhooks_add_options[] = {
 };
 
 static const struct cli_option webhooks_rotate_options[] = {
-    {"keep", 0, "TIME", "how long messages are also signed with the old secrets ('24 hours')", 0,
-     NULL},
+    {"keep", 0, "TIME",
+     "how long messages are also signed with the old secrets, in whole hours (24h)", 0, NULL},
     {"secret", 0, "whsec_…", "this secret rather than a new one", 0, NULL},
     NO_MORE,
 };
@@ -553,9 +553,10 @@ const struct cli_verb cli_verbs[] = {
      .thing = "command", .run = cli_request},
 
     {"schedules list", "", 0, 0, "list the schedules, with the next time in their own time zone",
-     UPKEEP_JSON, .run = cli_schedules_list},
-    {"schedules show", "NAME", 1, 1, "show the definition of a schedule, and its last firing",
-     UPKEEP_JSON, .run = cli_triggers_show},
+     UPKEEP_JSON, .operation = "triggers", .values = "=\"schedule\">kind",
+     .columns = cli_columns_schedules, .run = cli_triggers_request},
+    {"schedules show", "NAME", 1, 1, "show the definition of a schedule, and its last firings",
+     UPKEEP_JSON, .remote = true, .values = "0>id:schedule", .run = cli_triggers_show},
     {"schedules next", "NAME|CRON", 1, 1,
      "print the next five times of a schedule, or of an expression like '30 2 * * mon-fri'",
      .options = zone_options, OPERATOR_JSON, .run = cli_schedules_next},
@@ -563,7 +564,11 @@ const struct cli_verb cli_verbs[] = {
      "add a schedule, which runs an action at certain times",
      .text = "TARGET is a job type, a workflow, a command's key or a webhook's name. PAYLOAD is "
              "JSON; {{schedule.instant}}, {{schedule.local}} and {{schedule.date}} become values.",
-     .options = schedules_add_options, OPERATOR_JSON, .run = cli_triggers_add},
+     .options = schedules_add_options, OPERATOR_JSON, .operation = "create_trigger",
+     .values = "0>name 1>cron 2>action 3>target 4>payload:object zone>time_zone catch-up>catch_up "
+               "catch-up-limit>catch_up_limit:number one-at-a-time>one_at_a_time:flag "
+               "tenant>tenant_id:uuid priority description",
+     .done = "{0}: next at [{next_local} {time_zone}|no time]", .run = cli_triggers_request},
     {"schedules pause", "NAME", 1, 1,
      "pause a schedule; times that pass meanwhile are not caught up on", .options = reason_options,
      OPERATOR_JSON, .operation = "pause_trigger", .values = "0>id:schedule reason",
@@ -575,22 +580,28 @@ const struct cli_verb cli_verbs[] = {
      .operation = "delete_trigger", .values = "0>id:schedule", .done = "{0} is removed",
      .run = cli_request},
     {"schedules fire", "NAME", 1, 1, "run the action of a schedule now", OPERATOR_JSON,
-     .run = cli_schedules_fire},
+     .operation = "fire_trigger", .values = "0>id:schedule",
+     .done = "{0}: {outcome}[ {job_id}| {run_id}|: {error}]", .run = cli_request},
     {"schedules defaults", "", 0, 0, "add the missing ones of the built-in schedules",
      OPERATOR_JSON, .run = cli_schedules_defaults},
     {"schedules upkeep", "", 0, 0, "show the maintenance tasks of schedulers", UPKEEP_JSON,
      .run = cli_schedules_upkeep},
 
     {"triggers list", "", 0, 0, "list the triggers, and their last firings", UPKEEP_JSON,
-     .run = cli_triggers_list},
+     .operation = "triggers", .values = "=\"event\">kind", .columns = cli_columns_triggers,
+     .run = cli_triggers_request},
     {"triggers show", "NAME", 1, 1, "show the definition of a trigger, and its last 20 firings",
-     UPKEEP_JSON, .run = cli_triggers_show},
+     UPKEEP_JSON, .remote = true, .values = "0>id:trigger", .run = cli_triggers_show},
     {"triggers add", "NAME EVENT job|run|command|webhook TARGET [PAYLOAD]", 4, 5,
      "add a trigger, which runs an action when an event happens",
      .text = "EVENT is video.uploaded, video.ready, clip.created, job.failed, or one of your own. "
              "TARGET is a job type, a workflow, a command's key or a webhook's name. PAYLOAD is "
              "JSON; {{event.video_id}} and {{event.data.NAME}} become values.",
-     .options = triggers_add_options, OPERATOR_JSON, .run = cli_triggers_add},
+     .options = triggers_add_options, OPERATOR_JSON, .operation = "create_trigger",
+     .values = "0>name 1>event 2>action 3>target 4>payload:object filter:object key>dedupe_key "
+               "window>dedupe_window_seconds:seconds one-at-a-time>one_at_a_time:flag "
+               "tenant>tenant_id:uuid priority description",
+     .done = "{0} waits for {1}", .run = cli_triggers_request},
     {"triggers pause", "NAME", 1, 1, "pause a trigger", .options = reason_options, OPERATOR_JSON,
      .operation = "pause_trigger", .values = "0>id:trigger reason", .done = "{0} is paused",
      .run = cli_request},
@@ -601,20 +612,30 @@ const struct cli_verb cli_verbs[] = {
      .operation = "delete_trigger", .values = "0>id:trigger", .done = "{0} is removed",
      .run = cli_request},
     {"triggers emit", "EVENT [DATA]", 1, 2, "emit an event of your own",
-     .options = triggers_emit_options, OPERATOR_JSON, .run = cli_triggers_emit},
+     .options = triggers_emit_options, OPERATOR_JSON, .operation = "send_event",
+     .values = "0>name 1>data:object video>video_id:video tenant>tenant_id:uuid",
+     .done = "event {id}", .run = cli_triggers_request},
 
     {"webhooks list", "", 0, 0,
      "list the webhooks, their events, and the outcome of the last message", UPKEEP_JSON,
-     .run = cli_webhooks_list},
+     .operation = "webhooks", .columns = cli_columns_webhooks, .run = cli_request},
     {"webhooks add", "NAME URL", 2, 2,
      "add a webhook, and print the secret with which its receiver checks signatures",
-     .options = webhooks_add_options, OPERATOR_JSON, .run = cli_webhooks_add},
+     .options = webhooks_add_options, OPERATOR_JSON, .operation = "create_webhook",
+     .values = "0>name 1>url event>events:list tenant>tenant_id:uuid secret description",
+     .done = "{secret}",
+     .note = "{name} is called for [{?events.0}{events}|no event]; the secret above is for its "
+             "receiver",
+     .run = cli_request},
     {"webhooks test", "NAME", 1, 1, "send a message of type webhook.test", OPERATOR_JSON,
      .operation = "test_webhook", .values = "0>name", .done = "job {job_id}", .thing = "webhook",
      .run = cli_request},
     {"webhooks rotate", "NAME", 1, 1,
      "make and print a new secret; the old ones also sign for a while",
-     .options = webhooks_rotate_options, OPERATOR_JSON, .run = cli_webhooks_rotate},
+     .options = webhooks_rotate_options, OPERATOR_JSON, .operation = "rotate_webhook",
+     .values = "0>name keep>keep_hours:hours secret", .done = "{secret}",
+     .note = "messages are signed with the old secrets, too, for [{keep_hours}|24] hours",
+     .thing = "webhook", .run = cli_request},
     {"webhooks disable", "NAME", 1, 1,
      "send no more messages; a receiver causes this by answering 410", .options = reason_options,
      OPERATOR_JSON, .operation = "change_webhook", .values = "0>name =false>is_enabled reason",
@@ -630,7 +651,7 @@ const struct cli_verb cli_verbs[] = {
      .text = "A stale worker has not reported for longer than a lease lasts; other workers claim "
              "its jobs.",
      .options = workers_options, UPKEEP_JSON, .operation = "workers", .values = "all>active:unless",
-     .columns = cli_columns_workers, .none = "no worker runs", .run = cli_request},
+     .columns = cli_columns_workers, .note = "no worker runs", .run = cli_request},
     {"workers drain", "WORKER", 1, 1,
      "let a worker finish its jobs and exit; it claims nothing more",
      .text = "The beginning of an id, such as a host, means all workers whose id begins with it.",
@@ -638,7 +659,7 @@ const struct cli_verb cli_verbs[] = {
 
     {"hosts list", "", 0, 0, "list the hosts, their CPU budgets and how full their disks are",
      UPKEEP_JSON, .operation = "hosts", .columns = cli_columns_hosts,
-     .none = "no worker has been seen on any host", .run = cli_request},
+     .note = "no worker has been seen on any host", .run = cli_request},
     {"hosts set", "HOST NAME=VALUE…", 2, MANY, "change the limits of a host",
      .text =
          "cpu-budget=N  largest sum of the weights of jobs that run there at once; none: no limit",

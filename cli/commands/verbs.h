@@ -29,11 +29,8 @@ cli_action cli_runs_list, cli_runs_show, cli_runs_restart;
 cli_action cli_commands_run, cli_commands_define;
 
 /* triggers.c */
-cli_action cli_schedules_list, cli_schedules_next, cli_schedules_fire, cli_schedules_defaults;
-cli_action cli_schedules_upkeep;
-cli_action cli_triggers_list, cli_triggers_show, cli_triggers_add;
-cli_action cli_triggers_emit;
-cli_action cli_webhooks_list, cli_webhooks_add, cli_webhooks_rotate;
+cli_action cli_schedules_next, cli_schedules_defaults, cli_schedules_upkeep;
+cli_action cli_triggers_request, cli_triggers_show;
 
 /* fleet.c */
 cli_action cli_workers_drain;

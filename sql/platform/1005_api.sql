@@ -53,12 +53,14 @@ LANGUAGE sql STABLE
 RETURN jsonb_build_object(
     'name', api.shown_name(w.name, w.tenant_id), 'url', w.url, 'description', w.description, 'tenant_id', w.tenant_id,
     'created_at', w.created_at, 'disabled_at', w.disabled_at, 'disabled_reason', w.disabled_reason,
+    'events', (SELECT coalesce(jsonb_agg(coalesce(t.event, t.cron) ORDER BY t.name), '[]') FROM job_triggers t
+               WHERE t.action = 'webhook' AND t.target = w.name),
     'last', (SELECT jsonb_build_object('state', api.job_state(j), 'at', coalesce(j.finished_at, j.created_at),
                                        'error', j.payload #>> '{error,message}')
              FROM jobs j WHERE j.job_type = 'webhook'
                AND coalesce(j.payload ->> 'webhook', j.payload #>> '{original_payload,webhook}') = w.name
              ORDER BY j.created_at DESC LIMIT 1));
-COMMENT ON FUNCTION api.webhook_object IS 'A webhook as the API shows it, with its last message, without secrets.';
+COMMENT ON FUNCTION api.webhook_object IS 'A webhook as the API shows it, with its events and its last message, without secrets.';
 
 CREATE FUNCTION api.find_webhook(p_name text) RETURNS webhooks
 LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
@@ -103,17 +105,21 @@ BEGIN
     IF tenant IS NOT NULL AND (SELECT count(*) FROM webhooks w WHERE w.tenant_id = tenant) >= most THEN
         RAISE EXCEPTION 'this tenant has % webhooks: remove one', most USING ERRCODE = 'configuration_limit_exceeded';
     END IF;
-    secret := add_webhook(kept, p ->> 'url', tenant, p ->> 'description');
+    secret := add_webhook(kept, p ->> 'url', tenant, p ->> 'description', p ->> 'secret');
+    PERFORM api.create_trigger(jsonb_build_object(
+        'name', concat('webhook:', p ->> 'name', ':', e), 'event', e, 'action', 'webhook',
+        'target', api.shown_name(kept, tenant), 'tenant_id', tenant))
+    FROM jsonb_array_elements_text(p -> 'events') AS e;
     SELECT w.* INTO made FROM webhooks w WHERE w.name = kept;
     RETURN ROW(201, NULL, jsonb_build_object('Location', '/api/v1/webhooks/' || (p ->> 'name')),
                api.webhook_object(made) || jsonb_build_object('secret', secret))::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.create_webhook IS 'POST /webhooks: only this answer shows the secret.';
+COMMENT ON FUNCTION api.create_webhook IS 'POST /webhooks: adds a webhook, with a trigger for each of its events; only this answer shows the secret.';
 
 CREATE FUNCTION api.webhook(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE SECURITY DEFINER AS $$
-    SELECT api.versioned(api.webhook_object(w), 'last') FROM api.find_webhook(p ->> 'name') AS w
+    SELECT api.versioned(api.webhook_object(w), 'last', 'events') FROM api.find_webhook(p ->> 'name') AS w
 $$;
 COMMENT ON FUNCTION api.webhook IS 'GET /webhooks/{name}.';
 
@@ -130,7 +136,7 @@ BEGIN
         PERFORM disable_webhook(hook.name, p ->> 'reason');
     END IF;
     SELECT w.* INTO hook FROM webhooks w WHERE w.name = hook.name;
-    RETURN api.versioned(api.webhook_object(hook), 'last');
+    RETURN api.versioned(api.webhook_object(hook), 'last', 'events');
 END
 $$;
 COMMENT ON FUNCTION api.change_webhook IS
@@ -154,7 +160,8 @@ DECLARE
     hook CONSTANT webhooks := api.find_webhook(p ->> 'name');
     secret text;
 BEGIN
-    secret := public.rotate_webhook(hook.name, make_interval(hours => coalesce((p ->> 'keep_hours')::int, 24)));
+    secret := public.rotate_webhook(hook.name, make_interval(hours => coalesce((p ->> 'keep_hours')::int, 24)),
+                                    p ->> 'secret');
     RETURN api.ok(api.webhook_object(hook) || jsonb_build_object('secret', secret));
 END
 $$;
@@ -234,7 +241,8 @@ RETURN jsonb_build_object(
     'target', CASE t.action WHEN 'webhook' THEN api.shown_name(t.target, t.tenant_id) ELSE t.target END,
     'payload', t.payload, 'priority', t.priority, 'dedupe_key', t.dedupe_key,
     'dedupe_window_seconds', round(extract(epoch FROM t.dedupe_window)), 'one_at_a_time', t.one_at_a_time,
-    'paused_at', t.paused_at, 'pause_reason', t.pause_reason, 'next_at', t.next_at, 'last_error', t.last_error,
+    'paused_at', t.paused_at, 'pause_reason', t.pause_reason, 'next_at', t.next_at,
+    'next_local', to_char(t.next_at AT TIME ZONE t.time_zone, 'YYYY-MM-DD HH24:MI'), 'last_error', t.last_error,
     'last_error_at', t.last_error_at, 'created_by', t.created_by, 'created_at', t.created_at, 'updated_at', t.updated_at,
     'last', (SELECT api.firing_object(f) FROM trigger_firings f WHERE f.trigger_id = t.id ORDER BY f.id DESC LIMIT 1));
 COMMENT ON FUNCTION api.trigger_object IS 'A trigger or schedule as the API shows it, with its last firing.';
@@ -270,7 +278,7 @@ COMMENT ON FUNCTION api.triggers IS 'GET /triggers: the triggers and schedules t
 CREATE FUNCTION api.versioned_trigger(t job_triggers, p_more jsonb DEFAULT '{}') RETURNS api.answer
 LANGUAGE sql STABLE
 RETURN api.versioned(api.trigger_object(t) || p_more, VARIADIC
-                     '{instants,last,next_at,last_error,last_error_at,updated_at}');
+                     '{instants,last,next_at,next_local,last_error,last_error_at,updated_at}');
 COMMENT ON FUNCTION api.versioned_trigger IS
     'A trigger with the members of p_more, and an ETag that firings do not change.';
 

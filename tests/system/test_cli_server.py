@@ -11,9 +11,9 @@ SERVICE = token(role="service_role", sub=None)
 # A job and a run by the beginning of their ids, and all that is listed.
 VERBS = ["workers", "workers --all --json", "hosts", "rules", "rules --json", "workflows", "workflows show video_pipeline",
          "commands --json", "commands show gc", "jobs why {job}", "jobs why {short}", "webhooks disable hook --reason moved",
-         "webhooks enable hook", "schedules pause nightly", "schedules resume nightly"]
+         "webhooks enable hook", "webhooks", "schedules pause nightly", "schedules resume nightly", "schedules", "schedules show nightly"]
 REFUSED = ["jobs why ffffffff", "jobs why {nobody}", "workflows show nothing", "commands show nothing", "webhooks test nothing",
-           "schedules pause nothing", "runs start nothing"]
+           "schedules pause nothing", "schedules show nothing", "runs start nothing"]
 
 
 @pytest.fixture(scope="module")

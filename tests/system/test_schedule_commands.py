@@ -29,7 +29,7 @@ def queue(queue):
 def test_schedules_from_the_command_line(cortana, queue):
     assert re.search(r"^nightly: next at \d{4}-\d\d-\d\d 02:30 Europe/Berlin", cortana(
         "schedules", "add", "nightly", "30 2 * * *", "job", "work", '{"at": "{{schedule.local}}"}', "--zone",
-        "Europe/Berlin", "--catch-up", "all 5", "--one-at-a-time", "--description", "every night"))
+        "Europe/Berlin", "--catch-up", "all", "--catch-up-limit", "5", "--one-at-a-time", "--description", "every night"))
     (row,) = queue.run("SELECT * FROM job_triggers")
     assert (row["cron"], row["catch_up"], row["catch_up_limit"], row["one_at_a_time"], row["description"]) == (
         "30 2 * * *", "all", 5, True, "every night")
@@ -45,7 +45,7 @@ def test_schedules_from_the_command_line(cortana, queue):
     assert cortana("schedules", "resume", "nightly") == "nightly goes on\n"
     assert cortana("schedules", "fire", "nightly").startswith("nightly: fired ")
     assert queue.value("SELECT payload ? 'at' FROM jobs")
-    assert cortana("schedules", "fire", "nightly").startswith("nightly: in flight ")
+    assert cortana("schedules", "fire", "nightly").startswith("nightly: in flight")
     shown = cortana("schedules", "show", "nightly")
     assert '"time_zone": "Europe/Berlin"' in shown and re.search(r"in flight.*\n.*fired", shown)
     assert cortana("schedules", "remove", "nightly") == "nightly is removed\n"
@@ -56,12 +56,13 @@ def test_schedules_from_the_command_line(cortana, queue):
 
 def test_triggers_from_the_command_line(cortana, queue):
     assert cortana("triggers", "add", "paid", "order.paid", "job", "work", '{"n": "{{event.data.n}}"}', "--filter",
-                   '{"kind": "book"}', "--window", "10 minutes", "--key", "{{event.data.n}}",
+                   '{"kind": "book"}', "--window", "10m", "--key", "{{event.data.n}}",
                    "--priority", "7") == "paid waits for order.paid\n"
     assert re.search(r"^paid +order.paid +job work", cortana("triggers"), re.M)
     assert cortana("triggers", "emit", "order.paid", '{"n": 3, "kind": "book"}').startswith("event ")
     queue.run("SELECT scheduler_tick()")
     (job,) = queue.run("SELECT payload, priority FROM jobs")
+    assert queue.value("SELECT dedupe_window = '10 minutes' FROM job_triggers")
     assert job == {"payload": {"n": 3}, "priority": 7}
     assert "fired" in cortana("triggers", "show", "paid")
     cortana("triggers", "pause", "paid")
@@ -72,7 +73,7 @@ def test_triggers_from_the_command_line(cortana, queue):
 def test_nothing_happens_without_a_scheduler_and_that_is_said(program, database, queue):
     done = subprocess.run([program("cortana"), "triggers"], text=True, capture_output=True, check=True,
                           env={**os.environ, "DATABASE_URL": database})
-    assert "no scheduler runs; 0 events wait" in done.stderr
+    assert "no scheduler runs" in done.stderr
 
 
 def test_what_is_wrong_is_said(cortana, queue):
@@ -80,6 +81,7 @@ def test_what_is_wrong_is_said(cortana, queue):
     assert "not a time zone" in cortana("schedules", "add", "x", "@daily", "job", "work", "--zone", "Mars", code=1)
     assert "not registered" in cortana("schedules", "add", "x", "@daily", "job", "nothing", code=1)
     assert "json" in cortana("schedules", "add", "x", "@daily", "job", "work", "{", code=1)
+    assert "takes a time" in cortana("triggers", "add", "x", "a.b", "job", "work", "--window", "soon", code=64)
     for verb in ("show", "pause", "resume", "remove", "fire"):
         assert "no schedule is called" in cortana("schedules", verb, "nothing", code=1)
     assert "no trigger is called" in cortana("triggers", "pause", "nothing", code=1)

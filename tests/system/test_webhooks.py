@@ -422,8 +422,8 @@ def test_webhooks_from_the_command_line(queue, workers, receiver, program, datab
     wait_for(queue, job, "done")
     assert json.loads(receiver.received[0][2])["type"] == "webhook.test"
     listed = cortana()
-    assert "w " in listed and "job.failed, video.ready" in listed and "done" in listed and "whsec" not in listed
-    new = cortana("rotate", "w", "--keep", "1 hour").strip()
+    assert "w " in listed and "job.failed,video.ready" in listed and "done" in listed and "whsec" not in listed
+    new = cortana("rotate", "w", "--keep", "1h").strip()
     assert new != secret and queue.value("SELECT count(*) FROM webhook_secrets") == 2
     assert cortana("disable", "w", "--reason", "moved") == "w is off\n" and "off: moved" in cortana("list")
     assert cortana("enable", "w") == "w is on\n"
