@@ -22,6 +22,16 @@ const struct cli_column cli_columns_hosts[] = {
     END,
 };
 
+const struct cli_column cli_columns_nodes[] = {
+    {"name", "NODE"},
+    {"[{!is_enabled}off|{awake_state}]", "STATE"},
+    {"wake_method", "WAKE"},
+    {"job_types", "JOBS"},
+    {"{woken_at:ago}", "WOKEN"},
+    {"[{mac}|{script}]", "BY"},
+    END,
+};
+
 const struct cli_column cli_columns_rules[] = {
     {"name", "TYPE"},
     {"base_priority", "PRIORITY"},

@@ -3,7 +3,8 @@
 
 #include "cli/terminal/terminal.h"
 
-extern const struct cli_column cli_columns_commands[], cli_columns_hosts[], cli_columns_rules[];
+extern const struct cli_column cli_columns_commands[], cli_columns_hosts[], cli_columns_nodes[];
+extern const struct cli_column cli_columns_rules[];
 extern const struct cli_column cli_columns_schedules[], cli_columns_triggers[];
 extern const struct cli_column cli_columns_webhooks[];
 extern const struct cli_column cli_columns_why[], cli_columns_workers[], cli_columns_workflows[];

@@ -196,22 +196,6 @@ int cli_hosts_set(struct cli_call *call, struct cv_error *error)
 
 enum { EVERY_MS = 30 * 1000 };
 
-int cli_nodes_list(struct cli_call *call, struct cv_error *error)
-{
-    static const struct cli_column columns[] = {
-        {"name", "NODE"},  {"state", "STATE"},  {"wake_method", "WAKE"},
-        {"types", "JOBS"}, {"ago_ms", "WOKEN"}, {"call", "BY"},
-    };
-    return CLI_SHOW(call, columns, "there are no nodes; see cortana nodes add --help", error,
-                    "SELECT n.*, array_to_string(n.job_types, ',') AS types,"
-                    " (extract(epoch FROM clock_timestamp() - woken_at) * 1000)::bigint"
-                    " AS ago_ms, coalesce(n.mac, array_to_string(n.script, ' ')) AS call,"
-                    " CASE WHEN NOT n.is_enabled THEN 'off' WHEN EXISTS (SELECT FROM workers w"
-                    " WHERE w.host = n.host AND w.state = 'running'"
-                    " AND w.last_seen > clock_timestamp() - interval '5 minutes')"
-                    " THEN 'awake' ELSE 'asleep' END AS state FROM nodes n ORDER BY name");
-}
-
 int cli_nodes_add(struct cli_call *call, struct cv_error *error)
 {
     const char *name = call->arguments[0];
@@ -260,12 +244,16 @@ int cli_nodes_set(struct cli_call *call, struct cv_error *error)
 
 int cli_nodes_remove(struct cli_call *call, struct cv_error *error)
 {
-    const struct cli_change change = {
-        .thing = "node",
-        .sql = "DELETE FROM nodes WHERE name = $1 RETURNING name",
-        .done = "is forgotten",
-    };
-    return cli_change(call, &change, error);
+    const char *name = call->arguments[0];
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    CV_TRY(cli_open(call, error));
+    CV_TRY(cv_db_run(call->session.db, &rows, error,
+                     "DELETE FROM nodes WHERE name = $1 RETURNING name", name));
+    return cv_db_rows(rows) == 0
+               ? cv_fail(error, CV_ERROR_NOT_FOUND, "no node is called '%s'", name)
+               : cli_print_outcome(call,
+                                   json_pack("{s:s, s:s}", "node", name, "outcome", "is forgotten"),
+                                   error, "%s is forgotten", name);
 }
 
 int cli_nodes_wake(struct cli_call *call, struct cv_error *error)

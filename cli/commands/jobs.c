@@ -1,97 +1,8 @@
-#include "cli/commands/jobs.h"
-
-#include "common/queue/queue.h"
-
 #include "cli/commands/operation.h"
 #include "cli/commands/verbs.h"
 
 #include <poll.h>
 #include <string.h>
-
-/* 0 if the job type exists; otherwise CLI_EXIT_USAGE after printing the existing ones. */
-static int check_job_type(struct cli_call *call, const char *type, struct cv_error *error)
-{
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    int result = cv_db_run(call->session.db, &rows, error,
-                           "SELECT string_agg(name, ' ' ORDER BY name) AS names FROM job_types");
-    const char *names = result ? NULL : cv_db_text(rows, 0, "names");
-    if (result || cli_is_among(names ? names : "", type)) {
-        return result;
-    }
-    const char *near = cli_did_you_mean(names ? names : "", type);
-    return cli_usage(call, "there is no job type '%s'%s%s%s; there are %s", type,
-                     near[0] ? ": did you mean " : "", near, near[0] ? "?" : "",
-                     names ? names : "none");
-}
-
-/* Reads --type, --tenant, --video, --error and --status as members of `filter`, as the queue's
- * functions expect them. An impossible value is CLI_EXIT_USAGE. */
-static int read_job_filter(struct cli_call *call, json_t *filter, struct cv_error *error)
-{
-    static const struct {
-        const char *option, *member;
-    } members[] = {{"type", "job_type"},
-                   {"tenant", "tenant_id"},
-                   {"video", "video_id"},
-                   {"error", "error_type"},
-                   {"status", "status"}};
-    for (size_t i = 0; i < CV_COUNT(members); i++) {
-        const char *value = cli_value(call, members[i].option);
-        char video[CLI_UUID_SIZE];
-        if (!value) {
-            continue;
-        }
-        if (strcmp(members[i].option, "tenant") == 0 && !cv_is_uuid(value)) {
-            return cli_usage(call, "--tenant takes a UUID, not '%s'", value);
-        }
-        if (strcmp(members[i].option, "type") == 0) {
-            CV_TRY(check_job_type(call, value, error));
-        } else if (strcmp(members[i].option, "video") == 0 && !cv_is_uuid(value)) {
-            CV_TRY(cli_find(call, "video", value, video, error));
-            value = video;
-        }
-        CV_TRY_MEMORY(json_object_set_new(filter, members[i].member, json_string(value)) == 0,
-                      error, "a filter");
-    }
-    return 0;
-}
-
-int cli_read_since(const struct cli_call *call, char timestamp[CV_TIMESTAMP_SIZE])
-{
-    static const struct {
-        char unit;
-        int64_t ms;
-    } units[] = {{'m', 60000}, {'h', 3600000}, {'d', 86400000}, {'w', 604800000}};
-    const char *text = cli_value(call, "since");
-    size_t length = text ? strlen(text) : 0;
-    timestamp[0] = '\0';
-    if (!text) {
-        return 0;
-    }
-    for (size_t i = 0; length > 1 && length < 12 && i < CV_COUNT(units); i++) {
-        char number[12];
-        int64_t count = 0;
-        (void)snprintf(number, sizeof(number), "%.*s", (int)length - 1, text);
-        if (text[length - 1] == units[i].unit && cv_parse_int(number, 0, 100000, &count)) {
-            (void)cv_format_timestamp(cv_wall_ms() - count * units[i].ms, timestamp);
-            return 0;
-        }
-    }
-    int year = 0;
-    int month = 0;
-    int day = 0;
-    char rest = '\0';
-    int found = sscanf(text, "%4d-%2d-%2d%c", &year, &month, &day, &rest);
-    if (found < 3 || (found == 4 && rest != ' ' && rest != 'T') || month < 1 || month > 12 ||
-        day < 1 || day > 31 || length >= CV_TIMESTAMP_SIZE) {
-        return cli_usage(call,
-                         "--since takes a date like 2026-05-17 or a time ago like 30m, 2h, "
-                         "3d, not '%s'",
-                         text);
-    }
-    (void)snprintf(timestamp, CV_TIMESTAMP_SIZE, "%s", text);
-    return 0;
-}
 
 /* ---- list ------------------------------------------------------------------------------------ */
 
@@ -104,30 +15,28 @@ int cli_jobs_list(struct cli_call *call, struct cv_error *error)
         {"id", "JOB"},      {"job_type", "TYPE"},   {"state", "STATE"}, {"percent", "DONE"},
         {"attempt", "TRY"}, {"running_ms", "TIME"}, {"video", "VIDEO"}, {"note", "NOTE"},
     };
-    char since[CV_TIMESTAMP_SIZE];
-    int64_t number = 0;
-    cv_auto(json_decref) json_t *filter = json_object();
-    CV_TRY(cli_number(call, "limit", 1, 1000000, 50, &number));
-    CV_TRY(cli_read_since(call, since));
+    cv_auto(json_decref) json_t *filter = NULL;
     CV_TRY(cli_open(call, error));
-    CV_TRY(read_job_filter(call, filter, error));
-    int result = CLI_LIST(call, columns, error,
-                          "SELECT *, " NOTE ", " PERCENT " FROM job_overview"
-                          " WHERE ($1::text IS NULL OR job_type = $1)"
-                          " AND ($2::text IS NULL OR status::text = $2)"
-                          " AND ($3::uuid IS NULL OR video_id = $3::uuid)"
-                          " AND ($4::text IS NULL OR error_type = $4)"
-                          " AND ($5::uuid IS NULL OR id IN (SELECT j.id FROM jobs j"
-                          " WHERE j.tenant_id = $5::uuid))"
-                          " AND ($6::timestamptz IS NULL OR created_at >= $6::timestamptz)"
-                          " ORDER BY status IN ('done', 'canceled'), sequence DESC, created_at DESC"
-                          " LIMIT $7::bigint",
-                          json_string_value(json_object_get(filter, "job_type")),
-                          json_string_value(json_object_get(filter, "status")),
-                          json_string_value(json_object_get(filter, "video_id")),
-                          json_string_value(json_object_get(filter, "error_type")),
-                          json_string_value(json_object_get(filter, "tenant_id")),
-                          since[0] ? since : NULL, cv_db_number(number).text);
+    CV_TRY(cli_read_values(call, &filter, error));
+    cv_auto_free char *text = json_dumps(filter, JSON_COMPACT);
+    CV_TRY_MEMORY(text, error, "a filter");
+    /* The planner sees the values, so that each filter may use its index. */
+    int result =
+        CLI_LIST(call, columns, error,
+                 "SELECT *, " NOTE ", " PERCENT " FROM job_overview"
+                 " WHERE ($1::jsonb ->> 'job_type' IS NULL OR job_type = $1::jsonb ->> 'job_type')"
+                 " AND ($1::jsonb ->> 'status' IS NULL OR status::text = $1::jsonb ->> 'status')"
+                 " AND ($1::jsonb ->> 'video_id' IS NULL"
+                 " OR video_id = ($1::jsonb ->> 'video_id')::uuid)"
+                 " AND ($1::jsonb ->> 'error_type' IS NULL"
+                 " OR error_type = $1::jsonb ->> 'error_type')"
+                 " AND ($1::jsonb ->> 'tenant_id' IS NULL OR id IN (SELECT j.id FROM jobs j"
+                 " WHERE j.tenant_id = ($1::jsonb ->> 'tenant_id')::uuid))"
+                 " AND ($1::jsonb ->> 'since' IS NULL"
+                 " OR created_at >= ($1::jsonb ->> 'since')::timestamptz)"
+                 " ORDER BY status IN ('done', 'canceled'), sequence DESC, created_at DESC"
+                 " LIMIT coalesce(($1::jsonb ->> 'limit')::bigint, 50)",
+                 text);
     if (result == 0) {
         cli_print_note(call, "there are no such jobs");
     }
@@ -218,7 +127,7 @@ int cli_jobs_show(struct cli_call *call, struct cv_error *error)
         "id",      "job_type",      "state",     "video",      "priority",      "attempt",
         "created", "scheduled_for", "locked_by", "error_type", "error_message", "encoded_because",
         "payload", "result"};
-    char id[CV_UUID_SIZE];
+    char id[CLI_UUID_SIZE];
     CV_TRY(cli_open(call, error));
     CV_TRY(cli_find(call, "job", call->arguments[0], id, error));
     if (call->json || cli_given(call, "payload")) {
@@ -308,29 +217,16 @@ int cli_jobs_watch(struct cli_call *call, struct cv_error *error)
 /* Retries are checked one by one, so fewer at once. */
 #define RETRIES "1000"
 
-/* Reads the filter of a verb that accepts a job or a filter; the job would be argument `place`. */
-static int open_filtered(struct cli_call *call, int place, json_t *filter, struct cv_error *error)
-{
-    bool has_job = call->count > place;
-    CV_TRY(cli_open(call, error));
-    CV_TRY(read_job_filter(call, filter, error));
-    if (has_job == (json_object_size(filter) > 0)) {
-        return cli_usage(call, has_job ? "a job, or options that name jobs, not both"
-                                       : "which jobs? Name one, or say --type, --video, …");
-    }
-    return 0;
-}
-
-/* A change of many jobs: `sql` changes some of them, returns their number as n, and takes two
- * parameters. */
+/* A change of many jobs: `sql` changes some of those that the filter $1 names, and returns their
+ * number as n. */
 struct change {
     const char *sql;
-    const char *parameters[2];
     const char *one, *many; /* "1 job …", "N jobs …" */
 };
 
 /* Repeats the change until nothing is left to change, in short transactions. */
-static int change_all(struct cli_call *call, const struct change *change, struct cv_error *error)
+static int change_all(struct cli_call *call, const char *filter, const struct change *change,
+                      struct cv_error *error)
 {
     char counted[CLI_COUNTED_SIZE];
     int result = 0;
@@ -340,8 +236,7 @@ static int change_all(struct cli_call *call, const struct change *change, struct
     cli_progress_init(&progress, call->json, false);
     while (result == 0 && step > 0) {
         cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-        result = cv_db_run(call->session.db, &rows, error, change->sql, change->parameters[0],
-                           change->parameters[1]);
+        result = cv_db_run(call->session.db, &rows, error, change->sql, filter);
         step = result == 0 ? cv_db_int(rows, 0, "n", 0) : 0;
         total += step;
         if (step > 0) {
@@ -364,135 +259,65 @@ static int change_all(struct cli_call *call, const struct change *change, struct
                                       "%s", counted);
 }
 
-/* The same; the first parameter is `filter`. */
-static int change_filtered(struct cli_call *call, const json_t *filter, struct change change,
-                           struct cv_error *error)
+static bool is_filtered(const struct cli_call *call)
 {
-    cv_auto_free char *text = json_dumps(filter, JSON_COMPACT);
-    CV_TRY_MEMORY(text, error, "a filter");
-    change.parameters[0] = text;
-    return change_all(call, &change, error);
+    const struct cli_option *option = call->verb->options;
+    while (option->name && !cli_given(call, option->name)) {
+        option++;
+    }
+    return option->name != NULL;
 }
 
-/* Prints what happened to one job, as a sentence. */
-static int print_outcome(struct cli_call *call, int outcome, const char *id, const char *success,
-                         struct cv_error *error)
+/* Changes the job that is the verb's last argument, by its operation; or those that its options name. */
+static int change_jobs(struct cli_call *call, const struct change *change, struct cv_error *error)
 {
-    switch (outcome) {
-    case CV_QUEUE_OK:
-        return cli_print_outcome(call, json_pack("{s:s, s:s}", "job", id, "outcome", success),
-                                 error, "job %s is %s", id, success);
-    case CV_QUEUE_WRONG_STATE:
-        return cv_fail(error, CV_ERROR_CONFLICT, "the state of job %s forbids this", id);
-    case CV_QUEUE_DUPLICATE:
-        return cv_fail(error, CV_ERROR_CONFLICT, "the work of job %s is under way already", id);
-    case CV_QUEUE_NO_SUCH_JOB:
-        return cv_fail(error, CV_ERROR_NOT_FOUND, "job %s is gone", id);
-    default:
-        return outcome;
+    cv_auto(json_decref) json_t *filter = NULL;
+    bool has_job = call->count == call->verb->most;
+    if (has_job == is_filtered(call)) {
+        return cli_usage(call, has_job ? "a job, or options that name jobs, not both"
+                                       : "which jobs? Name one, or say --type, --video, …");
     }
+    if (has_job) {
+        return cli_request(call, error);
+    }
+    CV_TRY(cli_open(call, error));
+    if (call->server) {
+        return cli_usage(call, "on a server, name one job");
+    }
+    CV_TRY(cli_read_values(call, &filter, error));
+    cv_auto_free char *text = json_dumps(filter, JSON_COMPACT);
+    CV_TRY_MEMORY(text, error, "a filter");
+    return change_all(call, text, change, error);
 }
 
 int cli_jobs_cancel(struct cli_call *call, struct cv_error *error)
 {
-    char id[CV_UUID_SIZE];
-    cv_auto(json_decref) json_t *filter = json_object();
-    CV_TRY(open_filtered(call, 0, filter, error));
-    if (call->count == 0) {
-        const struct change change = {.sql = "SELECT cancel_jobs($1::jsonb, $2::int) AS n",
-                                      .parameters = {NULL, CHUNK},
-                                      .one = "job is canceled, or stops soon",
-                                      .many = "jobs are canceled, or stop soon"};
-        return change_filtered(call, filter, change, error);
-    }
-    CV_TRY(cli_find(call, "job", call->arguments[0], id, error));
-    return print_outcome(call, cv_queue_cancel(call->session.db, id, error), id,
-                         "canceled, or stops soon", error);
+    static const struct change change = {
+        .sql = "SELECT cancel_jobs($1::jsonb, " CHUNK ") AS n",
+        .one = "job is canceled, or stops soon",
+        .many = "jobs are canceled, or stop soon",
+    };
+    return change_jobs(call, &change, error);
 }
 
 int cli_jobs_retry(struct cli_call *call, struct cv_error *error)
 {
-    char id[CV_UUID_SIZE];
-    cv_auto(json_decref) json_t *filter = json_object();
-    if (cli_given(call, "tenant") || cli_given(call, "video") || cli_given(call, "status")) {
-        return cli_usage(call, "retry looks at failed jobs by --type and --error alone");
-    }
-    CV_TRY(open_filtered(call, 0, filter, error));
-    if (call->count == 0) {
-        const struct change change = {
-            .sql = "SELECT retry_failed_jobs($1, $2, " RETRIES ") AS n",
-            .parameters = {json_string_value(json_object_get(filter, "job_type")),
-                           json_string_value(json_object_get(filter, "error_type"))},
-            .one = "job is queued again",
-            .many = "jobs are queued again",
-        };
-        return change_all(call, &change, error);
-    }
-    CV_TRY(cli_find(call, "job", call->arguments[0], id, error));
-    return print_outcome(call, cv_queue_retry(call->session.db, id, error), id, "queued again",
-                         error);
+    static const struct change change = {
+        .sql = "SELECT retry_failed_jobs($1::jsonb ->> 'job_type', $1::jsonb ->> 'error_type',"
+               " " RETRIES ") AS n",
+        .one = "job is queued again",
+        .many = "jobs are queued again",
+    };
+    return change_jobs(call, &change, error);
 }
 
 int cli_jobs_priority(struct cli_call *call, struct cv_error *error)
 {
-    char id[CV_UUID_SIZE];
-    cv_auto(json_decref) json_t *filter = json_object();
-    CV_TRY(open_filtered(call, 1, filter, error));
-    if (call->count == 2) {
-        CV_TRY(cli_find(call, "job", call->arguments[1], id, error));
-        CV_TRY_MEMORY(json_object_set_new(filter, "id", json_string(id)) == 0, error, "a filter");
-    }
-    const struct change change = {
-        .sql = "SELECT set_priority($1::jsonb, priority_number($2), " CHUNK ") AS n",
-        .parameters = {NULL, call->arguments[0]},
+    static const struct change change = {
+        .sql = "SELECT set_priority($1::jsonb - 'priority',"
+               " priority_number($1::jsonb ->> 'priority'), " CHUNK ") AS n",
         .one = "job has another priority now",
         .many = "jobs have another priority now",
     };
-    return change_filtered(call, filter, change, error);
-}
-
-/* Reads which tenant or type is to be paused or resumed; 0 or CLI_EXIT_USAGE. */
-static int open_paused(struct cli_call *call, const char **ret_tenant, struct cv_error *error)
-{
-    *ret_tenant = cli_value(call, "tenant");
-    if ((*ret_tenant != NULL) == (call->count > 0)) {
-        return cli_usage(call, "name a job type, or --tenant UUID");
-    }
-    if (*ret_tenant && !cv_is_uuid(*ret_tenant)) {
-        return cli_usage(call, "--tenant takes a UUID, not '%s'", *ret_tenant);
-    }
-    CV_TRY(cli_open(call, error));
-    return *ret_tenant ? 0 : check_job_type(call, call->arguments[0], error);
-}
-
-int cli_jobs_pause(struct cli_call *call, struct cv_error *error)
-{
-    const char *tenant = NULL;
-    const char *reason = cli_value(call, "reason");
-    CV_TRY(open_paused(call, &tenant, error));
-    const char *name = tenant ? tenant : call->count > 0 ? call->arguments[0] : "";
-    CV_TRY(tenant ? cv_db_run(call->session.db, NULL, error,
-                              "SELECT FROM pause_tenant($1::uuid, $2)", tenant, reason)
-                  : cv_db_run(call->session.db, NULL, error, "SELECT pause_type($1, $2)", name,
-                              reason));
-    return cli_print_outcome(
-        call, json_pack("{s:s, s:s}", tenant ? "tenant" : "job_type", name, "outcome", "paused"),
-        error, "%s %s is paused; what runs goes on", tenant ? "tenant" : "type", name);
-}
-
-int cli_jobs_resume(struct cli_call *call, struct cv_error *error)
-{
-    const char *tenant = NULL;
-    CV_TRY(open_paused(call, &tenant, error));
-    const char *name = tenant ? tenant : call->count > 0 ? call->arguments[0] : "";
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(cv_db_run(call->session.db, &rows, error,
-                     tenant ? "SELECT resume_tenant($1::uuid) AS resumed"
-                            : "SELECT resume_type($1) AS resumed",
-                     name));
-    bool resumed = cv_db_bool(rows, 0, "resumed");
-    return cli_print_outcome(
-        call, json_pack("{s:s, s:b}", tenant ? "tenant" : "job_type", name, "resumed", resumed),
-        error, "%s %s %s", tenant ? "tenant" : "type", name,
-        resumed ? "goes on" : "was not paused");
+    return change_jobs(call, &change, error);
 }

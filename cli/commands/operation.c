@@ -1,6 +1,5 @@
 #include "cli/commands/operation.h"
 
-#include "cli/commands/jobs.h"
 #include "cli/commands/server.h"
 #include "cli/commands/verbs.h"
 
@@ -204,6 +203,40 @@ static void read_source(const char *word, size_t length, struct source *source)
     }
 }
 
+/* Reads --since as a time for PostgreSQL; CLI_EXIT_USAGE if it is invalid. */
+static int read_since(const struct cli_call *call, const char *text,
+                      char timestamp[CV_TIMESTAMP_SIZE])
+{
+    static const struct {
+        char unit;
+        int64_t ms;
+    } units[] = {{'m', 60000}, {'h', 3600000}, {'d', 86400000}, {'w', 604800000}};
+    size_t length = strlen(text);
+    for (size_t i = 0; length > 1 && length < 12 && i < CV_COUNT(units); i++) {
+        char number[12];
+        int64_t count = 0;
+        (void)snprintf(number, sizeof(number), "%.*s", (int)length - 1, text);
+        if (text[length - 1] == units[i].unit && cv_parse_int(number, 0, 100000, &count)) {
+            (void)cv_format_timestamp(cv_wall_ms() - count * units[i].ms, timestamp);
+            return 0;
+        }
+    }
+    int year = 0;
+    int month = 0;
+    int day = 0;
+    char rest = '\0';
+    int found = sscanf(text, "%4d-%2d-%2d%c", &year, &month, &day, &rest);
+    if (found < 3 || (found == 4 && rest != ' ' && rest != 'T') || month < 1 || month > 12 ||
+        day < 1 || day > 31 || length >= CV_TIMESTAMP_SIZE) {
+        return cli_usage(call,
+                         "--since takes a date like 2026-05-17 or a time ago like 30m, 2h, "
+                         "3d, not '%s'",
+                         text);
+    }
+    (void)snprintf(timestamp, CV_TIMESTAMP_SIZE, "%s", text);
+    return 0;
+}
+
 static const char *given_value(const struct cli_call *call, const char *source)
 {
     bool is_argument = source[0] >= '0' && source[0] <= '9';
@@ -288,7 +321,7 @@ static int read_value(struct cli_call *call, const struct source *source, const 
     } else if (strcmp(kind, "flag") == 0) {
         *ret_value = json_true();
     } else if (strcmp(kind, "since") == 0) {
-        CV_TRY(cli_read_since(call, since));
+        CV_TRY(read_since(call, text, since));
         *ret_value = json_string(since);
     } else if (strcmp(kind, "uuid") == 0 && !cv_is_uuid(text)) {
         return cli_usage(call, "%s%s takes a UUID, not '%s'", source->text[0] == '0' ? "" : "--",

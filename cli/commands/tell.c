@@ -63,22 +63,6 @@ int cli_print_outcome(const struct cli_call *call, json_t *object, struct cv_err
     return CLI_EXIT_OK;
 }
 
-int cli_change(struct cli_call *call, const struct cli_change *change, struct cv_error *error)
-{
-    const char *name = call->arguments[0];
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    const char *parameters[] = {name, change->more};
-    struct cv_db_statement statement = {change->sql, change->more ? 2 : 1, parameters};
-    CV_TRY(cli_open(call, error));
-    CV_TRY(cv_db_query(call->session.db, &statement, &rows, error));
-    if (cv_db_rows(rows) == 0) {
-        return cv_fail(error, CV_ERROR_NOT_FOUND, "no %s is called '%s'", change->thing, name);
-    }
-    return cli_print_outcome(call,
-                             json_pack("{s:s, s:s}", change->thing, name, "outcome", change->done),
-                             error, "%s %s", name, change->done);
-}
-
 void cli_put_failure(const struct cli_call *call, const char *type, const char *message)
 {
     json_t *object =

@@ -49,18 +49,6 @@ CV_MUST_CHECK int cli_print_outcome(const struct cli_call *call, json_t *object,
                                     struct cv_error *error, const char *format, ...)
     CV_PRINTF(4, 5);
 
-/* A change of the object that the command names with its first argument. */
-struct cli_change {
-    const char *thing; /* the kind of object: "webhook" */
-    const char *sql;   /* takes the name and `more`; returns a row if there is such an object */
-    const char *more;  /* NULL: `sql` takes the name only */
-    const char *done;  /* "is on" */
-};
-
-/* Makes the change and prints "NAME DONE". */
-CV_MUST_CHECK int cli_change(struct cli_call *call, const struct cli_change *change,
-                             struct cv_error *error);
-
 /* Prints a failure as a line on standard error; with --json as an object with its type (may be
  * NULL) and message. */
 void cli_put_failure(const struct cli_call *call, const char *type, const char *message);

@@ -189,6 +189,9 @@ static const struct cli_option videos_options[] = {
         "error", 0, "NAME", "jobs whose last error was of this type", 0, NULL \
     }
 
+#define JOB_FILTER \
+    "type>job_type:type tenant>tenant_id:uuid video>video_id:video error>error_type status"
+
 #define CLI_JOB_STATES "queued processing done failed canceled"
 
 static const struct cli_option jobs_list_options[] = {
@@ -200,6 +203,12 @@ static const struct cli_option jobs_list_options[] = {
 
 static const struct cli_option jobs_filter_options[] = {FILTER_OPTIONS, NO_MORE};
 
+static const struct cli_option jobs_retry_options[] = {
+    {"type", 0, "TYPE", "failed jobs of this type", 0, NULL},
+    {"error", 0, "NAME", "jobs whose last error was of this type", 0, NULL},
+    NO_MORE,
+};
+
 static const struct cli_option jobs_show_options[] = {
     {"payload", 0, NULL, "print only the payload as it was enqueued, for a worker's --once", 0,
      NULL},
@@ -209,17 +218,6 @@ static const struct cli_option jobs_show_options[] = {
 static const struct cli_option jobs_watch_options[] = {
     {"every", 0, "SECONDS", "time between two updates (1)", 0, NULL},
     {"count", 0, "N", "stop after N updates", 0, NULL},
-    NO_MORE,
-};
-
-static const struct cli_option jobs_pause_options[] = {
-    {"tenant", 0, "UUID", "the jobs of a tenant instead of a type", 0, NULL},
-    {"reason", 0, "TEXT", "the reason, shown to others", 0, NULL},
-    NO_MORE,
-};
-
-static const struct cli_option jobs_resume_options[] = {
-    {"tenant", 0, "UUID", "the jobs of a tenant instead of a type", 0, NULL},
     NO_MORE,
 };
 
@@ -477,12 +475,13 @@ const struct cli_verb cli_verbs[] = {
              "from the same texts as --help.",
      .completion = CLI_COMPLETE_FOLDER, .run = cli_manual},
     {"videos list", "", 0, 0, "list the videos, newest first", .options = videos_options,
-     UPKEEP_JSON, .run = cli_videos_list},
+     UPKEEP_JSON, .values = "status name since:since limit:number", .run = cli_videos_list},
     {"videos show", "VIDEO", 1, 1, "show one video, what was made from it, and its jobs",
      .text = NAMED_VIDEO, .completion = CLI_COMPLETE_VIDEO, OPERATOR_JSON, .run = cli_videos_show},
 
     {"jobs list", "", 0, 0, "list jobs: unfinished ones first, then the newest",
-     .options = jobs_list_options, UPKEEP_JSON, .run = cli_jobs_list},
+     .options = jobs_list_options, UPKEEP_JSON, .values = JOB_FILTER " since:since limit:number",
+     .run = cli_jobs_list},
     {"jobs show", "JOB", 1, 1, "show one job with its attempts and events",
      .options = jobs_show_options, UPKEEP_JSON, .run = cli_jobs_show},
     {"jobs why", "JOB", 1, 1, "explain why a job is not running", OPERATOR_JSON, .operation = "why",
@@ -490,17 +489,25 @@ const struct cli_verb cli_verbs[] = {
     {"jobs watch", "", 0, 0, "show open and running jobs, updated every second",
      .options = jobs_watch_options, .login = CLI_LOGIN_OPERATOR, .run = cli_jobs_watch},
     {"jobs retry", "[JOB]", 0, 1, "queue failed jobs again, with all their retries",
-     .options = jobs_filter_options, OPERATOR_JSON, .run = cli_jobs_retry},
+     .options = jobs_retry_options, OPERATOR_JSON, .operation = "retry_job",
+     .values = "0>id:job type>job_type:type error>error_type", .done = "job {id} is queued again",
+     .thing = "job", .run = cli_jobs_retry},
     {"jobs cancel", "[JOB]", 0, 1, "cancel jobs: waiting ones at once, running ones are stopped",
-     .options = jobs_filter_options, OPERATOR_JSON, .run = cli_jobs_cancel},
+     .options = jobs_filter_options, OPERATOR_JSON, .operation = "cancel_job",
+     .values = "0>id:job " JOB_FILTER, .done = "job {id} is canceled, or stops soon",
+     .thing = "job", .run = cli_jobs_cancel},
     {"jobs priority", "N [JOB]", 1, 2,
      "change the priority of waiting jobs: low, normal, high, urgent, or 0 to 10",
-     .options = jobs_filter_options, OPERATOR_JSON, .run = cli_jobs_priority},
-    {"jobs pause", "[TYPE]", 0, 1,
-     "claim no more jobs of a type or a tenant; running jobs continue",
-     .options = jobs_pause_options, OPERATOR_JSON, .run = cli_jobs_pause},
-    {"jobs resume", "[TYPE]", 0, 1, "claim jobs of a paused type or tenant again",
-     .options = jobs_resume_options, OPERATOR_JSON, .run = cli_jobs_resume},
+     .options = jobs_filter_options, OPERATOR_JSON, .operation = "job_priority",
+     .values = "0>priority 1>id:job " JOB_FILTER, .done = "job {id} has priority {priority} now",
+     .run = cli_jobs_priority},
+    {"jobs pause", "TYPE", 1, 1, "claim no more jobs of a type; running jobs continue",
+     .options = reason_options, OPERATOR_JSON, .operation = "pause_type",
+     .values = "0>name:type reason", .done = "type {0} is paused; what runs goes on",
+     .run = cli_request},
+    {"jobs resume", "TYPE", 1, 1, "claim jobs of a paused type again", OPERATOR_JSON,
+     .operation = "resume_type", .values = "0>name:type", .done = "type {0} goes on",
+     .run = cli_request},
     {"jobs archive", "", 0, 0, "move old months of the timeline to the store",
      .options = jobs_archive_options, .store = true, .login = CLI_LOGIN_UPKEEP,
      .run = cli_jobs_archive},
@@ -517,7 +524,8 @@ const struct cli_verb cli_verbs[] = {
      .values = "0>workflow video>video_id:video input:object",
      .done = "run {id} [{status_code=202}has started|is on its way already]", .run = cli_request},
     {"runs restart", "RUN", 1, 1, "run failed and canceled steps again; done steps stay done",
-     OPERATOR_JSON, .run = cli_runs_restart},
+     OPERATOR_JSON, .operation = "restart_run", .values = "0>id:run", .done = "run {id} goes on",
+     .thing = "run", .run = cli_request},
     {"runs cancel", "RUN", 1, 1, "cancel every job of a run that is not done", OPERATOR_JSON,
      .operation = "cancel_run", .values = "0>id:run", .done = "run {id} is canceled, or stops soon",
      .thing = "run", .run = cli_request},
@@ -666,7 +674,8 @@ const struct cli_verb cli_verbs[] = {
      OPERATOR_JSON, .run = cli_hosts_set},
 
     {"nodes list", "", 0, 0, "list the nodes that may sleep, and which are awake", UPKEEP_JSON,
-     .run = cli_nodes_list},
+     .operation = "nodes", .columns = cli_columns_nodes,
+     .note = "there are no nodes; see cortana nodes add --help", .run = cli_request},
     {"nodes add", "NAME", 1, 1, "add a node that may be woken", .options = nodes_add_options,
      OPERATOR_JSON, .run = cli_nodes_add},
     {"nodes set", "NODE NAME=VALUE…", 2, MANY, "change a node",
@@ -683,6 +692,13 @@ const struct cli_verb cli_verbs[] = {
 
     {"tenants list", "", 0, 0, "list the tenants: how much each stores and may store",
      OPERATOR_JSON, .run = cli_tenants_list},
+    {"tenants pause", "TENANT", 1, 1, "claim no more jobs of a tenant; running jobs continue",
+     .options = reason_options, OPERATOR_JSON, .operation = "pause_tenant",
+     .values = "0>id:uuid reason", .done = "tenant {0} is paused; what runs goes on",
+     .run = cli_request},
+    {"tenants resume", "TENANT", 1, 1, "claim jobs of a paused tenant again", OPERATOR_JSON,
+     .operation = "resume_tenant", .values = "0>id:uuid", .done = "tenant {0} goes on",
+     .run = cli_request},
     {"tenants limit", "TENANT SIZE", 2, 2, "limit the bytes of originals that a tenant may store",
      .text = "TENANT is a UUID (a team, or a user without one), or default for all that have no "
              "limit of their own. SIZE is a number of bytes, or one like 500GB, or none.",
@@ -755,7 +771,7 @@ const struct cli_group cli_groups[] = {
     {"workers", "show the workers; drain one", NULL},
     {"hosts", "machines on which workers run, and their limits", NULL},
     {"nodes", "machines that sleep and are woken for jobs", NULL},
-    {"tenants", "show and limit how much tenants store", NULL},
+    {"tenants", "show and limit how much tenants store, pause their jobs", NULL},
     {"rules", "show and change the rules of claims", NULL},
     {"bucket", "create the bucket and set its lifecycle rules", NULL},
     {"embeddings", "embed texts, for search by meaning",

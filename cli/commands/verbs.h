@@ -21,11 +21,11 @@ cli_action cli_videos_list, cli_videos_show, cli_delete, cli_reindex;
 
 /* jobs.c, archive.c */
 cli_action cli_jobs_list, cli_jobs_show, cli_jobs_watch;
-cli_action cli_jobs_retry, cli_jobs_cancel, cli_jobs_priority, cli_jobs_pause, cli_jobs_resume;
+cli_action cli_jobs_retry, cli_jobs_cancel, cli_jobs_priority;
 cli_action cli_jobs_archive, cli_jobs_restore;
 
 /* workflows.c */
-cli_action cli_runs_list, cli_runs_show, cli_runs_restart;
+cli_action cli_runs_list, cli_runs_show;
 cli_action cli_commands_run, cli_commands_define;
 
 /* triggers.c */
@@ -36,7 +36,7 @@ cli_action cli_triggers_request, cli_triggers_show;
 cli_action cli_workers_drain;
 cli_action cli_hosts_set;
 cli_action cli_tenants_list, cli_tenants_limit;
-cli_action cli_nodes_list, cli_nodes_add, cli_nodes_set, cli_nodes_remove, cli_nodes_wake;
+cli_action cli_nodes_add, cli_nodes_set, cli_nodes_remove, cli_nodes_wake;
 cli_action cli_nodes_watch;
 cli_action cli_rules_set;
 

@@ -1,5 +1,4 @@
 #include "cli/commands/ingest.h"
-#include "cli/commands/jobs.h"
 #include "cli/commands/languages.h"
 #include "cli/commands/operation.h"
 #include "cli/commands/verbs.h"
@@ -22,11 +21,11 @@ int cli_videos_list(struct cli_call *call, struct cv_error *error)
         {"resolution", "SIZE"}, {"texts", "TEXTS"},  {"taken_in", "TAKEN IN"},
         {"name", "NAME"},
     };
-    char since[CV_TIMESTAMP_SIZE];
-    int64_t number = 0;
-    CV_TRY(cli_number(call, "limit", 1, INT32_MAX, INT32_MAX, &number));
-    CV_TRY(cli_read_since(call, since));
+    cv_auto(json_decref) json_t *filter = NULL;
     CV_TRY(cli_open(call, error));
+    CV_TRY(cli_read_values(call, &filter, error));
+    cv_auto_free char *text = json_dumps(filter, JSON_COMPACT);
+    CV_TRY_MEMORY(text, error, "a filter");
     int result =
         CLI_LIST(call, columns, error,
                  "SELECT v.id, v.status, v.resolution, v.fps,"
@@ -35,13 +34,14 @@ int cli_videos_list(struct cli_call *call, struct cv_error *error)
                  " (SELECT count(*) FROM segments s WHERE s.video_id = v.id) AS texts,"
                  " to_char(v.created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI') AS taken_in,"
                  " v.created_at, coalesce(v.original_name, v.title, v.id::text) AS name"
-                 " FROM videos v WHERE ($1::text IS NULL OR v.status::text = $1)"
-                 " AND ($2::text IS NULL OR position(lower($2)"
+                 " FROM videos v WHERE ($1::jsonb ->> 'status' IS NULL"
+                 " OR v.status::text = $1::jsonb ->> 'status') AND ($1::jsonb ->> 'name' IS NULL"
+                 " OR position(lower($1::jsonb ->> 'name')"
                  " IN lower(concat_ws(' ', v.original_name, v.title))) > 0)"
-                 " AND ($3::timestamptz IS NULL OR v.created_at >= $3::timestamptz)"
-                 " ORDER BY v.created_at DESC, v.id LIMIT $4::bigint",
-                 cli_value(call, "status"), cli_value(call, "name"), since[0] ? since : NULL,
-                 cv_db_number(number).text);
+                 " AND ($1::jsonb ->> 'since' IS NULL"
+                 " OR v.created_at >= ($1::jsonb ->> 'since')::timestamptz)"
+                 " ORDER BY v.created_at DESC, v.id LIMIT ($1::jsonb ->> 'limit')::bigint",
+                 text);
     if (result == 0) {
         cli_print_note(call, "there are no such videos");
     }

@@ -1,5 +1,3 @@
-#include "common/queue/queue.h"
-
 #include "cli/commands/operation.h"
 #include "cli/commands/verbs.h"
 
@@ -27,21 +25,17 @@ int cli_runs_list(struct cli_call *call, struct cv_error *error)
                     " ORDER BY status <> 'running', created_at DESC LIMIT 50");
 }
 
-static int open_run(struct cli_call *call, char id[CV_UUID_SIZE], struct cv_error *error)
-{
-    CV_TRY(cli_open(call, error));
-    return cli_find(call, "run", call->arguments[0], id, error);
-}
-
 int cli_runs_show(struct cli_call *call, struct cv_error *error)
 {
     static const struct cli_column job_columns[] = {
         {"id", "JOB"},       {"step", "STEP"},   {"part", "PART"},       {"state", "STATE"},
         {"percent", "DONE"}, {"attempt", "TRY"}, {"running_ms", "TIME"}, {"note", "NOTE"},
     };
-    char id[CV_UUID_SIZE];
-    int result = open_run(call, id, error);
-    if (result == 0 && !call->json) {
+    char id[CLI_UUID_SIZE];
+    int result = 0;
+    CV_TRY(cli_open(call, error));
+    CV_TRY(cli_find(call, "run", call->arguments[0], id, error));
+    if (!call->json) {
         result = CLI_LIST(call, run_columns, error,
                           "SELECT *," RUN_NOTE " FROM run_overview WHERE id = $1::uuid", id);
         (void)putchar('\n');
@@ -62,25 +56,6 @@ int cli_runs_show(struct cli_call *call, struct cv_error *error)
                       id);
     return result < 0 ? result : CLI_EXIT_OK;
 }
-
-int cli_runs_restart(struct cli_call *call, struct cv_error *error)
-{
-    char id[CV_UUID_SIZE];
-    int64_t count = 0;
-    CV_TRY(open_run(call, id, error));
-    int result = cv_queue_restart_run(call->session.db, id, &count, error);
-    if (result == CV_QUEUE_NO_SUCH_JOB) {
-        return cv_fail(error, CV_ERROR_NOT_FOUND, "run %s is gone", id);
-    }
-    char jobs[CLI_COUNTED_SIZE];
-    return result ? result
-                  : cli_print_outcome(
-                        call, json_pack("{s:s, s:I}", "run", id, "jobs", (json_int_t)count), error,
-                        "%s",
-                        cli_counted(count, "job is queued again", "jobs are queued again", jobs));
-}
-
-/* ---- workflows ------------------------------------------------------------------------------- */
 
 /* ---- commands -------------------------------------------------------------------------------- */
 

@@ -66,23 +66,6 @@ int cv_queue_start_run(struct cv_db *db, const struct cv_run_params *params,
     return cv_db_bool(rows, 0, "is_new") ? CV_QUEUE_OK : CV_QUEUE_DUPLICATE;
 }
 
-int cv_queue_restart_run(struct cv_db *db, const char *run_id, int64_t *ret_count,
-                         struct cv_error *error)
-{
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(cv_db_run(db, &rows, error, "SELECT restart_run($1::uuid) AS restarted", run_id));
-    if (!cv_db_text(rows, 0, "restarted")) {
-        return CV_QUEUE_NO_SUCH_JOB;
-    }
-    *ret_count = cv_db_int(rows, 0, "restarted", 0);
-    return 0;
-}
-
-int cv_queue_cancel_run(struct cv_db *db, const char *run_id, struct cv_error *error)
-{
-    return cv_queue_run(db, error, "SELECT cancel_run($1::uuid) AS outcome", run_id);
-}
-
 /* ---- by hand --------------------------------------------------------------------------------- */
 
 int cv_queue_cancel(struct cv_db *db, const char *job_id, struct cv_error *error)

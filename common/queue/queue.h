@@ -101,14 +101,6 @@ struct cv_run_params {
 CV_MUST_CHECK int cv_queue_start_run(struct cv_db *db, const struct cv_run_params *params,
                                      char ret_run_id[CV_UUID_SIZE], struct cv_error *error);
 
-/* Retries the failed and canceled jobs of a run; *ret_count is their number. CV_QUEUE_NO_SUCH_JOB
- * when there is no such run. */
-CV_MUST_CHECK int cv_queue_restart_run(struct cv_db *db, const char *run_id, int64_t *ret_count,
-                                       struct cv_error *error);
-
-/* Cancels every job of a run that is not done. */
-CV_MUST_CHECK int cv_queue_cancel_run(struct cv_db *db, const char *run_id, struct cv_error *error);
-
 /* ---- claim and lease ------------------------------------------------------------------------- */
 
 struct cv_claim_params {

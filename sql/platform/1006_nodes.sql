@@ -33,7 +33,7 @@ COMMENT ON COLUMN nodes.woken_at IS 'When the node was last woken.';
 SELECT secure_table('nodes');
 
 CREATE VIEW node_overview AS
-SELECT n.name, n.host, n.labels, n.job_types, n.wake_method, n.is_enabled, n.max_concurrency, n.woken_at, w.last_seen,
+SELECT n.name, n.host, n.labels, n.job_types, n.wake_method, n.mac, n.script, n.is_enabled, n.max_concurrency, n.woken_at, w.last_seen,
        CASE WHEN w.last_awake > clock_timestamp() - interval '5 minutes' THEN 'awake'
             WHEN n.woken_at > clock_timestamp() - interval '5 minutes' THEN 'waking' ELSE 'asleep' END AS awake_state,
        coalesce(w.running, 0) AS running
@@ -134,3 +134,4 @@ GRANT EXECUTE ON FUNCTION nodes_to_wake TO service_role;
 GRANT EXECUTE ON FUNCTION api.nodes TO authenticated, service_role;
 SELECT show_upkeep('nodes');
 GRANT SELECT ON node_overview TO cortana_upkeep;
+GRANT EXECUTE ON FUNCTION api.nodes TO cortana_upkeep;

@@ -222,7 +222,7 @@ def test_workflows_and_runs(cortana, sql, video, tmp_path):
     assert "a: no frames" in cortana("runs").stdout
     shown = cortana("runs", "show", run_id[:8]).stdout
     assert re.search(r"^\S+ +a +0 +failed ", shown, re.M) and re.search(r" b +0 +canceled .*skipped: a has failed", shown)
-    assert cortana("runs", "restart", run_id).stdout == "1 job is queued again\n"
+    assert cortana("runs", "restart", run_id).stdout == f"run {run_id} goes on\n"
     assert cortana("runs", "cancel", run_id[:8]).returncode == 0
     assert cortana("runs", "cancel", run_id).returncode == 1
     assert cortana("runs", "start", "nothing").returncode == 1

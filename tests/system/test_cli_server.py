@@ -11,9 +11,10 @@ SERVICE = token(role="service_role", sub=None)
 # A job and a run by the beginning of their ids, and all that is listed.
 VERBS = ["workers", "workers --all --json", "hosts", "rules", "rules --json", "workflows", "workflows show video_pipeline",
          "commands --json", "commands show gc", "jobs why {job}", "jobs why {short}", "webhooks disable hook --reason moved",
-         "webhooks enable hook", "webhooks", "schedules pause nightly", "schedules resume nightly", "schedules", "schedules show nightly"]
+         "webhooks enable hook", "webhooks", "schedules pause nightly", "schedules resume nightly", "schedules", "schedules show nightly",
+         "jobs pause ocr", "jobs resume ocr", "jobs priority 7 {short}", "tenants pause {job}", "tenants resume {job}"]
 REFUSED = ["jobs why ffffffff", "jobs why {nobody}", "workflows show nothing", "commands show nothing", "webhooks test nothing",
-           "schedules pause nothing", "schedules show nothing", "runs start nothing"]
+           "schedules pause nothing", "schedules show nothing", "jobs cancel {nobody}", "jobs retry {job}", "runs start nothing"]
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +63,7 @@ def test_a_server_answers_like_its_database(cortana, gateway, library, verb):
 
 @pytest.mark.parametrize("verb", REFUSED)
 def test_a_server_refuses_like_its_database(cortana, gateway, library, verb):
-    here, there = both(cortana, gateway, verb.format(nobody=uuid.uuid4()))
+    here, there = both(cortana, gateway, verb.format(nobody=uuid.uuid4(), job=library.jobs["own"]))
     assert here.returncode == 1 and here.stdout == ""
     assert (there.stdout, there.stderr, there.returncode) == ("", here.stderr, 1)
 

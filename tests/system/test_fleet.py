@@ -108,7 +108,7 @@ def test_a_magic_packet_wakes_a_node(jobs, cortana):
         packet = listener.recv(2000)
     mac = bytes([0x02, 0xAB, 0x00, 0x00, 0x00, 0x7F])
     assert packet == b"\xff" * 6 + mac * 16
-    assert re.search(r"^gpu +asleep +wol ", cortana("nodes").stdout, re.M)
+    assert re.search(r"^gpu +waking +wol ", cortana("nodes").stdout, re.M)
     assert cortana("nodes", "wake", "nobody").returncode == 1
 
 
@@ -171,17 +171,17 @@ def test_jobs_are_paused_moved_canceled_and_explained(jobs, cortana):
     assert "paused" in cortana("jobs", "watch", "--count", "2", "--every", "0.1").stdout
     assert cortana("jobs", "resume", "test_stage").stdout == "type test_stage goes on\n"
     assert cortana("jobs", "pause", "nothing").returncode == 64
-    assert cortana("jobs", "priority", "9", ids[0][:8]).stdout == "1 job has another priority now\n"
+    assert cortana("jobs", "priority", "9", ids[0][:8]).stdout == f"job {ids[0]} has priority 9 now\n"
     assert jobs.get(ids[0])["priority"] == 9
     assert cortana("jobs", "priority", "2", "--type", "test_stage").stdout.startswith("3 jobs")
     assert cortana("jobs", "cancel", "--type", "test_stage", "--status", "queued").stdout.startswith("3 jobs")
     assert [jobs.get(job)["status"] for job in ids] == ["canceled"] * 3
     tenant = "00000000-0000-0000-0000-000000000001"
-    assert cortana("jobs", "pause", "--tenant", tenant).returncode == 0
+    assert cortana("tenants", "pause", tenant).returncode == 0
     assert jobs.row("SELECT tenant_id::text FROM paused_tenants")["tenant_id"] == tenant
-    assert cortana("jobs", "resume", "--tenant", tenant).returncode == 0
+    assert cortana("tenants", "resume", tenant).returncode == 0
     for wrong in (["cancel"], ["cancel", "--tenant", "x"], ["priority", "11", "--type", "a"], ["why"],
-                  ["show", "--type", "a"], ["cancel", "abcd", "--type", "a"], ["watch", "--every", "0"]):
+                  ["show", "--type", "a"], ["cancel", "abcd", "--type", "a"], ["retry", "--video", "last"], ["watch", "--every", "0"]):
         assert cortana("jobs", *wrong).returncode == 64, wrong
 
 
