@@ -136,23 +136,14 @@ int cli_find(struct cli_call *call, const char *kind, const char *name, char id[
 static int find_trigger(struct cli_call *call, const char *kind, const char *name,
                         char id[CLI_UUID_SIZE], struct cv_error *error)
 {
-    size_t i;
-    json_t *item;
-    cv_auto(json_decref) json_t *items = NULL;
-    cv_auto(json_decref) json_t *values =
-        json_pack("{s:s}", "kind", strcmp(kind, "schedule") == 0 ? "schedule" : "event");
+    cv_auto(json_decref) json_t *body = NULL;
+    cv_auto(json_decref) json_t *values = json_pack(
+        "{s:s, s:s}", "kind", strcmp(kind, "schedule") == 0 ? "schedule" : "event", "name", name);
     CV_TRY_MEMORY(values, error, "a name");
-    CV_TRY(cli_ask_items(call, "triggers", values, 0, &items, error));
-    json_array_foreach(items, i, item)
-    {
-        const char *its = json_string_value(json_object_get(item, "name"));
-        const char *found = json_string_value(json_object_get(item, "id"));
-        if (its && found && strcmp(its, name) == 0) {
-            (void)snprintf(id, CLI_UUID_SIZE, "%s", found);
-            return 0;
-        }
-    }
-    return cv_fail(error, CV_ERROR_NOT_FOUND, "no %s is called '%s'", kind, name);
+    CV_TRY(cli_ask(call, "triggers", values, &body, error));
+    const char *found = json_string_value(cli_find_member(body, "items.0.id"));
+    (void)snprintf(id, CLI_UUID_SIZE, "%s", found ? found : "");
+    return found ? 0 : cv_fail(error, CV_ERROR_NOT_FOUND, "no %s is called '%s'", kind, name);
 }
 
 /* 0 if the job type exists; otherwise CLI_EXIT_USAGE after printing the existing ones. */
@@ -358,8 +349,14 @@ int cli_read_values(struct cli_call *call, json_t **ret_values, struct cv_error 
         }
         if (text) {
             CV_TRY(read_value(call, &source, text, &value, error));
-            CV_TRY_MEMORY(json_object_set_new(values, source.member, value) == 0, error,
-                          "a request");
+            bool is_all = strcmp(source.member, "*") == 0;
+            if (is_all && !json_is_object(value)) {
+                json_decref(value);
+                return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "%s holds no JSON object", text);
+            }
+            CV_TRY_MEMORY(is_all ? json_object_update_new(values, value) == 0
+                                 : json_object_set_new(values, source.member, value) == 0,
+                          error, "a request");
         }
     }
     *ret_values = cv_take(values);

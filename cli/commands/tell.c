@@ -1,7 +1,8 @@
 #include "cli/commands/tell.h"
 
-int cli_query_items(struct cli_call *call, const struct cli_listing *listing, json_t **ret_items,
-                    struct cv_error *error)
+/* Reads the rows of the listing's query as objects; the caller frees *ret_items. */
+static int query_items(struct cli_call *call, const struct cli_listing *listing, json_t **ret_items,
+                       struct cv_error *error)
 {
     cv_auto_free char *sql = NULL;
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
@@ -26,7 +27,7 @@ int cli_put_items(const struct cli_call *call, const json_t *items,
 int cli_list(struct cli_call *call, const struct cli_listing *listing, struct cv_error *error)
 {
     cv_auto(json_decref) json_t *items = NULL;
-    CV_TRY(cli_query_items(call, listing, &items, error));
+    CV_TRY(query_items(call, listing, &items, error));
     CV_TRY(cli_put_items(call, items, listing->columns, listing->count, error));
     return (int)json_array_size(items);
 }

@@ -13,10 +13,6 @@ struct cli_listing {
     const char *const *parameters;
 };
 
-/* Reads the rows of the listing's query as objects; the caller frees *ret_items. */
-CV_MUST_CHECK int cli_query_items(struct cli_call *call, const struct cli_listing *listing,
-                                  json_t **ret_items, struct cv_error *error);
-
 /* Prints objects as a table of `columns`, or with --json one a line. */
 CV_MUST_CHECK int cli_put_items(const struct cli_call *call, const json_t *items,
                                 const struct cli_column *columns, size_t count,

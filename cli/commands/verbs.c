@@ -552,7 +552,8 @@ const struct cli_verb cli_verbs[] = {
     {"commands define", "FILE", 1, 1,
      "define a command from a JSON object with key, description, argv, payload_schema, "
      "environment, time_limit_ms, is_public; - is standard input",
-     .completion = CLI_COMPLETE_FILE, OPERATOR_JSON, .remote = true, .run = cli_commands_define},
+     .completion = CLI_COMPLETE_FILE, OPERATOR_JSON, .operation = "define", .values = "0>*:file",
+     .done = "{key} is defined", .run = cli_request},
     {"commands enable", "KEY", 1, 1, "allow a command to be run", OPERATOR_JSON,
      .operation = "define", .values = "0>key =true>is_enabled", .done = "{key} may be run",
      .thing = "command", .run = cli_request},

@@ -26,7 +26,7 @@ cli_action cli_jobs_archive, cli_jobs_restore;
 
 /* workflows.c */
 cli_action cli_runs_list, cli_runs_show;
-cli_action cli_commands_run, cli_commands_define;
+cli_action cli_commands_run;
 
 /* triggers.c */
 cli_action cli_schedules_next, cli_schedules_defaults, cli_schedules_upkeep;

@@ -59,26 +59,6 @@ int cli_runs_show(struct cli_call *call, struct cv_error *error)
 
 /* ---- commands -------------------------------------------------------------------------------- */
 
-/* Defines a command from an object as `commands show` prints it; missing members keep their value, or
- * the default. */
-int cli_commands_define(struct cli_call *call, struct cv_error *error)
-{
-    cv_auto(json_decref) json_t *values = NULL;
-    cv_auto(json_decref) json_t *body = NULL;
-    CV_TRY(cli_read_file(call->arguments[0], &values, error));
-    const char *key = json_string_value(json_object_get(values, "key"));
-    if (!key) {
-        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "%s holds no JSON object with a key",
-                       call->arguments[0]);
-    }
-    (void)json_object_del(values, "created_at");
-    (void)json_object_del(values, "updated_at");
-    CV_TRY(cli_open(call, error));
-    CV_TRY(cli_ask(call, "define", values, &body, error));
-    return cli_print_outcome(call, json_pack("{s:s, s:s}", "command", key, "outcome", "defined"),
-                             error, "%s is defined", key);
-}
-
 /* Waits until the job has ended; prints its result on standard output. */
 static int wait_for(struct cli_call *call, const char *job_id, struct cv_error *error)
 {

@@ -270,6 +270,7 @@ BEGIN
         SELECT jsonb_agg(api.trigger_object(t) ORDER BY t.name, t.id)
         FROM (SELECT * FROM job_triggers o
               WHERE api.manages_tenant(o.tenant_id) AND coalesce((p ->> 'kind' = 'schedule') = (o.cron IS NOT NULL), true)
+                AND (p ->> 'name' IS NULL OR o.name = p ->> 'name')
               ORDER BY o.name, o.id LIMIT 1000) AS t));
 END
 $$;
@@ -487,13 +488,13 @@ LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM api.require_service();
     PERFORM define_command(
-        p - 'time_limit_ms' || CASE WHEN p ? 'time_limit_ms'
+        p - '{time_limit_ms,created_at,updated_at}'::text[] || CASE WHEN p ? 'time_limit_ms'
             THEN jsonb_build_object('time_limit', (p ->> 'time_limit_ms') || ' ms') ELSE '{}' END);
     RETURN api.definition(p);
 END
 $$;
 COMMENT ON FUNCTION api.define IS
-    'PUT /definitions/{key}: adds or changes a command; missing members keep their value.';
+    'PUT /definitions/{key}: adds or changes a command; missing members keep their value. Accepts what GET returned.';
 
 CREATE OR REPLACE FUNCTION api.enqueue_command(p jsonb, OUT job_id uuid, OUT is_new boolean)
 LANGUAGE plpgsql AS $$

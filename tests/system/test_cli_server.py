@@ -1,5 +1,6 @@
 """The verbs of cortana asked of a server: the same answers as of its database, signed in and out."""
 
+import json
 import os
 import subprocess
 import uuid
@@ -93,6 +94,13 @@ def test_a_wrong_token_is_not_kept(cortana, gateway, given, tmp_path):
     done = cortana("login", gateway.url, text=given)
     assert done.returncode == 1 and done.stdout == "" and done.stderr.count("\n") == 1
     assert not (tmp_path / "cortana").exists()
+
+
+def test_a_command_is_defined_as_it_was_shown(cortana, gateway, library, tmp_path):
+    shown, _ = both(cortana, gateway, "commands show gc")
+    (tmp_path / "gc.json").write_text(json.dumps({name: value for name, value in json.loads(shown.stdout).items() if value is not None}))
+    here, there = both(cortana, gateway, f"commands define {tmp_path}/gc.json")
+    assert here.stdout == there.stdout == "gc is defined\n", there.stderr
 
 
 def test_what_a_token_may_not_is_refused(cortana, gateway, library):

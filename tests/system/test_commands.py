@@ -382,3 +382,6 @@ def test_the_command(queue, program, workers, script, tmp_path):
         assert done.returncode != 0 and words in done.stderr
     missing = cortana(program, workers, "commands", "define", "-", text='{"key": "x", "extra": 1}')
     assert "extra is not allowed" in missing.stderr
+    for text, words in (("[]", "- holds no JSON object"), ("{}", "key")):
+        done = cortana(program, workers, "commands", "define", "-", text=text)
+        assert done.returncode == 1 and words in done.stderr, done.stderr
