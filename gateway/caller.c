@@ -39,25 +39,26 @@ const char *caller_find_cookie(const char *cookies, const char *name, size_t *re
     return found;
 }
 
-static bool is_own_origin(const struct admission *admission, const struct exchange *exchange,
-                          const char *origin)
+static bool is_own_origin(const struct exchange *exchange, const char *origin)
 {
     static const char http[] = "http://", https[] = "https://";
     const char *host = exchange_header(exchange, "Host");
     bool is_http = strncmp(origin, http, strlen(http)) == 0;
     bool is_https = strncmp(origin, https, strlen(https)) == 0;
     const char *authority = origin + (is_https ? strlen(https) : strlen(http));
-    return host && ((is_http && admission->is_http) || (is_https && admission->is_https)) &&
+    return host &&
+           ((is_http && exchange->admission->is_http) ||
+            (is_https && exchange->admission->is_https)) &&
            strcasecmp(authority, host) == 0;
 }
 
 /* Whether the request comes from our own page: a page of another site can neither set X-Cortana
  * without permission nor fake its origin. */
-static bool is_own_page(const struct admission *admission, const struct exchange *exchange)
+static bool is_own_page(const struct exchange *exchange)
 {
     const char *origin = exchange_header(exchange, "Origin");
     const char *mark = exchange_header(exchange, "X-Cortana");
-    return mark && strcmp(mark, "1") == 0 && origin && is_own_origin(admission, exchange, origin);
+    return mark && strcmp(mark, "1") == 0 && origin && is_own_origin(exchange, origin);
 }
 
 static bool copy_token(char token[TOKEN_TEXT_MAX], const char *text, size_t length)
@@ -134,7 +135,7 @@ static const char *identify_nobody(struct exchange *exchange)
 /* Fills exchange->principal: anon if there is no credential; only the digest if it is an API key.
  * Or refuses (401, 403, 400) in exchange->answer. Returns why a token was refused, for the metrics;
  * NULL: it was not. */
-static const char *caller_identify(const struct admission *admission, struct exchange *exchange)
+static const char *caller_identify(struct exchange *exchange)
 {
     char token[TOKEN_TEXT_MAX];
     const char *authorization = exchange_header(exchange, "Authorization");
@@ -142,7 +143,7 @@ static const char *caller_identify(const struct admission *admission, struct exc
     size_t length = 0;
     int count = 0;
     const char *cookie = caller_find_cookie(cookies, COOKIE_NAME, &length, &count);
-    if (!cookie && admission->is_plain_cookie_allowed) {
+    if (!cookie && exchange->admission->is_plain_cookie_allowed) {
         cookie = caller_find_cookie(cookies, COOKIE_NAME_PLAIN, &length, &count);
     }
     if ((authorization && cookie) || count > 1) {
@@ -152,21 +153,21 @@ static const char *caller_identify(const struct admission *admission, struct exc
         return "several";
     }
     if (cookie) {
-        if (exchange->is_write && !is_own_page(admission, exchange)) {
+        if (exchange->access == ACCESS_WRITE && !is_own_page(exchange)) {
             exchange_refuse(
                 exchange, REFUSE_FORBIDDEN,
                 "with the cookie, a change needs the headers Origin (this site) and X-Cortana: 1");
             return "origin";
         }
         if (copy_token(token, cookie, length)) {
-            return verify(exchange, admission->keys, token);
+            return verify(exchange, exchange->admission->keys, token);
         }
     } else if (!authorization) {
         return identify_nobody(exchange);
     } else if (strncasecmp(authorization, "Bearer ", 7) == 0 &&
                copy_token(token, authorization + 7, strlen(authorization + 7))) {
         return is_key(token) ? record_key(exchange, token)
-                             : verify(exchange, admission->keys, token);
+                             : verify(exchange, exchange->admission->keys, token);
     }
     exchange_refuse(exchange, REFUSE_UNAUTHORIZED, "the credential is not a bearer token");
     return token_fault_name(TOKEN_MALFORMED);
@@ -174,10 +175,9 @@ static const char *caller_identify(const struct admission *admission, struct exc
 
 /* ---- the cookie --------------------------------------------------------------------------------- */
 
-static void set_cookie(const struct admission *admission, struct exchange *exchange,
-                       const char *token, int64_t seconds)
+static void set_cookie(struct exchange *exchange, const char *token, int64_t seconds)
 {
-    bool is_plain = admission->is_plain_cookie_allowed;
+    bool is_plain = exchange->admission->is_plain_cookie_allowed;
     struct cv_error error;
     if (cv_format(&exchange->cookie, &error,
                   "%s=%s; Path=/; Max-Age=%lld; HttpOnly; SameSite=Strict%s",
@@ -189,11 +189,10 @@ static void set_cookie(const struct admission *admission, struct exchange *excha
 
 /* For an operation that signs in or out: the principal is anon, whatever cookie the browser still
  * has. Refuses (403) requests that come from a page of another site. Returns as caller_identify. */
-static const char *caller_identify_newcomer(const struct admission *admission,
-                                            struct exchange *exchange)
+static const char *caller_identify_newcomer(struct exchange *exchange)
 {
     const char *origin = exchange_header(exchange, "Origin");
-    if (origin && !is_own_origin(admission, exchange, origin)) {
+    if (origin && !is_own_origin(exchange, origin)) {
         exchange_refuse(exchange, REFUSE_FORBIDDEN,
                         "a page of another site cannot sign somebody in or out here");
         return "origin";
@@ -203,11 +202,10 @@ static const char *caller_identify_newcomer(const struct admission *admission,
 
 /* Sets the principal from a token and, unless the caller only asks whom it signs in, makes it a cookie
  * of the answer; or refuses (401, 403). Returns as caller_identify. */
-static const char *sign_in_with(const struct admission *admission, struct exchange *exchange,
-                                const char *token)
+static const char *sign_in_with(struct exchange *exchange, const char *token)
 {
     principal_deinit(&exchange->principal);
-    const char *fault = verify(exchange, admission->keys, token);
+    const char *fault = verify(exchange, exchange->admission->keys, token);
     if (!fault && strcmp(exchange->principal.database_role, "anon") == 0) {
         exchange_refuse(exchange, REFUSE_FORBIDDEN,
                         "the token's role is not one that may use this API");
@@ -215,14 +213,14 @@ static const char *sign_in_with(const struct admission *admission, struct exchan
     }
     if (!fault && !caller_only_asks(exchange)) {
         int64_t left = exchange->principal.expires_s - (int64_t)time(NULL);
-        set_cookie(admission, exchange, token, left > 0 ? left : 0);
+        set_cookie(exchange, token, left > 0 ? left : 0);
     }
     return fault;
 }
 
 /* Takes the member "token" out of exchange->values and signs in with it; only its digest is stored if
  * it is a code, because the database looks it up. Returns as caller_identify. */
-static const char *caller_sign_in(const struct admission *admission, struct exchange *exchange)
+static const char *caller_sign_in(struct exchange *exchange)
 {
     cv_auto_free char *token = NULL;
     const char *given = json_string_value(json_object_get(exchange->values, "token"));
@@ -232,7 +230,7 @@ static const char *caller_sign_in(const struct admission *admission, struct exch
         exchange_refuse(exchange, REFUSE_BUSY, "out of memory");
         return NULL;
     }
-    if (is_code(token) && !admission->signs_tokens) {
+    if (is_code(token) && !exchange->admission->signs_tokens) {
         exchange_refuse(exchange, REFUSE_FORBIDDEN,
                         "links sign nobody in here, because the gateway has no CORTANA_JWT_SECRET: "
                         "sign in with a token");
@@ -242,12 +240,11 @@ static const char *caller_sign_in(const struct admission *admission, struct exch
         principal_deinit(&exchange->principal);
         return record_key(exchange, token);
     }
-    return sign_in_with(admission, exchange, token);
+    return sign_in_with(exchange, token);
 }
 
 /* Exchanges the claims of a code for a token. Returns as caller_identify. */
-static const char *exchange_code(const struct admission *admission, struct exchange *exchange,
-                                 const char *claims)
+static const char *exchange_code(struct exchange *exchange, const char *claims)
 {
     struct cv_error error;
     cv_auto(json_decref) json_t *object = claims ? json_loads(claims, 0, NULL) : NULL;
@@ -259,18 +256,19 @@ static const char *exchange_code(const struct admission *admission, struct excha
                         "search --open make another one");
         return token_fault_name(TOKEN_UNKNOWN_KEY);
     }
-    if (key_source_sign(admission->keys, object, (int64_t)time(NULL), &token, &error) != 0) {
+    if (key_source_sign(exchange->admission->keys, object, (int64_t)time(NULL), &token, &error) !=
+        0) {
         cv_log_error(&error, "a link signs nobody in");
         exchange_refuse(exchange, REFUSE_INTERNAL, "the log says more under this request's id");
         return NULL;
     }
-    return sign_in_with(admission, exchange, token);
+    return sign_in_with(exchange, token);
 }
 
-void admission_sign_out(const struct admission *admission, struct exchange *exchange)
+void admission_sign_out(struct exchange *exchange)
 {
     exchange->answer.status = 204;
-    set_cookie(admission, exchange, "", 0);
+    set_cookie(exchange, "", 0);
 }
 
 /* ---- admission ------------------------------------------------------------------------------- */
@@ -308,52 +306,52 @@ static enum MHD_Result join_line(void *opaque, enum MHD_ValueKind kind, const ch
     return MHD_YES;
 }
 
-static void find_address(const struct admission *admission, struct exchange *exchange)
+static void find_address(struct exchange *exchange)
 {
-    struct header_lines lines = {
-        .name = admission->forwarded == FORWARDED_STANDARD ? "Forwarded" : "X-Forwarded-For"};
+    struct header_lines lines = {.name = exchange->admission->forwarded == FORWARDED_STANDARD
+                                             ? "Forwarded"
+                                             : "X-Forwarded-For"};
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    if (admission->proxies.count > 0) {
+    if (exchange->admission->proxies.count > 0) {
         (void)MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND, join_line, &lines);
     }
     if (info) {
-        address_find(info->client_addr, lines.text, admission->forwarded, &admission->proxies,
-                     exchange->address);
+        address_find(info->client_addr, lines.text, exchange->admission->forwarded,
+                     &exchange->admission->proxies, exchange->address);
     }
 }
 
 /* ---- limits -------------------------------------------------------------------------------------- */
 
-static void refuse_as_too_often(const struct admission *admission, struct exchange *exchange)
+static void refuse_as_too_often(struct exchange *exchange)
 {
     exchange->answer.retry_after_s = exchange->rate.retry_s;
     exchange_refuse(exchange, REFUSE_TOO_MANY,
                     "you ask too often: wait for as long as the header Retry-After says");
-    cv_metric_add(admission->metrics, &rate_limited,
+    cv_metric_add(exchange->admission->metrics, &rate_limited,
                   CV_LABELS(rate_class_name(exchange->rate.class)), 1);
 }
 
 /* Counts a credential that was refused, by its address. Who goes on guessing is told to wait; a valid
  * credential is never counted and never refused for what others of its address have sent. */
-static void count_fault(const struct admission *admission, struct exchange *exchange,
-                        const char *fault)
+static void count_fault(struct exchange *exchange, const char *fault)
 {
     char network[ADDRESS_TEXT_SIZE];
     if (!fault) {
         return;
     }
     limits_network(exchange->address, network);
-    struct rate_state state = limits_charge(admission->limits, RATE_FAILURE, network);
-    cv_metric_add(admission->metrics, &auth_failures, CV_LABELS(fault), 1);
+    struct rate_state state = limits_charge(exchange->admission->limits, RATE_FAILURE, network);
+    cv_metric_add(exchange->admission->metrics, &auth_failures, CV_LABELS(fault), 1);
     if (state.is_over) {
         exchange->rate = state;
-        refuse_as_too_often(admission, exchange);
+        refuse_as_too_often(exchange);
     }
 }
 
 /* Callers who are not signed in, or whose key has not been looked up yet, are counted by address. */
-static void charge_caller(const struct admission *admission, struct exchange *exchange)
+static void charge_caller(struct exchange *exchange)
 {
     char network[ADDRESS_TEXT_SIZE];
     const struct principal *principal = &exchange->principal;
@@ -364,9 +362,9 @@ static void charge_caller(const struct admission *admission, struct exchange *ex
         limits_network(exchange->address, network);
         name = network;
     }
-    exchange->rate = limits_charge(admission->limits, exchange->operation->rate, name);
+    exchange->rate = limits_charge(exchange->admission->limits, exchange->operation->rate, name);
     if (exchange->rate.is_over) {
-        refuse_as_too_often(admission, exchange);
+        refuse_as_too_often(exchange);
     }
 }
 
@@ -389,16 +387,13 @@ static void check_rights(struct exchange *exchange)
     }
 }
 
-void admission_check(const struct admission *admission, struct exchange *exchange)
+void admission_check(struct exchange *exchange)
 {
-    enum handler handler = exchange->operation->handler;
-    find_address(admission, exchange);
-    count_fault(admission, exchange,
-                handler == HANDLER_SIGN_IN || handler == HANDLER_SIGN_OUT
-                    ? caller_identify_newcomer(admission, exchange)
-                    : caller_identify(admission, exchange));
+    find_address(exchange);
+    count_fault(exchange, *exchange->at == STEP_ADMIT_NEWCOMER ? caller_identify_newcomer(exchange)
+                                                               : caller_identify(exchange));
     if (!exchange->answer.status) {
-        charge_caller(admission, exchange);
+        charge_caller(exchange);
     }
     if (!exchange->answer.status && !exchange->principal.key_digest[0]) {
         check_rights(exchange);
@@ -410,20 +405,18 @@ bool caller_only_asks(const struct exchange *exchange)
     return json_is_true(json_object_get(exchange->values, "dry_run"));
 }
 
-bool admission_accept_code(const struct admission *admission, struct exchange *exchange,
-                           const char *claims)
+bool admission_accept_code(struct exchange *exchange, const char *claims)
 {
-    count_fault(admission, exchange, exchange_code(admission, exchange, claims));
+    count_fault(exchange, exchange_code(exchange, claims));
     return !exchange->answer.status;
 }
 
-bool admission_accept_key(const struct admission *admission, struct exchange *exchange,
-                          const char *claims)
+bool admission_accept_key(struct exchange *exchange, const char *claims)
 {
     struct principal known = {0};
     cv_auto(json_decref) json_t *object = claims ? json_loads(claims, 0, NULL) : NULL;
     enum token_fault fault =
-        object ? key_source_accept(admission->keys, object, &known) : TOKEN_UNKNOWN_KEY;
+        object ? key_source_accept(exchange->admission->keys, object, &known) : TOKEN_UNKNOWN_KEY;
     exchange->principal.key_digest[0] = '\0';
     if (fault == TOKEN_UNKNOWN_KEY) {
         exchange_refuse(exchange, REFUSE_UNAUTHORIZED, "the API key is not valid");
@@ -432,7 +425,7 @@ bool admission_accept_key(const struct admission *admission, struct exchange *ex
                         "the key's role is not one that may use this API");
     }
     if (fault != TOKEN_GOOD) {
-        count_fault(admission, exchange, token_fault_name(fault));
+        count_fault(exchange, token_fault_name(fault));
         return false;
     }
     principal_deinit(&exchange->principal);
@@ -441,7 +434,7 @@ bool admission_accept_key(const struct admission *admission, struct exchange *ex
     return !exchange->answer.status;
 }
 
-void admission_sign_in(const struct admission *admission, struct exchange *exchange)
+void admission_sign_in(struct exchange *exchange)
 {
-    count_fault(admission, exchange, caller_sign_in(admission, exchange));
+    count_fault(exchange, caller_sign_in(exchange));
 }

@@ -29,23 +29,21 @@ struct admission {
 /* Determines the address, the caller and the state of their rate limit for an exchange whose
  * operation is known; or refuses it (400, 401, 403, 429) in exchange->answer. An API key is looked
  * up later, in the database. */
-void admission_check(const struct admission *admission, struct exchange *exchange);
+void admission_check(struct exchange *exchange);
 
 /* Continues after the lookup of the exchange's API key: `claims` as JSON, NULL if there is no such
  * key. Returns whether the exchange is admitted; if not, it has its answer. */
-CV_MUST_CHECK bool admission_accept_key(const struct admission *admission,
-                                        struct exchange *exchange, const char *claims);
+CV_MUST_CHECK bool admission_accept_key(struct exchange *exchange, const char *claims);
 
 /* For the operation that signs in: the principal comes from the token in the body. A code is looked up
  * later, in the database. */
-void admission_sign_in(const struct admission *admission, struct exchange *exchange);
+void admission_sign_in(struct exchange *exchange);
 
 /* Whether somebody who signs in only asks whom the token or the code would sign in. */
 bool caller_only_asks(const struct exchange *exchange);
 
 /* Continues after the lookup of the code that signs in: as admission_accept_key. */
-CV_MUST_CHECK bool admission_accept_code(const struct admission *admission,
-                                         struct exchange *exchange, const char *claims);
+CV_MUST_CHECK bool admission_accept_code(struct exchange *exchange, const char *claims);
 
 /* Answers so that the browser deletes the cookie. */
-void admission_sign_out(const struct admission *admission, struct exchange *exchange);
+void admission_sign_out(struct exchange *exchange);

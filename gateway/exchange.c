@@ -128,15 +128,6 @@ void exchange_refuse_store(struct exchange *exchange, const struct cv_error *err
     }
 }
 
-void exchange_work(struct cv_store *store, struct exchange *exchange)
-{
-    struct cv_error error;
-    int result = store ? exchange->work(store, exchange, &error) : 1;
-    if (result != 0) {
-        exchange_refuse_store(exchange, result < 0 ? &error : NULL);
-    }
-}
-
 /* The first entry whose text is a prefix of the SQLSTATE applies. */
 static const struct {
     const char *beginning;

@@ -13,7 +13,7 @@
 
 struct relay;
 
-enum { REQUEST_ID_SIZE = 65, ETAG_SIZE = 96 };
+enum { REQUEST_ID_SIZE = 65, ETAG_SIZE = 96, POLL_ID_SIZE = 37 };
 
 struct answer {
     unsigned status;                 /* 0: none yet */
@@ -44,21 +44,24 @@ void answer_set_body(struct answer *answer, char *body);
 json_t *answer_json(const struct answer *answer);
 
 struct cv_store;
+struct admission;
 struct media_settings;
 struct upload_part;
 
+enum access { ACCESS_READ, ACCESS_HEAD, ACCESS_WRITE }; /* GET; HEAD; any other method */
+
 struct exchange {
     struct server *server;
+    const struct admission *admission;
     const struct media_settings *media;
     struct MHD_Connection *connection;
-    struct exchange *next;      /* the next one in a pool's queue, or of those that wait */
-    struct exchange *next_poll; /* if is_poll: the next long poll */
-    char waits_for[37];         /* if it is parked: the id of the job */
-    uint64_t caller;            /* by which turns are taken; set when it is queued */
-    int64_t turn;               /* in a queue */
-    /* What a thread of the store pool must do. It answers; a failure, and a store that cannot be
-     * opened, are answered by exchange_refuse_store. */
-    int (*work)(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
+    struct exchange *next;        /* the next one in a pool's queue, or of those that wait */
+    struct exchange *next_poll;   /* if it waits_for a job: the next long poll */
+    char waits_for[POLL_ID_SIZE]; /* the id of the job for whose end it waits; "": it never has */
+    uint64_t caller;              /* by which turns are taken; set when it is queued */
+    int64_t turn;                 /* in a queue */
+    const enum step *at; /* its step, in a list that STEP_SEND ends; NULL: before the first */
+    enum access access;
     char *target; /* target of the request line, as received */
     char id[REQUEST_ID_SIZE];
     const struct operation *operation; /* NULL: there is none, and the request is refused */
@@ -75,16 +78,9 @@ struct exchange {
     char *cookie;             /* cookie for a successful answer; NULL: none */
     struct answer answer;
     int64_t began_ms;
-    int64_t queued_ms; /* when it was put into a queue the last time */
-    bool is_begun;
-    bool is_write; /* neither GET nor HEAD */
-    bool is_head;
-    bool is_body_too_long;
-    bool is_poll;      /* it has waited for a change */
-    bool is_put_off;   /* its refusal waits until its API key has been looked up */
-    bool is_last_part; /* the last part of an upload by tus */
-    bool is_joined;    /* an upload whose bytes are all stored */
-    bool is_noted;     /* it is in the audit log already, or has changed nothing */
+    int64_t queued_ms;    /* when it was put into a queue the last time */
+    bool is_body_dropped; /* the body is not kept, and the connection is closed after the answer */
+    bool is_recorded;     /* it is in the audit log already, or has changed nothing */
 };
 
 /* A header of the request, borrowed from the library; NULL: none. */
@@ -134,9 +130,6 @@ void exchange_refuse_missing(struct exchange *exchange);
 
 /* Answers 503 because of the store, or 507 if its disk is full. `error` NULL: it was logged before. */
 void exchange_refuse_store(struct exchange *exchange, const struct cv_error *error);
-
-/* Calls exchange->work with the store; NULL: it cannot be opened. */
-void exchange_work(struct cv_store *store, struct exchange *exchange);
 
 /* Refuses because a statement failed with a SQLSTATE ("": it did not reach the server). The
  * server's message is shown if a function of schema api raised it for the caller; the values in its

@@ -246,9 +246,8 @@ static int start_server(struct gateway *gateway, const struct options *options,
     }
     CV_TRY(start_page(gateway, error));
     const struct pool_params pool = {(int)options->connections, options->hides_payloads,
-                                     gateway->abort, &gateway->admission,
-                                     server_continue_after_database};
-    const struct store_pool_params store_pool = {gateway->abort, server_continue_after_store};
+                                     gateway->abort, server_go_on};
+    const struct store_pool_params store_pool = {gateway->abort, server_work, server_go_on};
     const struct events_params events = {gateway->abort, (int)options->streams};
     const struct audit_params audit = {gateway->abort, gateway->admission.limits,
                                        gateway->admission.metrics};

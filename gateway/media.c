@@ -222,8 +222,11 @@ static const char base[] = "/media/";
 
 #define DISPOSITION "Content-Disposition"
 
-const struct operation media_operation = {
-    .name = "media", .method = "GET", .path = "/media/{grant}/{key}", .may_be_known = true};
+const struct operation media_operation = {.name = "media",
+                                          .method = "GET",
+                                          .path = "/media/{grant}/{key}",
+                                          .may_be_known = true,
+                                          .steps = {STEP_BODY, STEP_MEDIA}};
 
 bool media_is_target(const char *target)
 {
@@ -306,7 +309,7 @@ static void choose_range(struct exchange *exchange, const char *date, int64_t si
     int64_t first = 0;
     int64_t last = size - 1;
     char text[96];
-    const char *range = exchange->is_head ? NULL : exchange_header(exchange, "Range");
+    const char *range = exchange->access == ACCESS_HEAD ? NULL : exchange_header(exchange, "Range");
     enum media_range kind =
         is_range_wanted(exchange, date) ? read_range(range, size, &first, &last) : RANGE_WHOLE;
     answer->status = 200;
@@ -605,7 +608,7 @@ static int fill(const struct exchange *exchange, json_t *object, struct cv_error
     return good ? 0 : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a grant");
 }
 
-int media_fill_grants(struct exchange *exchange, struct cv_error *error)
+static int fill_grants(struct exchange *exchange, struct cv_error *error)
 {
     cv_auto(json_decref) json_t *body = answer_json(&exchange->answer);
     size_t index;
@@ -620,4 +623,12 @@ int media_fill_grants(struct exchange *exchange, struct cv_error *error)
     CV_TRY_MEMORY(text, error, "a grant");
     answer_set_body(&exchange->answer, text);
     return 0;
+}
+
+void media_fill_grants(struct exchange *exchange)
+{
+    struct cv_error error;
+    if (fill_grants(exchange, &error) != 0) {
+        exchange_refuse_store(exchange, &error);
+    }
 }

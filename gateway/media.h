@@ -64,21 +64,20 @@ extern const struct operation media_operation;
 bool media_is_target(const char *target);
 
 /* Answers a request for /media/…: 200, 206, 304, 307, 404 or 416. Every error in a grant or path
- * gives the same 404. For exchange->work. */
+ * gives the same 404. */
 int media_answer_target(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
 
 /* Replaces a JSON answer by the object named in its member "object". If the members `bytes` and
  * `offset` are present, only that part of the object is sent, as image/png. 404 if the object is
- * not in the store any more. For exchange->work. */
+ * not in the store any more. */
 int media_answer_object(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
 
-/* Deletes the object named in the member "remove" of a JSON answer, and empties the answer. For
- * exchange->work. */
+/* Deletes the object named in the member "remove" of a JSON answer, and empties the answer. */
 int media_remove(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
 
 /* Replaces the members "grant" in a JSON answer and its items, {"scopes": [...], "id": …}, by
  * "expires" and "base_url", or by "url" if there is also a member "path". */
-int media_fill_grants(struct exchange *exchange, struct cv_error *error);
+void media_fill_grants(struct exchange *exchange);
 
 /* The bytes requested by a Range header. */
 enum media_range { RANGE_WHOLE, RANGE_PART, RANGE_UNSATISFIABLE };

@@ -20,8 +20,8 @@ static bool is_over(const struct exchange *exchange)
     return cv_monotonic_ms() - exchange->began_ms >= wait_s * 1000;
 }
 
-/* Whether the answer, a job or a clip, may still change; finds the job. */
-static bool is_under_way(struct exchange *exchange)
+/* Whether the answer, a job or a clip, may still change; writes the job's id. */
+static bool is_under_way(const struct exchange *exchange, char id[POLL_ID_SIZE])
 {
     static const char *const ends[] = {"done", "failed", "canceled"};
     cv_auto(json_decref) json_t *body = answer_json(&exchange->answer);
@@ -31,8 +31,8 @@ static bool is_under_way(struct exchange *exchange)
     for (size_t i = 0; state && i < CV_COUNT(ends); i++) {
         state = strcmp(state, ends[i]) == 0 ? NULL : state;
     }
-    (void)snprintf(exchange->waits_for, sizeof(exchange->waits_for), "%s", job ? job : "");
-    return state && job;
+    (void)snprintf(id, POLL_ID_SIZE, "%s", job ? job : "");
+    return state && id[0];
 }
 
 /* Counts an exchange among its caller's; false: these are too many. */
@@ -46,7 +46,6 @@ static bool enter(struct polls *polls, struct exchange *exchange)
     if (polls->of_a_caller > 0 && count >= polls->of_a_caller) {
         return false;
     }
-    exchange->is_poll = true;
     exchange->next_poll = polls->all;
     polls->all = exchange;
     return true;
@@ -54,20 +53,22 @@ static bool enter(struct polls *polls, struct exchange *exchange)
 
 bool polls_park(struct polls *polls, struct exchange *exchange)
 {
-    if (is_over(exchange) || !is_under_way(exchange)) {
+    char job[POLL_ID_SIZE];
+    if (is_over(exchange) || !is_under_way(exchange, job)) {
         return false;
     }
     CV_LOCK(&polls->mutex);
     if (polls->is_ending) {
         return false;
     }
-    if (!exchange->is_poll && !enter(polls, exchange)) {
+    if (!exchange->waits_for[0] && !enter(polls, exchange)) {
         exchange_refuse(
             exchange, REFUSE_TOO_MANY,
             "you have as many requests waiting for a change as one caller may: wait for "
             "one of them, or ask for a stream of events");
         return false;
     }
+    (void)memcpy(exchange->waits_for, job, sizeof(job));
     answer_deinit(&exchange->answer);
     exchange->next = polls->parked;
     polls->parked = exchange;
@@ -122,7 +123,7 @@ struct exchange *polls_end(struct polls *polls)
 
 void polls_forget(struct polls *polls, struct exchange *exchange)
 {
-    if (!exchange->is_poll) {
+    if (!exchange->waits_for[0]) {
         return;
     }
     CV_LOCK(&polls->mutex);

@@ -6,7 +6,6 @@
 #include "gateway/caller.h"
 #include "gateway/exchange.h"
 #include "gateway/response.h"
-#include "gateway/upload.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -136,30 +135,26 @@ static int write_export(struct cv_db *db, struct exchange *exchange, const char 
 }
 
 /* Looks up the code of a link that signs in. 0, or REFUSED: the exchange has its answer. */
-static int find_code(const struct pool *pool, struct cv_db *db, struct exchange *exchange,
-                     struct cv_error *error)
+static int find_code(struct cv_db *db, struct exchange *exchange, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cv_db_run(
         db, &rows, error, "SELECT api.take_code(decode($1, 'hex'), $2::boolean)::text AS claims",
         exchange->principal.key_digest, caller_only_asks(exchange) ? "false" : "true"));
-    return admission_accept_code(pool->params.admission, exchange, cv_db_text(rows, 0, "claims"))
-               ? 0
-               : REFUSED;
+    return admission_accept_code(exchange, cv_db_text(rows, 0, "claims")) ? 0 : REFUSED;
 }
 
 /* Looks up the exchange's API key, or its code. 0, or REFUSED: the exchange has its answer. */
-static int find_key(const struct pool *pool, struct cv_db *db, struct exchange *exchange,
-                    struct cv_error *error)
+static int find_key(struct cv_db *db, struct exchange *exchange, struct cv_error *error)
 {
-    if (exchange->operation->handler == HANDLER_SIGN_IN) {
-        return find_code(pool, db, exchange, error);
+    if (*exchange->at == STEP_CODE) {
+        return find_code(db, exchange, error);
     }
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cv_db_run(db, &rows, error,
                      "SELECT api.take_key(decode($1, 'hex'), $2::inet)::text AS claims",
                      exchange->principal.key_digest, exchange->address));
-    if (!admission_accept_key(pool->params.admission, exchange, cv_db_text(rows, 0, "claims"))) {
+    if (!admission_accept_key(exchange, cv_db_text(rows, 0, "claims"))) {
         CV_TRY(REFUSED);
     }
     return 0;
@@ -179,7 +174,7 @@ static int begin_once(struct cv_db *db, struct exchange *exchange, struct cv_err
     if (!outcome || strcmp(outcome, "new") == 0) {
         return 0;
     }
-    exchange->is_noted = true;
+    exchange->is_recorded = true;
     if (strcmp(outcome, "again") == 0) {
         CV_TRY(read_answer(exchange, rows, error));
         return ANSWERED;
@@ -227,11 +222,12 @@ static int check_version(struct cv_db *db, struct exchange *exchange, const char
 }
 
 /* The settings that start a transaction as the caller. */
-#define SETTINGS_OF(pool, exchange)                                                      \
-    CV_DB_STATEMENT(                                                                     \
-        SETTINGS_SQL, (exchange)->is_write ? "off" : "on", (exchange)->principal.claims, \
-        (exchange)->id, cv_db_number((exchange)->operation->time_limit_ms).text,         \
-        (exchange)->principal.database_role, (pool)->params.hides_payloads ? "on" : "off")
+#define SETTINGS_OF(pool, exchange)                                                  \
+    CV_DB_STATEMENT(SETTINGS_SQL, (exchange)->access == ACCESS_WRITE ? "off" : "on", \
+                    (exchange)->principal.claims, (exchange)->id,                    \
+                    cv_db_number((exchange)->operation->time_limit_ms).text,         \
+                    (exchange)->principal.database_role,                             \
+                    (pool)->params.hides_payloads ? "on" : "off")
 
 /* Runs a read with a token in as few round trips as possible: each costs more than the gateway's
  * own work for the request. */
@@ -254,7 +250,7 @@ static int run_transaction(const struct pool *pool, struct cv_db *db, struct exc
         CV_TRY(cv_db_run(db, NULL, error, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"));
     }
     if (exchange->principal.key_digest[0]) {
-        CV_TRY(find_key(pool, db, exchange, error));
+        CV_TRY(find_key(db, exchange, error));
     }
     int begun = exchange->once_key ? begin_once(db, exchange, error) : 0;
     if (begun == ANSWERED) {
@@ -267,14 +263,14 @@ static int run_transaction(const struct pool *pool, struct cv_db *db, struct exc
     }
     CV_TRY(cv_db_run(db, &rows, error, exchange->operation->sql, values));
     CV_TRY(read_answer(exchange, rows, error));
-    if (exchange->operation->step == STEP_EXPORT) {
+    if (*exchange->at == STEP_EXPORT) {
         CV_TRY(write_export(db, exchange, values, error));
     }
-    if (exchange->is_write) {
+    if (exchange->access == ACCESS_WRITE) {
         CV_TRY(end_write(db, exchange, error));
     }
     CV_TRY(cv_db_commit(db, error));
-    exchange->is_noted = exchange->is_noted || exchange->is_write;
+    exchange->is_recorded |= exchange->access == ACCESS_WRITE;
     return 0;
 }
 
@@ -290,13 +286,13 @@ static void refuse_unavailable(struct exchange *exchange)
 
 /* Looks up the key of a request that is refused in any case: only a caller with a valid key is told
  * why. */
-static void confirm_key(const struct pool *pool, struct cv_db *db, struct exchange *exchange)
+static void confirm_key(struct cv_db *db, struct exchange *exchange)
 {
     struct cv_error error;
     struct answer refusal = exchange->answer;
     exchange->answer = (struct answer){0};
     int result = cv_db_begin(db, &error);
-    result = result ? result : find_key(pool, db, exchange, &error);
+    result = result ? result : find_key(db, exchange, &error);
     result = result ? result : cv_db_commit(db, &error);
     if (result == 0) {
         exchange->answer = refusal;
@@ -316,9 +312,10 @@ static void run(const struct pool *pool, struct cv_db *db, struct exchange *exch
     cv_auto_free char *values = json_dumps(exchange->values, CV_JSON_KEPT);
     int64_t begun_ms = cv_monotonic_ms();
     int64_t limit_ms = exchange->operation->time_limit_ms;
-    bool is_refused = exchange->answer.status != 0;
-    bool is_plain_read = !exchange->is_write && !exchange->principal.key_digest[0] &&
-                         exchange->operation->step != STEP_EXPORT;
+    bool is_refused = *exchange->at == STEP_CONFIRM;
+    bool is_write = exchange->access == ACCESS_WRITE;
+    bool is_plain_read =
+        !is_write && !exchange->principal.key_digest[0] && *exchange->at == STEP_DATABASE;
     if ((!values && !is_refused) ||
         (!cv_db_is_open(db) && cv_db_reconnect(db, RECONNECT_MS, &error) != 0)) {
         refuse_unavailable(exchange);
@@ -326,7 +323,7 @@ static void run(const struct pool *pool, struct cv_db *db, struct exchange *exch
     }
     cv_db_set_statement_timeout(db, limit_ms + SILENCE_MS);
     if (is_refused) {
-        confirm_key(pool, db, exchange);
+        confirm_key(db, exchange);
         return;
     }
     for (int i = 0;; i++) {
@@ -341,8 +338,8 @@ static void run(const struct pool *pool, struct cv_db *db, struct exchange *exch
         if (result == REFUSED) {
             return;
         }
-        bool may_repeat = !exchange->is_write || exchange->if_match;
-        bool is_lost = !cv_db_is_connected(db) && !exchange->is_write && i == 0 &&
+        bool may_repeat = !is_write || exchange->if_match;
+        bool is_lost = !cv_db_is_connected(db) && !is_write && i == 0 &&
                        cv_monotonic_ms() - begun_ms < limit_ms;
         if (is_lost &&
             cv_db_reconnect(db, RECONNECT_MS, &error) == 0) { /* it died without a word */
@@ -459,11 +456,11 @@ static void *run_store_thread(void *opaque)
     for (struct exchange *exchange; (exchange = exchange_queue_wait(&threads->queue));) {
         open_store(pool, &store);
         if (store) {
-            cv_store_set_deadline(store, exchange->work == upload_join
+            cv_store_set_deadline(store, *exchange->at == STEP_UPLOAD_JOIN
                                              ? INT64_MAX
                                              : exchange->queued_ms + STORE_PATIENCE_MS);
         }
-        exchange_work(store, exchange);
+        pool->params.work(store, exchange);
         pool->params.on_done(exchange);
     }
     return NULL;
@@ -518,8 +515,8 @@ void store_pool_free(struct store_pool *pool)
 
 bool store_pool_add(struct store_pool *pool, struct exchange *exchange)
 {
-    return exchange_queue_add(exchange->is_write ? &pool->writes.queue : &pool->reads.queue,
-                              exchange);
+    return exchange_queue_add(
+        exchange->access == ACCESS_WRITE ? &pool->writes.queue : &pool->reads.queue, exchange);
 }
 
 bool store_pool_do(struct store_pool *pool, struct exchange *exchange)
@@ -530,7 +527,7 @@ bool store_pool_do(struct store_pool *pool, struct exchange *exchange)
     open_store(pool, &pool->here);
     bool is_done = pool->here && cv_store_directory(pool->here);
     if (is_done) {
-        exchange_work(pool->here, exchange);
+        pool->params.work(pool->here, exchange);
     }
     (void)pthread_mutex_unlock(&pool->mutex);
     return is_done;

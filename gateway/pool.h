@@ -14,7 +14,6 @@ struct pool_params {
     int connections;
     bool hides_payloads;      /* tenants see only members' names in jobs' payloads and results */
     struct cv_cancel *cancel; /* an abort cancels statements */
-    const struct admission *admission; /* borrowed; judges API keys */
     /* Called in a pool thread when an exchange has its answer. */
     void (*on_answer)(struct exchange *exchange);
 };
@@ -40,7 +39,10 @@ struct store_pool;
 
 struct store_pool_params {
     struct cv_cancel *cancel; /* an abort cancels requests to a bucket */
-    /* Called in a pool thread when an exchange's work is done. */
+    /* Does the exchange's step, in a pool thread or in that of store_pool_do; `store` NULL: it cannot be
+     * opened. */
+    void (*work)(struct cv_store *store, struct exchange *exchange);
+    /* Called in a pool thread when that is done. */
     void (*on_done)(struct exchange *exchange);
 };
 
@@ -53,10 +55,10 @@ void store_pool_stop(struct store_pool *pool);
 /* Frees it, when store_pool_add and store_pool_do are not called any more. */
 void store_pool_free(struct store_pool *pool);
 
-/* Queues an exchange, whose `work` a thread then calls; false if the queue is full. */
+/* Queues an exchange, whose step a thread then does; false if the queue is full. */
 CV_MUST_CHECK bool store_pool_add(struct store_pool *pool, struct exchange *exchange);
 
-/* Calls an exchange's `work` in the calling thread, if the store is a directory and no other thread
+/* Does an exchange's step in the calling thread, if the store is a directory and no other thread
  * is doing the same: two thread switches cost more than opening a file. So at most one caller waits
  * for a disk. False: nothing was done. */
 bool store_pool_do(struct store_pool *pool, struct exchange *exchange);

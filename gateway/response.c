@@ -43,8 +43,7 @@ void relay_free(struct relay *relay)
     }
 }
 
-/* Reads a piece; runs in a store thread. */
-static int read_piece(struct cv_store *store, struct exchange *exchange, struct cv_error *error)
+int relay_read(struct cv_store *store, struct exchange *exchange, struct cv_error *error)
 {
     struct relay *relay = exchange->answer.relay;
     size_t wanted = relay->end - relay->at < PIECE_BYTES ? (size_t)(relay->end - relay->at)
@@ -84,7 +83,6 @@ static ssize_t give(void *opaque, uint64_t position, char *data, size_t size)
         return MHD_CONTENT_READER_END_OF_STREAM;
     }
     relay->has_failed = true; /* until the piece has been read */
-    relay->exchange->work = read_piece;
     return relay->hand_over(relay->exchange) ? 0 : MHD_CONTENT_READER_END_WITH_ERROR;
 }
 
@@ -103,8 +101,7 @@ static bool add_header(struct MHD_Response *response, const char *name, const ch
 
 bool response_is_stream(const struct exchange *exchange)
 {
-    return exchange->operation && exchange->operation->handler == HANDLER_EVENTS &&
-           exchange->answer.status == 200;
+    return *exchange->at == STEP_STREAM;
 }
 
 /* draft-ietf-httpapi-ratelimit-headers: the size of the caller's bucket, and the requests left in
@@ -175,7 +172,7 @@ bool response_add_headers(struct MHD_Response *response, const struct exchange *
            add_header(response, "Referrer-Policy", "same-origin") &&
            add_header(response, "Cross-Origin-Opener-Policy", "same-origin") &&
            add_header(response, "Cross-Origin-Resource-Policy", "same-origin") &&
-           add_header(response, "Connection", exchange->is_body_too_long ? "close" : "");
+           add_header(response, "Connection", exchange->is_body_dropped ? "close" : "");
 }
 
 bool response_is_named(const char *given, const char *etag)
@@ -188,7 +185,7 @@ bool response_is_known(const struct exchange *exchange)
 {
     const char *given = exchange_header(exchange, "If-None-Match");
     unsigned status = exchange->answer.status;
-    return given && !exchange->is_write && (status == 200 || status == 206) &&
+    return given && exchange->access != ACCESS_WRITE && (status == 200 || status == 206) &&
            (!exchange->operation || exchange->operation->may_be_known) &&
            response_is_named(given, exchange->answer.etag);
 }

@@ -33,8 +33,11 @@ CV_MUST_CHECK int relay_begin(struct exchange *exchange, const char *key, int64_
                               int64_t length, struct cv_error *error);
 
 /* Makes the response for an answer of relay_begin(). `hand_over` suspends the connection until a
- * store thread has done exchange->work; it returns false if too many requests are under way. NULL:
+ * store thread has called relay_read(); it returns false if too many requests are under way. NULL:
  * out of memory. */
 struct MHD_Response *relay_respond(struct exchange *exchange, bool (*hand_over)(struct exchange *));
+
+/* Reads the next piece; for a store thread. */
+int relay_read(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
 
 void relay_free(struct relay *relay);

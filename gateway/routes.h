@@ -19,30 +19,54 @@ enum value_type {
     TYPE_LIST,   /* only in a body; the operation itself checks its items */
 };
 
-/* What answers an operation. */
-enum handler {
-    HANDLER_DATABASE, /* the SQL function of the same name */
-    HANDLER_DOCUMENT, /* the gateway, with the OpenAPI document */
-    HANDLER_PAGE,     /* the gateway, with the OpenAPI document as a web page */
-    HANDLER_SIGN_IN,  /* the SQL function, with the token in the body, which becomes a cookie */
-    HANDLER_SIGN_OUT, /* the gateway */
-    HANDLER_EVENTS,   /* the SQL function allows the topics; the answer is a stream */
-    HANDLER_TUS,      /* the gateway, with its tus capabilities */
+/* The steps of a request, which the gateway takes one after the other (server.c). An operation is a list
+ * of them, made of `steps` in its description. A step that refuses, or answers with another status than
+ * 2xx, ends the list. */
+enum step {
+    STEP_SEND,   /* ends every list: the answer is sent */
+    STEP_STREAM, /* ends a list: the answer names the topics of a stream of events, which begins */
+    /* Of every operation, first: */
+    STEP_ADMIT,          /* who calls, how often, and whether they may */
+    STEP_ADMIT_NEWCOMER, /* the same, for who signs in or out */
+    STEP_CONDITIONS,     /* Idempotency-Key and If-Match */
+    STEP_LENGTH,         /* of the body, by its header */
+    STEP_FORM,           /* of the body, by its header */
+    STEP_BODY,           /* receives the body */
+    STEP_BYTES,          /* instead: waits for the first bytes, which STEP_UPLOAD_WRITE receives */
+    STEP_CHECK,          /* the parameters */
+    /* Answered, or prepared, by the gateway: */
+    STEP_DOCUMENT,   /* the OpenAPI document */
+    STEP_PAGE,       /* the same as a web page */
+    STEP_TUS,        /* upload_answer_options */
+    STEP_SIGN_IN,    /* the token in the body becomes a cookie */
+    STEP_SIGN_OUT,   /* removes the cookie */
+    STEP_LAST_EVENT, /* takes a parameter from Last-Event-ID */
+    STEP_OFFSET,     /* takes a parameter from Upload-Offset */
+    STEP_ROOM,       /* upload_check_room */
+    STEP_GRANTS,     /* media_fill_grants */
+    STEP_FINISH,     /* goes on with api.finish_upload */
+    /* By a thread of the database: */
+    STEP_DATABASE, /* the SQL function of the same name */
+    STEP_CODE,     /* the same, for who signs in with the code of a link */
+    STEP_EXPORT,   /* the same, and the text of a video or of hits in the same transaction */
+    STEP_CONFIRM,  /* looks up the API key of a refused request: only valid keys are told why */
+    /* By a thread of the store: */
+    STEP_MEDIA,         /* media_answer_target */
+    STEP_OBJECT,        /* media_answer_object */
+    STEP_REMOVE,        /* media_remove */
+    STEP_RELAY,         /* relay_read */
+    STEP_UPLOAD_SHOW,   /* upload_show */
+    STEP_UPLOAD_SIGN,   /* upload_sign_parts */
+    STEP_UPLOAD_JOIN,   /* upload_join */
+    STEP_UPLOAD_FORGET, /* upload_forget */
+    STEP_UPLOAD_OPEN,   /* upload_open */
+    STEP_UPLOAD_WRITE,  /* upload_write, for each piece of the body until its end */
+    STEP_UPLOAD_CLOSE,  /* upload_close */
+    STEP_UPLOAD_END,    /* upload_end */
+    STEP_COUNT,
 };
 
-/* What the gateway does after the database has answered with success. */
-enum step {
-    STEP_NONE,
-    STEP_GRANTS,        /* media_fill_grants */
-    STEP_REMOVE,        /* media_remove */
-    STEP_OBJECT,        /* media_answer_object */
-    STEP_EXPORT,        /* sends the text of a video or of hits, read in the same transaction */
-    STEP_UPLOAD_SHOW,   /* upload_show */
-    STEP_UPLOAD_APPEND, /* upload_open, then the body; after the last byte api.finish_upload */
-    STEP_UPLOAD_SIGN,   /* upload_sign_parts */
-    STEP_UPLOAD_JOIN,   /* upload_join, then api.finish_upload */
-    STEP_UPLOAD_FORGET, /* upload_forget */
-};
+enum { STEPS_MAX = 16 }; /* of an operation, with STEP_SEND */
 
 /* The rule for a parameter or a member of the body. */
 struct rule {
@@ -65,14 +89,14 @@ struct operation {
     const struct rule *rules;
     size_t rule_count;
     int64_t time_limit_ms; /* time limit of the statement */
-    enum handler handler;
-    enum step step;
+    enum step steps[STEPS_MAX];
     bool is_redacted; /* cv_redacted_json removes secrets from the answer */
     bool has_body;
     bool may_be_known;           /* If-None-Match may be answered with 304 */
     const char *version_sql;     /* statement for the ETag for If-Match; NULL: not supported */
     bool takes_bytes;            /* the body is a part of an upload */
     bool is_creation;            /* headers may replace the body, as in tus */
+    bool is_repeatable;          /* it accepts an Idempotency-Key */
     enum caller_role least_role; /* the least role that may call it; CALLER_NOBODY: anybody */
     enum rate_class rate;        /* the limit that it counts against */
 };

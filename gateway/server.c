@@ -119,6 +119,8 @@ void server_close_late(struct server *server)
 
 /* ---- answers ------------------------------------------------------------------------------------ */
 
+static const enum step sent[] = {STEP_SEND};
+
 static void count(const struct exchange *exchange, const char *method)
 {
     char status[16];
@@ -134,14 +136,15 @@ static void count(const struct exchange *exchange, const char *method)
 static void record_in_audit(const struct exchange *exchange)
 {
     unsigned status = exchange->answer.status;
-    if (exchange->operation && exchange->operation != &media_operation && !exchange->is_noted &&
-        (exchange->is_write || status == 401 || status == 403 || status == 429)) {
+    if (exchange->operation && exchange->operation != &media_operation && !exchange->is_recorded &&
+        (exchange->access == ACCESS_WRITE || status == 401 || status == 403 || status == 429)) {
         audit_record(exchange->server->params.audit, exchange);
     }
 }
 
 static void refuse_stream(struct exchange *exchange)
 {
+    exchange->at = sent;
     exchange->answer.retry_after_s = STREAM_RETRY_S;
     exchange_refuse(exchange, REFUSE_TOO_MANY,
                     "you have as many streams open as one caller may: close one, or ask one of "
@@ -161,6 +164,8 @@ static void forget_request(struct exchange *exchange)
 /* Has a store thread read the next piece of an answer that passes through. */
 static bool hand_to_relay(struct exchange *exchange)
 {
+    static const enum step relayed[] = {STEP_RELAY, STEP_SEND};
+    exchange->at = relayed;
     MHD_suspend_connection(exchange->connection);
     if (store_pool_add(exchange->server->params.store_pool, exchange)) {
         return true;
@@ -279,7 +284,7 @@ static void refuse_ambiguous(struct exchange *exchange, const char *version)
     } else if (counts.unknown_encodings > 0) {
         exchange_refuse(exchange, REFUSE_ENCODING, "the only Transfer-Encoding is chunked");
     }
-    exchange->is_body_too_long = exchange->answer.status != 0;
+    exchange->is_body_dropped = exchange->answer.status != 0;
 }
 
 static bool is_json(const struct exchange *exchange)
@@ -295,37 +300,34 @@ static bool is_part(const struct exchange *exchange)
     return type && strcasecmp(type, "application/offset+octet-stream") == 0;
 }
 
-/* Postpones a refusal until the API key has been looked up: only a caller with a valid key is told
- * what is wrong. */
-static void put_off(struct exchange *exchange)
+/* Refuses a body that is too long to be read to its end. */
+static void check_length(struct exchange *exchange)
 {
-    exchange->is_put_off = exchange->answer.status && exchange->principal.key_digest[0];
+    const char *length = exchange_header(exchange, "Content-Length");
+    int64_t bytes = 0;
+    int64_t most = exchange->operation->takes_bytes ? INT64_MAX : BODY_MAX_BYTES;
+    exchange->is_body_dropped =
+        length && (!cv_parse_int(length, 0, INT64_MAX, &bytes) || bytes > most);
+    if (exchange->is_body_dropped && (bytes == 0 || bytes > DISCARDED_MAX_BYTES)) {
+        exchange_refuse(exchange, REFUSE_TOO_LARGE, "a body has at most 1 MiB");
+    }
 }
 
-static void check_body_header(struct exchange *exchange)
+static void check_form(struct exchange *exchange)
 {
     const char *encoding = exchange_header(exchange, "Content-Encoding");
     const char *length = exchange_header(exchange, "Content-Length");
     int64_t bytes = 0;
-    int64_t most = exchange->operation->takes_bytes ? INT64_MAX : BODY_MAX_BYTES;
-    exchange->is_body_too_long =
-        length && (!cv_parse_int(length, 0, INT64_MAX, &bytes) || bytes > most);
-    if (exchange->is_body_too_long && (bytes == 0 || bytes > DISCARDED_MAX_BYTES)) {
-        exchange_refuse(exchange, REFUSE_TOO_LARGE, "a body has at most 1 MiB");
-        return; /* refused without waiting for the body or the key */
-    }
+    (void)(length && cv_parse_int(length, 0, INT64_MAX, &bytes));
     if (exchange->operation->takes_bytes && !length) {
         /* The library continues with the next chunk even if the connection is suspended. */
-        exchange->is_body_too_long = true;
         exchange_refuse(
             exchange, REFUSE_LENGTH,
             "say by Content-Length how many bytes come: a body in chunks is not taken here");
     } else if (exchange->operation->takes_bytes && !is_part(exchange)) {
-        exchange->is_body_too_long = bytes > 0;
         exchange_refuse(exchange, REFUSE_MEDIA_TYPE, "send application/offset+octet-stream");
     } else if (exchange->operation->is_creation && exchange->media->is_bucket &&
                upload_is_tus_creation(exchange)) {
-        exchange->is_body_too_long = bytes > 0;
         exchange_refuse(
             exchange, REFUSE_NO_TUS,
             "videos are kept in a bucket, which does not speak tus: send {\"name\", \"size\"} as "
@@ -334,10 +336,11 @@ static void check_body_header(struct exchange *exchange)
     } else if (encoding ||
                (exchange->operation->has_body && !is_json(exchange) &&
                 !(exchange->operation->is_creation && upload_translate_creation(exchange)))) {
-        exchange->is_body_too_long = bytes > 0;
         exchange_refuse(exchange, REFUSE_MEDIA_TYPE, "send application/json without an encoding");
     }
-    put_off(exchange);
+    if (exchange->answer.status) {
+        exchange->is_body_dropped = bytes > 0 || (exchange->operation->takes_bytes && !length);
+    }
     set_deadline(exchange, transfer_deadline((size_t)bytes));
 }
 
@@ -347,7 +350,7 @@ static void find_operation(struct exchange *exchange, const char *method)
     size_t length = strcspn(exchange->target, "?");
     if (media_is_target(exchange->target)) {
         exchange->operation = &media_operation;
-        if (exchange->is_write) {
+        if (exchange->access == ACCESS_WRITE) {
             (void)snprintf(exchange->answer.methods, METHODS_SIZE, "GET, HEAD");
             exchange_refuse(exchange, REFUSE_METHOD, "objects are read with GET and HEAD alone");
         }
@@ -362,20 +365,10 @@ static void find_operation(struct exchange *exchange, const char *method)
     }
 }
 
-/* Refuses a condition that the operation does not support, because ignoring it would be wrong. */
-static void check_condition(struct exchange *exchange)
-{
-    exchange->if_match = exchange->is_write ? exchange_header(exchange, "If-Match") : NULL;
-    if (exchange->if_match && !exchange->operation->version_sql) {
-        exchange_refuse(exchange, REFUSE_BAD_REQUEST,
-                        "this operation takes no If-Match: send it without");
-    }
-}
-
-static void check_once_key(struct exchange *exchange, const char *method)
+static void check_once_key(struct exchange *exchange)
 {
     const char *key = exchange_header(exchange, "Idempotency-Key");
-    if (!key || strcmp(method, "POST") != 0 || exchange->operation->handler != HANDLER_DATABASE) {
+    if (!key || !exchange->operation->is_repeatable) {
         return;
     }
     size_t length = strlen(key);
@@ -389,46 +382,39 @@ static void check_once_key(struct exchange *exchange, const char *method)
     exchange->once_key = key;
 }
 
-/* Handles the header of a request. If the request is refused, its answer is set. */
+/* Refuses a condition that the operation does not support, because ignoring it would be wrong. */
+static void check_conditions(struct exchange *exchange)
+{
+    check_once_key(exchange);
+    exchange->if_match =
+        exchange->access == ACCESS_WRITE ? exchange_header(exchange, "If-Match") : NULL;
+    if (!exchange->answer.status && exchange->if_match && !exchange->operation->version_sql) {
+        exchange_refuse(exchange, REFUSE_BAD_REQUEST,
+                        "this operation takes no If-Match: send it without");
+    }
+}
+
+/* Chooses the operation of a request by its header, or refuses the request. */
 static void begin(struct exchange *exchange, const char *method, const char *version)
 {
-    struct server *server = exchange->server;
-    exchange->is_begun = true;
     exchange->began_ms = cv_monotonic_ms();
-    exchange->is_head = strcmp(method, "HEAD") == 0;
-    exchange->is_write = !exchange->is_head && strcmp(method, "GET") != 0;
-    server->under_way++;
+    exchange->access = strcmp(method, "HEAD") == 0  ? ACCESS_HEAD
+                       : strcmp(method, "GET") == 0 ? ACCESS_READ
+                                                    : ACCESS_WRITE;
+    exchange->server->under_way++;
     choose_id(exchange);
     refuse_ambiguous(exchange, version);
-    if (exchange->answer.status || assets_answer(exchange, method)) {
-        return;
+    if (!exchange->answer.status && !assets_answer(exchange, method)) {
+        find_operation(exchange, method);
     }
-    find_operation(exchange, method);
-    if (exchange->operation == &media_operation) {
-        return; /* the grant in the path is the credential */
-    }
-    if (!exchange->answer.status) {
-        admission_check(server->params.admission, exchange);
-    }
-    if (exchange->answer.status) {
-        return;
-    }
-    check_once_key(exchange, method);
-    if (!exchange->answer.status) {
-        check_condition(exchange);
-    }
-    put_off(exchange);
-    if (!exchange->answer.status) {
-        check_body_header(exchange);
-    }
+    exchange->at = exchange->answer.status ? sent : exchange->operation->steps;
 }
 
 /* Stores received bytes of a body; false: more than is read for a request that is refused anyway. */
 static bool store_body(struct exchange *exchange, const char *data, size_t length)
 {
-    bool is_written = exchange->part && !exchange->answer.status;
     exchange->received += length;
-    if (is_written) {
+    if (*exchange->at == STEP_UPLOAD_WRITE) {
         if (exchange->body.length == 0) {
             set_deadline(exchange, transfer_deadline(UPLOAD_PIECE_BYTES));
         }
@@ -437,10 +423,10 @@ static bool store_body(struct exchange *exchange, const char *data, size_t lengt
     }
     if (exchange->received > BODY_MAX_BYTES || !exchange->operation ||
         exchange->operation->takes_bytes) {
-        exchange->is_body_too_long = true;
+        exchange->is_body_dropped = true;
         cv_buffer_clear(&exchange->body);
     }
-    if (!exchange->is_body_too_long) {
+    if (!exchange->is_body_dropped) {
         cv_buffer_append(&exchange->body, data, length);
     }
     return exchange->received <= DISCARDED_MAX_BYTES;
@@ -449,7 +435,7 @@ static bool store_body(struct exchange *exchange, const char *data, size_t lengt
 static void answer_document(struct exchange *exchange)
 {
     struct answer *answer = &exchange->answer;
-    bool is_page = exchange->operation->handler == HANDLER_PAGE;
+    bool is_page = *exchange->at == STEP_PAGE;
     answer->fixed_body = is_page ? openapi_page : openapi_document;
     answer->length = is_page ? openapi_page_length : openapi_length;
     answer->content_type = is_page ? "text/html; charset=utf-8" : NULL;
@@ -460,93 +446,19 @@ static void answer_document(struct exchange *exchange)
 
 /* Uses a header as a parameter: a browser's EventSource sends the last event's id only so, and tus
  * the offset. */
-static void read_header(struct exchange *exchange, const char *header, const char *name)
+static void take_header(struct exchange *exchange)
 {
-    const char *given = exchange_header(exchange, header);
+    bool is_offset = *exchange->at == STEP_OFFSET;
+    const char *given = exchange_header(exchange, is_offset ? "Upload-Offset" : "Last-Event-ID");
     json_t *text = given ? json_string(given) : NULL;
-    if (text && json_object_set_new(exchange->values, name, text) != 0) {
+    if (text &&
+        json_object_set_new(exchange->values, is_offset ? "offset" : "last_event_id", text) != 0) {
         exchange_refuse(exchange, REFUSE_BUSY, "out of memory");
     }
 }
 
-/* Answers what needs no database; false: the database must be asked. */
-static bool answer_here(struct exchange *exchange)
-{
-    const struct admission *admission = exchange->server->params.admission;
-    switch (exchange->operation->handler) {
-    case HANDLER_DOCUMENT:
-    case HANDLER_PAGE:
-        answer_document(exchange);
-        break;
-    case HANDLER_SIGN_IN:
-        admission_sign_in(admission, exchange);
-        break;
-    case HANDLER_SIGN_OUT:
-        admission_sign_out(admission, exchange);
-        break;
-    case HANDLER_TUS:
-        upload_answer_options(exchange);
-        break;
-    case HANDLER_EVENTS:
-        read_header(exchange, "Last-Event-ID", "last_event_id");
-        break;
-    case HANDLER_DATABASE:
-        if (exchange->operation->takes_bytes) {
-            read_header(exchange, "Upload-Offset", "offset");
-        } else if (exchange->operation->is_creation) {
-            upload_check_room(exchange);
-            put_off(exchange);
-        }
-        break;
-    }
-    return exchange->answer.status != 0 && !exchange->is_put_off;
-}
-
-static void refuse_busy(struct exchange *exchange)
-{
-    exchange_refuse(exchange, REFUSE_BUSY, "too much is under way, or the gateway is starting");
-}
-
-/* Has a database thread run a request that is suspended; refuses it if there are too many. */
-static void ask_database(struct exchange *exchange)
-{
-    if (!pool_add(exchange->server->params.pool, exchange)) {
-        refuse_busy(exchange);
-        MHD_resume_connection(exchange->connection);
-    }
-}
-
-/* The same for a store thread. */
-static void ask_store(struct exchange *exchange)
-{
-    if (!store_pool_add(exchange->server->params.store_pool, exchange)) {
-        refuse_busy(exchange);
-        MHD_resume_connection(exchange->connection);
-    }
-}
-
-/* Suspends a request until a store thread has done its work. Returns true: it is suspended. */
-static bool hand_to_store(struct exchange *exchange)
-{
-    set_deadline(exchange, INT64_MAX);
-    MHD_suspend_connection(exchange->connection);
-    ask_store(exchange);
-    return true;
-}
-
-/* Suspends a request until a database thread has run it. Returns true: it is suspended. */
-static bool hand_to_pool(struct exchange *exchange)
-{
-    exchange->is_put_off = false;
-    set_deadline(exchange, INT64_MAX);
-    MHD_suspend_connection(exchange->connection);
-    ask_database(exchange);
-    return true;
-}
-
-/* Handles a complete request: checks its parameters and passes it to the pool. Returns whether it
- * is suspended. */
-static bool dispatch(struct exchange *exchange)
+/* Checks the parameters of a complete request. */
+static void check_parameters(struct exchange *exchange)
 {
     struct cv_error error;
     json_t *faults = NULL;
@@ -554,15 +466,9 @@ static bool dispatch(struct exchange *exchange)
     const char *query = exchange->target[length] ? exchange->target + length + 1 : "";
     const struct request_values values = {exchange->target, length, query, exchange->body.data,
                                           exchange->body.length};
-    if (exchange->operation == &media_operation) {
-        exchange->work = media_answer_target;
-        return !store_pool_do(exchange->server->params.store_pool, exchange) &&
-               hand_to_store(exchange);
-    }
-    if (exchange->is_body_too_long) {
+    if (exchange->is_body_dropped) {
         exchange_refuse(exchange, REFUSE_TOO_LARGE, "a body has at most 1 MiB");
-        put_off(exchange);
-        return exchange->is_put_off && hand_to_pool(exchange);
+        return;
     }
     int result = exchange->body.failed ? -1
                                        : route_check(exchange->operation, &values,
@@ -571,26 +477,159 @@ static bool dispatch(struct exchange *exchange)
         exchange_refuse_faults(exchange, REFUSE_BAD_REQUEST,
                                "see errors for what is wrong with which parameter", faults);
         json_decref(faults);
-        put_off(exchange);
-        return exchange->is_put_off && hand_to_pool(exchange);
-    }
-    if (result != 0) {
+    } else if (result != 0) {
         exchange_refuse(exchange, REFUSE_BUSY, "out of memory");
-        return false;
     }
-    return !answer_here(exchange) && hand_to_pool(exchange);
 }
 
-/* Takes a piece of a body, which is dropped if the request is refused. */
+/* Goes on with what follows when all bytes of an upload are stored. */
+static void finish_upload(struct exchange *exchange)
+{
+    static const struct operation operation = {
+        .name = "finish_upload",
+        .method = "POST",
+        .sql = "SELECT status, etag, headers, body FROM api.finish_upload($1::jsonb)",
+        .time_limit_ms = FINISH_MS,
+    };
+    answer_deinit(&exchange->answer);
+    exchange->operation = &operation;
+    exchange->once_key = NULL; /* its answer is recorded already */
+}
+
+/* ---- the steps ----------------------------------------------------------------------------------- */
+
+/* What follows a refusal: the answer, unless the caller's API key has not been looked up. */
+static const enum step confirmed_after_body[] = {STEP_BODY, STEP_CONFIRM, STEP_SEND};
+
+/* How each step is done: by a function of the server, at once; by a thread of the database; or by a
+ * thread of the store, with a function. What has none of these is done by the library. */
+static const struct way {
+    void (*run)(struct exchange *exchange);
+    bool asks_database;
+    /* Answers; a failure is answered by exchange_refuse_store. */
+    int (*work)(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
+    bool is_of_body; /* it lasts until bytes of the body, or its end, have arrived */
+    const enum step
+        *if_refused; /* what follows if the key must be looked up first; NULL: STEP_SEND */
+} ways[STEP_COUNT] = {
+    [STEP_ADMIT] = {.run = admission_check},
+    [STEP_ADMIT_NEWCOMER] = {.run = admission_check},
+    [STEP_CONDITIONS] = {.run = check_conditions, .if_refused = confirmed_after_body},
+    [STEP_LENGTH] = {.run = check_length},
+    [STEP_FORM] = {.run = check_form, .if_refused = confirmed_after_body},
+    [STEP_BODY] = {.is_of_body = true},
+    [STEP_BYTES] = {.is_of_body = true},
+    [STEP_CHECK] = {.run = check_parameters, .if_refused = confirmed_after_body + 1},
+    [STEP_DOCUMENT] = {.run = answer_document},
+    [STEP_PAGE] = {.run = answer_document},
+    [STEP_TUS] = {.run = upload_answer_options},
+    [STEP_SIGN_IN] = {.run = admission_sign_in},
+    [STEP_SIGN_OUT] = {.run = admission_sign_out},
+    [STEP_LAST_EVENT] = {.run = take_header},
+    [STEP_OFFSET] = {.run = take_header},
+    [STEP_ROOM] = {.run = upload_check_room, .if_refused = confirmed_after_body + 1},
+    [STEP_GRANTS] = {.run = media_fill_grants},
+    [STEP_FINISH] = {.run = finish_upload},
+    [STEP_DATABASE] = {.asks_database = true},
+    [STEP_CODE] = {.asks_database = true},
+    [STEP_EXPORT] = {.asks_database = true},
+    [STEP_CONFIRM] = {.asks_database = true},
+    [STEP_MEDIA] = {.work = media_answer_target},
+    [STEP_OBJECT] = {.work = media_answer_object},
+    [STEP_REMOVE] = {.work = media_remove},
+    [STEP_RELAY] = {.work = relay_read},
+    [STEP_UPLOAD_SHOW] = {.work = upload_show},
+    [STEP_UPLOAD_SIGN] = {.work = upload_sign_parts},
+    [STEP_UPLOAD_JOIN] = {.work = upload_join},
+    [STEP_UPLOAD_FORGET] = {.work = upload_forget},
+    [STEP_UPLOAD_OPEN] = {.work = upload_open},
+    [STEP_UPLOAD_WRITE] = {.work = upload_write, .is_of_body = true},
+    [STEP_UPLOAD_CLOSE] = {.work = upload_close},
+    [STEP_UPLOAD_END] = {.work = upload_end},
+};
+
+void server_work(struct cv_store *store, struct exchange *exchange)
+{
+    struct cv_error error;
+    int result = store ? ways[*exchange->at].work(store, exchange, &error) : 1;
+    if (result != 0) {
+        exchange_refuse_store(exchange, result < 0 ? &error : NULL);
+    }
+}
+
+/* Moves on from a step that is done. The only place that decides what becomes of a refused request. */
+static void advance(struct exchange *exchange)
+{
+    const struct way *way = &ways[*exchange->at];
+    unsigned status = exchange->answer.status;
+    if (status != 0 && (status < 200 || status >= 300)) {
+        bool has_key = exchange->principal.key_digest[0];
+        exchange->at = has_key && way->if_refused ? way->if_refused : sent;
+    } else if (!way->is_of_body && *exchange->at != STEP_SEND) {
+        exchange->at++;
+    }
+}
+
+/* Has a thread of the database or of the store do a step; refuses the request if too many wait. */
+static void hand_over(struct exchange *exchange, bool is_suspended)
+{
+    const struct server_params *params = &exchange->server->params;
+    if (!is_suspended) {
+        set_deadline(exchange, INT64_MAX);
+        MHD_suspend_connection(exchange->connection);
+    }
+    if (ways[*exchange->at].work ? store_pool_add(params->store_pool, exchange)
+                                 : pool_add(params->pool, exchange)) {
+        return;
+    }
+    exchange_refuse(exchange, REFUSE_BUSY, "too much is under way, or the gateway is starting");
+    exchange->at = sent;
+    MHD_resume_connection(exchange->connection);
+}
+
+/* Walks a request through its steps until the library has to go on, or another thread. Returns whether
+ * the request was suspended: it may belong to another thread already. */
+static bool walk(struct exchange *exchange, bool is_suspended)
+{
+    for (;; advance(exchange)) {
+        const struct way *way = &ways[*exchange->at];
+        if (way->run) {
+            way->run(exchange);
+        } else if (way->is_of_body || (!way->work && !way->asks_database)) {
+            if (is_suspended) {
+                MHD_resume_connection(exchange->connection);
+            }
+            return is_suspended;
+        } else if (*exchange->at != STEP_MEDIA ||
+                   !store_pool_do(exchange->server->params.store_pool, exchange)) {
+            hand_over(exchange, is_suspended);
+            return true;
+        }
+    }
+}
+
+void server_go_on(struct exchange *exchange)
+{
+    unsigned status = exchange->answer.status;
+    if (*exchange->at == STEP_DATABASE && status >= 200 && status < 300 &&
+        polls_park(&exchange->server->polls, exchange)) {
+        return;
+    }
+    advance(exchange);
+    (void)walk(exchange, true);
+}
+
+/* ---- the library's calls ------------------------------------------------------------------------- */
+
+/* Receives a piece of a body, which is dropped if the request is refused. */
 static enum MHD_Result receive_piece(struct exchange *exchange, const char *data, size_t *size)
 {
     if (!store_body(exchange, data, *size)) {
         return MHD_NO;
     }
     *size = 0;
-    if (exchange->part && !exchange->answer.status && exchange->body.length >= UPLOAD_PIECE_BYTES) {
-        exchange->work = upload_write;
-        (void)hand_to_store(exchange);
+    if (*exchange->at == STEP_UPLOAD_WRITE && exchange->body.length >= UPLOAD_PIECE_BYTES) {
+        hand_over(exchange, false);
     }
     return MHD_YES;
 }
@@ -621,25 +660,19 @@ static enum MHD_Result on_request(void *opaque, struct MHD_Connection *connectio
     if (!exchange) {
         return MHD_NO;
     }
-    if (!exchange->is_begun) {
+    if (!exchange->at) {
         exchange->connection = connection;
         begin(exchange, method, version);
-        bool is_answered =
-            exchange->answer.status && !exchange->is_put_off && !awaits_part(exchange);
-        return is_answered ? queue_answer(exchange, method) : MHD_YES;
+        return !walk(exchange, false) && *exchange->at == STEP_SEND && !awaits_part(exchange)
+                   ? queue_answer(exchange, method)
+                   : MHD_YES;
     }
-    bool takes_bytes = exchange->operation && exchange->operation->takes_bytes &&
-                       !exchange->answer.status && !exchange->is_put_off;
-    if (*upload_size > 0 && !(takes_bytes && !exchange->part)) {
+    bool is_of_body = ways[*exchange->at].is_of_body;
+    if (is_of_body && *upload_size > 0 && *exchange->at != STEP_BYTES) {
         return receive_piece(exchange, upload, upload_size);
     }
-    if (takes_bytes && exchange->part) {
-        exchange->work = upload_close;
-        (void)hand_to_store(exchange);
-        return MHD_YES;
-    }
-    if (exchange->is_put_off ? hand_to_pool(exchange)
-                             : !exchange->answer.status && dispatch(exchange)) {
+    exchange->at += is_of_body;
+    if (walk(exchange, false)) {
         return MHD_YES;
     }
     /* The library accepts no answer while a body arrives. */
@@ -653,7 +686,7 @@ static void ask_again(struct exchange *exchange)
 {
     while (exchange) {
         struct exchange *next = exchange->next;
-        ask_database(exchange);
+        hand_over(exchange, true);
         exchange = next;
     }
 }
@@ -674,57 +707,6 @@ void server_ask_again(struct server *server, struct cv_db *db)
     ask_again(polls_detach(&server->polls, ended));
 }
 
-/* The operation that follows when all bytes of an upload are stored. */
-static const struct operation finish_upload = {
-    .name = "finish_upload",
-    .method = "POST",
-    .sql = "SELECT status, etag, headers, body FROM api.finish_upload($1::jsonb)",
-    .time_limit_ms = FINISH_MS,
-    .handler = HANDLER_DATABASE,
-    .step = STEP_UPLOAD_SHOW,
-    .least_role = CALLER_EDITOR,
-    .rate = RATE_WRITE,
-};
-
-void server_continue_after_store(struct exchange *exchange)
-{
-    if ((!exchange->is_last_part && !exchange->is_joined) ||
-        exchange->operation == &finish_upload) {
-        MHD_resume_connection(exchange->connection);
-        return;
-    }
-    answer_deinit(&exchange->answer);
-    exchange->operation = &finish_upload;
-    exchange->once_key = NULL; /* its answer is recorded already */
-    ask_database(exchange);
-}
-
-void server_continue_after_database(struct exchange *exchange)
-{
-    static int (*const works[])(struct cv_store *, struct exchange *, struct cv_error *) = {
-        [STEP_REMOVE] = media_remove,           [STEP_OBJECT] = media_answer_object,
-        [STEP_UPLOAD_SHOW] = upload_show,       [STEP_UPLOAD_APPEND] = upload_open,
-        [STEP_UPLOAD_SIGN] = upload_sign_parts, [STEP_UPLOAD_JOIN] = upload_join,
-        [STEP_UPLOAD_FORGET] = upload_forget,
-    };
-    bool is_success = exchange->answer.status >= 200 && exchange->answer.status < 300;
-    enum step step = is_success ? exchange->operation->step : STEP_NONE;
-    struct cv_error error;
-    if (is_success && polls_park(&exchange->server->polls, exchange)) {
-        return;
-    }
-    if (step == STEP_GRANTS) {
-        if (media_fill_grants(exchange, &error) != 0) {
-            exchange_refuse_store(exchange, &error);
-        }
-    } else if (works[step]) {
-        exchange->work = works[step];
-        ask_store(exchange);
-        return;
-    }
-    MHD_resume_connection(exchange->connection);
-}
-
 /* Copies the request's target as received; only the copy is read. The query in the library's own
  * buffer is emptied, because the library would parse it into its memory pool, and if that is full
  * it closes the connection without an answer. */
@@ -735,6 +717,7 @@ static void *on_target(void *opaque, const char *target, struct MHD_Connection *
         return NULL; /* the connection is closed */
     }
     exchange->server = opaque;
+    exchange->admission = exchange->server->params.admission;
     exchange->media = exchange->server->params.media;
     exchange->connection = connection;
     exchange->target = strdup(target);
@@ -759,7 +742,7 @@ static void on_completed(void *opaque, struct MHD_Connection *connection, void *
         return;
     }
     set_deadline(exchange, cv_monotonic_ms() + IDLE_MS);
-    if (exchange->is_begun) {
+    if (exchange->at) {
         exchange->server->under_way--;
     }
     polls_forget(&exchange->server->polls, exchange);

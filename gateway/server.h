@@ -34,12 +34,12 @@ struct server_params {
 CV_MUST_CHECK int server_start(const struct server_params *params, struct server **ret_server,
                                struct cv_error *error);
 
-/* Handles the database's answer: does the operation's step, and sends. For pool_params.on_answer. */
-void server_continue_after_database(struct exchange *exchange);
+/* Does a step with the store; NULL: it cannot be opened. For store_pool_params.work. */
+void server_work(struct cv_store *store, struct exchange *exchange);
 
-/* Handles the end of the store's work: sends, or asks the database for the next step. For
+/* Takes the steps that follow one that a thread of a pool has done. For pool_params.on_answer and
  * store_pool_params.on_done. */
-void server_continue_after_store(struct exchange *exchange);
+void server_go_on(struct exchange *exchange);
 
 /* Closes connections that are too slow; must be called every second. */
 void server_close_late(struct server *server);

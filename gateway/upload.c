@@ -99,15 +99,18 @@ int upload_show(struct cv_store *store, struct exchange *exchange, struct cv_err
            : upload.is_complete ? 0
                                 : read_offset(store, &upload, &offset, error));
     upload_set_tus_headers(&exchange->answer, offset, upload.size);
-    if (exchange->is_last_part) {
-        upload_answer_empty(&exchange->answer);
-        return 0;
-    }
     (void)json_object_del(upload.body, "key");
     bool good =
         json_object_set_new(upload.body, "mode", json_string(is_bucket ? "parts" : "tus")) == 0 &&
         json_object_set_new(upload.body, "offset", json_integer(offset)) == 0;
     return upload_set_body(&exchange->answer, good ? upload.body : NULL, error);
+}
+
+int upload_end(struct cv_store *store, struct exchange *exchange, struct cv_error *error)
+{
+    CV_TRY(upload_show(store, exchange, error));
+    upload_answer_empty(&exchange->answer);
+    return 0;
 }
 
 int upload_forget(struct cv_store *store, struct exchange *exchange, struct cv_error *error)
@@ -269,7 +272,6 @@ int upload_join(struct cv_store *store, struct exchange *exchange, struct cv_err
     int result = upload.is_complete          ? 0
                  : cv_store_directory(store) ? see_whole(store, &upload, error)
                                              : join(store, &upload, error);
-    exchange->is_joined = result == 0;
     if (result > 0) {
         exchange_refuse(exchange, REFUSE_WRONG_STATE,
                         "bytes are missing: GET this upload says which are there");
@@ -478,8 +480,7 @@ int upload_write(struct cv_store *store, struct exchange *exchange, struct cv_er
 
 /* Makes the bytes durable, and moves the object to its place if it is complete; holds the lock
  * until then. */
-static int finish(struct cv_store *store, struct exchange *exchange, struct upload_part *part,
-                  struct cv_error *error)
+static int finish(struct cv_store *store, const struct upload_part *part, struct cv_error *error)
 {
     if (part->fd >= 0 && fsync(part->fd) != 0) {
         return cv_fail_errno(error, errno, "cannot write an upload to disk");
@@ -489,9 +490,7 @@ static int finish(struct cv_store *store, struct exchange *exchange, struct uplo
     }
     const struct cv_object_move move = {.from = part->spool, .to = part->upload.key};
     int result = cv_store_move(store, &move, NULL, error);
-    result = result == CV_STORE_NOT_FOUND ? 0 : result; /* it was moved, but not reported */
-    exchange->is_last_part = result == 0;
-    return result;
+    return result == CV_STORE_NOT_FOUND ? 0 : result; /* it was moved, but not reported */
 }
 
 int upload_close(struct cv_store *store, struct exchange *exchange, struct cv_error *error)
@@ -502,9 +501,12 @@ int upload_close(struct cv_store *store, struct exchange *exchange, struct cv_er
     if (result != 0 || exchange->answer.status) {
         return result;
     }
-    CV_TRY(finish(store, exchange, part, error));
+    CV_TRY(finish(store, part, error));
     upload_answer_empty(&exchange->answer);
     upload_set_tus_headers(&exchange->answer, part->at, part->upload.size);
+    while (part->at < part->upload.size && *exchange->at != STEP_SEND) {
+        exchange->at++; /* there is nothing to finish yet */
+    }
     return 0;
 }
 

@@ -1,7 +1,7 @@
 /* Uploads: what both kinds have in common. For a directory store, bytes arrive by PATCH according
  * to tus 1.0; for a bucket, the client uploads parts to signed URLs of the bucket. Only the store
  * knows what has arrived: by the spool's size, or by the bucket's list of parts. The functions are
- * for exchange->work and continue from the answers of functions in schema api. */
+ * steps of threads of the store and continue from the answers of functions in schema api. */
 #pragma once
 
 #include "common/store/store.h"
@@ -11,6 +11,9 @@
 /* Adds "mode", "offset", "part_size" and "parts" to an upload, and the headers of tus. Starts a
  * bucket's multipart upload if it has not been started. */
 int upload_show(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
+
+/* Ends the request that has sent the last bytes: as upload_show, but with the headers alone. */
+int upload_end(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
 
 /* Deletes the bytes that have arrived. */
 int upload_forget(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
@@ -22,8 +25,7 @@ int upload_forget(struct cv_store *store, struct exchange *exchange, struct cv_e
 /* Answers with a signed URL for each of the "numbers". 409 for a directory. */
 int upload_sign_parts(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
 
-/* Joins the parts, or finds that all bytes are stored already, and sets exchange->is_joined; 409 if
- * some are missing. */
+/* Joins the parts, or finds that all bytes are stored already,; 409 if some are missing. */
 int upload_join(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
 
 /* Uploads to a directory: tus 1.0 (core, creation, termination). Bytes are collected in a spool
@@ -42,7 +44,7 @@ int upload_open(struct cv_store *store, struct exchange *exchange, struct cv_err
 int upload_write(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
 
 /* Ends the request's bytes: answers 204 when they are safely on the disk. If the upload is
- * complete, moves the object to its place and sets exchange->is_last_part. */
+ * complete, moves the object to its place; if not, the request ends here. */
 int upload_close(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
 
 /* Closes the file and frees the part. */

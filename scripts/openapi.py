@@ -17,7 +17,7 @@ import lists
 
 MANUAL = "docs/api.md"
 HEADING = "## All operations\n"  # the last one
-OF_THE_GATEWAY = {"document", "page", "sign_out", "tus"}  # handlers that ask no function
+OF_THE_GATEWAY = {"document", "page", "sign_out", "tus"}  # steps that ask no function
 OF_STEPS = {"finish_upload"}  # functions that the gateway calls after others
 TOKEN = re.compile(r"""
     (?P<blank>[ \t]+) | (?P<description>\#[^\n]*) | (?P<newline>\n) | (?P<spread>\.\.\.) |
@@ -33,7 +33,7 @@ RANGES = {"integer": ("minimum", "maximum"), "number": ("minimum", "maximum"), "
           "array": ("minItems", "maxItems")}
 PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
 MEMBERS = {"route", "summary", "description", "example", "role", "parameters", "headers", "body", "answers", "refusals", "version", "conditional",
-           "handler", "step", "rate", "seconds", "redact", "tus", "bytes"}
+           "steps", "rate", "seconds", "redact", "tus"}
 
 
 class Fault(Exception):
@@ -328,7 +328,7 @@ def refusals_of(operation, common):
     given = operation.get("refusals", {})
     if isinstance(given, list):
         given = {str(status): common["refusals"][str(status)] for status in given}
-    wanted = set(map(str, common["every"][operation.get("handler", "database")]))
+    wanted = set(map(str, common["every"].get(steps_of(operation)[0], common["every"]["database"])))
     wanted |= {"404"} if "{id}" in path else set()
     wanted |= {"413", "415"} if "body" in operation else set()
     wanted |= {"409", "422"} if is_repeatable(operation) else set()
@@ -337,9 +337,13 @@ def refusals_of(operation, common):
     return {status: text for status, text in sorted(statuses.items()) if text}  # "": not of this operation
 
 
+def steps_of(operation):
+    return operation.get("steps", ["database"])
+
+
 def is_repeatable(operation):
     """Whether a request may carry an Idempotency-Key."""
-    return operation["route"].startswith("POST ") and "handler" not in operation
+    return operation["route"].startswith("POST ") and steps_of(operation)[0] != "sign_in"
 
 
 def described(name, operation, context):
@@ -370,9 +374,10 @@ def described(name, operation, context):
                           for status, text in refusals_of(operation, common).items()}
     if role not in ("viewer", "nobody"):
         made["x-role"] = role
-    if operation.get("handler") not in ("document", "page", "tus"):
+    if steps_of(operation)[0] not in ("document", "page", "tus"):
         made["x-time-limit-ms"] = 1000 * operation.get("seconds", 5 if method == "GET" else 10)
-    return made | {f"x-{word}": operation[word] for word in ("handler", "step", "rate", "version", "redact", "tus", "bytes")
+    made["x-steps"] = steps_of(operation)
+    return made | {f"x-{word}": operation[word] for word in ("rate", "version", "redact", "tus")
                    if word in operation}
 
 
@@ -436,7 +441,7 @@ def problems(tree=None):
     functions = set(re.findall(r"^CREATE FUNCTION api\.(\w+)\(p jsonb\) RETURNS api\.answer$", tree.sql(), re.MULTILINE))
     operations = {operation["operationId"]: operation for methods in made["paths"].values() for operation in methods.values()}
     for name, operation in operations.items():
-        if operation.get("x-handler") not in OF_THE_GATEWAY and name not in functions:
+        if operation["x-steps"][0] not in OF_THE_GATEWAY and name not in functions:
             yield f"gateway/operations: no migration makes the function api.{name}(p jsonb)"
     for name in sorted(functions - set(operations) - OF_STEPS):
         yield f"sql/migrations: gateway/operations does not describe api.{name}()"

@@ -135,6 +135,14 @@ def bytes_of(name, content):
     return lines + ["};"]
 
 
+def steps_of(operation):
+    """All steps of an operation, as gateway/routes.h names them."""
+    own = operation["x-steps"]
+    admit = "admit_newcomer" if own[0] in ("sign_in", "sign_out") else "admit"
+    body = "bytes" if "upload_write" in own else "body"
+    return [f"STEP_{step.upper()}" for step in (admit, "conditions", "length", "form", body, "check", *own)]
+
+
 def main(source, target):
     document = json.loads(pathlib.Path(source).read_text(encoding="utf-8"))
     base = document["servers"][0]["url"]
@@ -152,10 +160,10 @@ def main(source, target):
                        f".sql = {quote(statement(name))}",
                        f".rules = {'rules_' + name if rules else 'NULL'}", f".rule_count = {len(rules)}",
                        f".time_limit_ms = {operation.get('x-time-limit-ms', 0)}",
-                       f".handler = HANDLER_{operation.get('x-handler', 'database').upper()}",
-                       f".step = STEP_{operation.get('x-step', 'none').upper()}",
+                       f".steps = {{{', '.join(steps_of(operation))}}}",
                        f".is_redacted = {str(operation.get('x-redact', False)).lower()}",
-                       f".takes_bytes = {str('x-bytes' in operation).lower()}",
+                       f".takes_bytes = {str('STEP_UPLOAD_WRITE' in steps_of(operation)).lower()}",
+                       f".is_repeatable = {str('Idempotency-Key' in [one['name'] for one in operation['parameters']]).lower()}",
                        f".is_creation = {str('x-tus' in operation).lower()}",
                        f".has_body = {str('requestBody' in operation).lower()}",
                        f".may_be_known = {str('304' in operation['responses']).lower()}",
