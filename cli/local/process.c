@@ -125,14 +125,17 @@ bool cli_process_wait(pid_t pid, int64_t timeout_ms)
 const char *cli_process_reason(char *text)
 {
     static const char *const marks[] = {"error: ", "ERROR: ", "FATAL: ", "PANIC: "};
+    /* What PostgreSQL answers who asks too early whether it has started. */
+    static const char too_early[] = "the database system is ";
     char *rest = text;
     char *last = text;
     for (char *line; (line = strsep(&rest, "\n"));) {
         for (size_t i = 0; i < CV_COUNT(marks); i++) {
             char *mark = strstr(line, marks[i]);
-            if (mark) {
-                mark += strlen(marks[i]);
-                return mark + strspn(mark, " ");
+            mark = mark ? mark + strlen(marks[i]) : NULL;
+            mark = mark ? mark + strspn(mark, " ") : NULL;
+            if (mark && strncmp(mark, too_early, strlen(too_early)) != 0) {
+                return mark;
             }
         }
         last = line[0] ? line : last;

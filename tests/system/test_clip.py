@@ -269,7 +269,7 @@ def test_the_picture_of_one_moment(stage, moving):
     assert (video["width"], video["height"]) == (100, 50)
     code, result = stage.run(s3_original_path=key, clip_id=str(uuid.uuid4()), t_start=8000,
                              format="jpg")
-    assert (code, result["error"]["type"]) == (65, "InvalidPayload")
+    assert (code, result["error"]["type"]) == (65, "OutsideVideo")
 
 
 def test_a_video_ends_with_the_longer_of_pictures_and_sound(stage, tmp_path):
