@@ -181,7 +181,10 @@ def test_what_succeeds(gateway, seen, place, library, things, store):
     put_pictures(queue, store, own, segment)
     seen.ask(gateway, "create_webhook", ADMIN, body={"name": "ours", "url": "https://example.com/hook"})
     seen.ask(gateway, "define", SERVICE, "/definitions/hello", {"description": "says it", "argv": ["/bin/echo"]})
-    idle = [str(queue.value("INSERT INTO videos (owner_id, s3_original_path) VALUES (%s, 'x') RETURNING id", ALICE)) for _ in range(3)]
+    idle = [str(queue.value("INSERT INTO videos (owner_id, s3_original_path, original_name) VALUES (%s, 'x', 'idle.mp4') RETURNING id",
+                            ALICE)) for _ in range(3)]
+    assert seen.ask(gateway, "find", SERVICE, f"/find?kind=video&name={idle[0]}").json["id"] == idle[0]
+    assert seen.ask(gateway, "find", SERVICE, "/find?kind=video&name=idle.mp4").status == 409
     queue.run("INSERT INTO line_packs (video_id, key, size_bytes) VALUES (%s, %s, 9)", idle[0], f"lines/{idle[0]}/0.pack")
     assert seen.ask(gateway, "reindex_video", SERVICE, f"/videos/{idle[0]}/reindex").status == 202
     assert seen.ask(gateway, "reprocess_video", SERVICE, f"/videos/{idle[1]}/reprocess").status == 202
