@@ -63,10 +63,10 @@ struct cli_verb {
     /* Verbs that are one operation of the API (cli_request in operation.c). */
     const char *operation; /* its name; NULL: the verb is code */
     /* Its parameters, separated by blanks: SOURCE[>MEMBER][:KIND]. SOURCE is the name of an option, the
-     * number of an argument, or =JSON. MEMBER "*": an object whose members they are. KIND: number, seconds, hours (both of a time), flag, unless
-     * (the option is not given), list (all that are given), since, uuid, json, object, file (a JSON
-     * file), type (a job type), video, job, run, trigger, schedule (found by their name); else
-     * text. */
+     * number of an argument, or =JSON. MEMBER "*": an object whose members they are. KIND: number,
+     * seconds, hours (both of a time), flag, unless (the option is not given), list (all that are
+     * given), since, uuid, json, object, file (a JSON file), type (a job type), video, job, run,
+     * trigger, schedule (found by their name); else text. */
     const char *values;
     const struct cli_column *columns; /* of a list */
     const char *shows;                /* the member of the answer that is printed; "": all of it */
