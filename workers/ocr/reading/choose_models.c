@@ -16,7 +16,7 @@ enum {
     CHECK_FIRST =
         8, /* lines after which the models are checked first, then after four times as many */
     CHANGES_MOST = 3,   /* of the models, each of which reads all lines again */
-    TRIALS_MOST = 1,    /* of the models of other scripts, which cost a second of CPU time */
+    TRIALS_MOST = 2,    /* of the models of other scripts, which cost a second of CPU time */
     LANGUAGE_LINES = 2, /* that are surely in a language that is added */
 };
 
