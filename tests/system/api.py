@@ -37,8 +37,8 @@ def base64url(data):
 
 
 def claims(**changes):
-    """Claims of a good token of Alice's; a change to None takes one away."""
-    made = {"sub": ALICE, "role": "authenticated", "aud": "authenticated", "exp": int(time.time()) + 600, **changes}
+    """Claims of a good token of Alice's, for a day, because files make some when they are read; a change to None takes one away."""
+    made = {"sub": ALICE, "role": "authenticated", "aud": "authenticated", "exp": int(time.time()) + 86400, **changes}
     return {name: value for name, value in made.items() if value is not None}
 
 
