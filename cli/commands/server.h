@@ -13,8 +13,9 @@ CV_MUST_CHECK int cli_server_open(const char *url, struct cv_cancel *cancel,
 void cli_server_close(struct cli_server *server);
 CV_DEFINE_CLEANUP(struct cli_server *, cli_server_close)
 
-/* Runs an operation; *ret_status is the status of the answer, and *ret_body is NULL if the answer has no body. A refusal is a failure with the
- * detail that the server gives; CV_ERROR_CONNECTION or CV_ERROR_TIMEOUT if no answer comes. */
+/* Runs an operation; *ret_status is the status of the answer, and *ret_body is NULL if the answer
+ * has no body. A refusal is a failure with the detail that the server gives; CV_ERROR_CONNECTION or
+ * CV_ERROR_TIMEOUT if no answer comes. */
 CV_MUST_CHECK int cli_server_ask(struct cli_server *server, const struct cli_operation *operation,
                                  const json_t *values, int64_t *ret_status, json_t **ret_body,
                                  struct cv_error *error);

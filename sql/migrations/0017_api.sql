@@ -19,6 +19,11 @@ LANGUAGE sql IMMUTABLE
 RETURN ROW(200, NULL, NULL, p_body)::api.answer;
 COMMENT ON FUNCTION api.ok IS 'The answer 200 with this body.';
 
+CREATE FUNCTION api.all_items(p_items jsonb) RETURNS api.answer
+LANGUAGE sql IMMUTABLE
+RETURN api.ok(jsonb_build_object('items', coalesce(p_items, '[]'), 'next', NULL));
+COMMENT ON FUNCTION api.all_items IS 'A list with a single page.';
+
 CREATE FUNCTION api.versioned(p_body jsonb, VARIADIC p_passing text[] DEFAULT '{}') RETURNS api.answer
 LANGUAGE sql IMMUTABLE
 RETURN ROW(200, 'W/"' || left(md5((p_body - p_passing)::text), 16) || '"', NULL, p_body)::api.answer;
@@ -214,14 +219,14 @@ DECLARE
     items jsonb;
 BEGIN
     PERFORM api.require_video((p ->> 'id')::uuid);
-    SELECT coalesce(jsonb_agg(jsonb_build_object(
+    SELECT jsonb_agg(jsonb_build_object(
                'step', s.step, 'job_id', s.job_id, 'job_type', s.job_type, 'status', s.status,
                'progress', s.progress, 'message', s.progress_message, 'attempt', s.attempt,
                'retry_count', s.retry_count, 'started_at', s.started_at, 'finished_at', s.finished_at,
                'retry_at', s.retry_at, 'running_ms', s.running_ms, 'error_type', s.error_type,
-               'error_message', s.error_message) ORDER BY s.started_at NULLS LAST, s.step), '[]')
+               'error_message', s.error_message) ORDER BY s.started_at NULLS LAST, s.step)
     INTO items FROM pipeline_stages s WHERE s.video_id = (p ->> 'id')::uuid;
-    RETURN api.ok(jsonb_build_object('items', items, 'next', NULL));
+    RETURN api.all_items(items);
 END
 $$;
 COMMENT ON FUNCTION api.stages IS 'GET /videos/{id}/stages: the newest job of each stage.';
@@ -612,7 +617,7 @@ DECLARE
     wanted CONSTANT int := 10;
     items jsonb;
 BEGIN
-    SELECT coalesce(jsonb_agg(jsonb_build_object('text', s.value, 'kind', s.kind) ORDER BY s.place, s.value), '[]')
+    SELECT jsonb_agg(jsonb_build_object('text', s.value, 'kind', s.kind) ORDER BY s.place, s.value)
     INTO items
     FROM (SELECT * FROM (
               SELECT 1 AS place, o.name AS value, 'operator' AS kind
@@ -632,7 +637,7 @@ BEGIN
               FROM api.newest_videos(NULL, '-infinity', 'infinity', '00000000-0000-0000-0000-000000000000', 500) AS v
               WHERE length(typed) >= 2 AND position(typed IN lower(coalesce(v.title, v.original_name))) > 0) AS u
           ORDER BY u.place, u.value LIMIT wanted) AS s;
-    RETURN api.ok(jsonb_build_object('items', items, 'next', NULL));
+    RETURN api.all_items(items);
 END
 $$;
 COMMENT ON FUNCTION api.suggest IS

@@ -251,14 +251,14 @@ DECLARE
     items jsonb;
 BEGIN
     PERFORM api.require_job((p ->> 'id')::uuid);
-    SELECT coalesce(jsonb_agg(jsonb_build_object(
+    SELECT jsonb_agg(jsonb_build_object(
                'attempt', a.attempt, 'status', a.status, 'started_at', a.started_at, 'finished_at', a.finished_at,
                'exit_code', a.exit_code, 'error_type', a.error_type, 'error_message', a.error_message,
                'stdout_tail', a.stdout_tail, 'stderr_tail', a.stderr_tail, 'cpu_seconds', a.cpu_seconds,
                'peak_memory_bytes', a.peak_memory_bytes,
-               'worker', CASE WHEN api.is_service() THEN a.worker_id END) ORDER BY a.attempt DESC), '[]')
+               'worker', CASE WHEN api.is_service() THEN a.worker_id END) ORDER BY a.attempt DESC)
     INTO items FROM job_attempts a WHERE a.job_id = (p ->> 'id')::uuid;
-    RETURN api.ok(jsonb_build_object('items', items, 'next', NULL));
+    RETURN api.all_items(items);
 END
 $$;
 COMMENT ON FUNCTION api.attempts IS
@@ -298,11 +298,11 @@ DECLARE
     items jsonb;
 BEGIN
     PERFORM api.require_job((p ->> 'id')::uuid);
-    SELECT coalesce(jsonb_agg(jsonb_build_object(
+    SELECT jsonb_agg(jsonb_build_object(
                'attempt', a.attempt, 'kind', a.kind, 'key', a.key, 'objects', a.objects, 'size', a.size, 'content_type', a.content_type,
-               'checksum', a.checksum, 'created_at', a.created_at) ORDER BY a.attempt, a.kind, a.key), '[]')
+               'checksum', a.checksum, 'created_at', a.created_at) ORDER BY a.attempt, a.kind, a.key)
     INTO items FROM task_artifacts a WHERE a.job_id = (p ->> 'id')::uuid;
-    RETURN api.ok(jsonb_build_object('items', items, 'next', NULL));
+    RETURN api.all_items(items);
 END
 $$;
 COMMENT ON FUNCTION api.artifacts IS
@@ -315,9 +315,9 @@ DECLARE
     items jsonb;
 BEGIN
     PERFORM api.require_job((p ->> 'id')::uuid);
-    SELECT coalesce(jsonb_agg(jsonb_build_object('reason', w.reason, 'detail', w.detail, 'facts', w.facts) ORDER BY w.n), '[]')
+    SELECT jsonb_agg(jsonb_build_object('reason', w.reason, 'detail', w.detail, 'facts', w.facts) ORDER BY w.n)
     INTO items FROM why_job((p ->> 'id')::uuid) WITH ORDINALITY AS w (reason, detail, facts, n);
-    RETURN api.ok(jsonb_build_object('items', items, 'next', NULL));
+    RETURN api.all_items(items);
 END
 $$;
 COMMENT ON FUNCTION api.why IS 'GET /jobs/{id}/why: why a job waits, the decisive reason first.';
@@ -514,11 +514,6 @@ $$;
 COMMENT ON FUNCTION api.restart_run IS 'POST /runs/{id}/restart: queues its failed and canceled jobs again.';
 
 -- ---- the service's ----------------------------------------------------------------------------------------
-
-CREATE FUNCTION api.all_items(p_items jsonb) RETURNS api.answer
-LANGUAGE sql IMMUTABLE
-RETURN api.ok(jsonb_build_object('items', coalesce(p_items, '[]'), 'next', NULL));
-COMMENT ON FUNCTION api.all_items IS 'A list with a single page.';
 
 CREATE FUNCTION api.pause_type(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
