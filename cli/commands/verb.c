@@ -8,8 +8,7 @@
 
 enum {
     NAME_MAX_LENGTH = 64,
-    TYPO_MAX =
-        2, /* typing errors allowed in a word of five or more letters; one in a shorter word */
+    TYPO_MAX = 2, /* edits allowed in a word of four or more letters; one in a shorter word */
     HELP_COLUMNS = 80,
     OPTION_COLUMN = 24, /* column where the text of an option begins */
     SUMMARY_COLUMN = 14,
@@ -58,44 +57,16 @@ int cli_output_format(const struct cli_call *call, const char *path, const char 
                      formats);
 }
 
-/* The number of letters to insert, remove, change or swap (optimal string alignment distance). */
-static int distance(const char *a, size_t a_length, const char *b, size_t b_length)
-{
-    int rows[3][NAME_MAX_LENGTH + 1];
-    if (a_length > NAME_MAX_LENGTH || b_length > NAME_MAX_LENGTH) {
-        return NAME_MAX_LENGTH;
-    }
-    for (size_t j = 0; j <= b_length; j++) {
-        rows[0][j] = (int)j;
-    }
-    for (size_t i = 1; i <= a_length; i++) {
-        int *row = rows[i % 3];
-        const int *above = rows[(i - 1) % 3];
-        row[0] = (int)i;
-        for (size_t j = 1; j <= b_length; j++) {
-            int best = above[j - 1] + (a[i - 1] != b[j - 1]);
-            best = above[j] + 1 < best ? above[j] + 1 : best;
-            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-                rows[(i - 2) % 3][j - 2] + 1 < best) {
-                best = rows[(i - 2) % 3][j - 2] + 1;
-            }
-            row[j] = best;
-        }
-    }
-    return rows[a_length % 3][b_length];
-}
-
 const char *cli_did_you_mean(const char *words, const char *typed)
 {
     static char found[NAME_MAX_LENGTH + 1];
     size_t typed_length = strlen(typed);
-    int best = (typed_length >= 5 ? TYPO_MAX : 1) + 1;
+    size_t best = (typed_length >= 4 ? TYPO_MAX : 1) + 1;
     found[0] = '\0';
     for (const char *w = words; *w; w += strcspn(w, " "), w += *w == ' ') {
         size_t length = strcspn(w, " ");
         bool is_beginning = typed_length >= 3 && strncmp(w, typed, typed_length) == 0;
-        int far = is_beginning ? 0 : distance(typed, typed_length, w, length);
+        size_t far = is_beginning ? 0 : cv_edits(typed, typed_length, w, length, 1, TYPO_MAX);
         if (far < best && length <= NAME_MAX_LENGTH) {
             best = far;
             (void)snprintf(found, sizeof(found), "%.*s", (int)length, w);

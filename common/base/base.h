@@ -424,6 +424,18 @@ CV_MUST_CHECK int cv_redacted_text(const char *text, char **ret_text, struct cv_
 CV_MUST_CHECK bool cv_make_room(void *items, size_t count, size_t item_size);
 #define CV_MAKE_ROOM(array, count) cv_make_room(&(array), count, sizeof((array)[0]))
 
+/* ---- texts that are nearly the same ---------------------------------------------------------- */
+
+enum {
+    CV_EDITS_MAX = 400
+}; /* letters of a text that is compared; the screen's lines have less than 200 */
+
+/* How many letters must be inserted, removed or replaced to make `b` of `a` (Levenshtein distance), at
+ * most `limit`; limit + 1 when it is more or a text is longer than CV_EDITS_MAX. A letter has
+ * `letter_size` bytes: 1 or 4. Fast where the limit is small (Ukkonen's band). */
+size_t cv_edits(const void *a, size_t a_count, const void *b, size_t b_count, size_t letter_size,
+                size_t limit);
+
 /* ---- text buffers ---------------------------------------------------------------------------- */
 
 /* Growing text, NUL-terminated as soon as something was appended. After a failed allocation

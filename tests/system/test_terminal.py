@@ -357,6 +357,7 @@ def test_every_list_speaks_json(library):
     ("nodes add n --types ocr --mac xyz", "hardware address"), ("videos --status redy", "did you mean ready?"),
     ("export last --format doc", "json jsonl csv srt"), ("completion tcsh", "bash zsh fish"),
     ("search x --limt 5", "did you mean --limit?"), ("vidoes", "did you mean cortana videos?"),
+    ("jbos", "did you mean cortana jobs?"), ("abcdefgh", "no command"),
 ])
 def test_what_nothing_can_be_is_refused_by_name(library, command, words):
     done = library(f"cortana {command}")

@@ -65,6 +65,41 @@ static void test_the_reserve_of_a_disk_is_a_share_and_bounded(void **state)
     assert_int_equal(cv_disk_reserve(4000 * gib), 16 * gib);
 }
 
+static void test_edits_are_counted_up_to_a_limit(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *a, *b;
+        size_t limit, edits;
+    } pairs[] = {
+        {"", "", 0, 0},
+        {"abc", "", 9, 3},
+        {"", "abc", 9, 3},
+        {"kitten", "sitting", 9, 3},
+        {"kitten", "sitting", 3, 3},
+        {"kitten", "sitting", 2, 3},
+        {"kitten", "sitting", 0, 1},
+        {"list", "lsit", 2, 2},
+        {"abcdef", "bcdefg", 2, 2},
+        {"same", "same", 0, 0},
+    };
+    for (size_t i = 0; i < CV_COUNT(pairs); i++) {
+        const char *texts[] = {pairs[i].a, pairs[i].b};
+        int32_t letters[2][8] = {{0}};
+        for (size_t t = 0; t < 2; t++) {
+            for (size_t k = 0; texts[t][k]; k++) {
+                letters[t][k] = texts[t][k] << 16; /* a byte of it alone says nothing */
+            }
+        }
+        size_t a = strlen(texts[0]), b = strlen(texts[1]);
+        assert_int_equal(cv_edits(texts[0], a, texts[1], b, 1, pairs[i].limit), pairs[i].edits);
+        assert_int_equal(cv_edits(letters[0], a, letters[1], b, sizeof(int32_t), pairs[i].limit),
+                         pairs[i].edits);
+    }
+    static const char longer[CV_EDITS_MAX + 1];
+    assert_int_equal(cv_edits(longer, sizeof(longer), longer, sizeof(longer), 1, 5), 6);
+}
+
 static void test_every_error_type_has_a_name_of_its_own(void **state)
 {
     (void)state;
@@ -145,6 +180,7 @@ int main(void)
         cmocka_unit_test(test_errors_keep_type_verdict_and_message),
         cmocka_unit_test(test_a_full_disk_is_called_so_whoever_reports_it),
         cmocka_unit_test(test_the_reserve_of_a_disk_is_a_share_and_bounded),
+        cmocka_unit_test(test_edits_are_counted_up_to_a_limit),
         cmocka_unit_test(test_every_error_type_has_a_name_of_its_own),
         cmocka_unit_test(test_buffer_grows_and_hands_over),
         cmocka_unit_test(test_cancel_only_rises),

@@ -279,22 +279,7 @@ static bool is_doubtful(const struct ocr_reading *reading)
 
 size_t ocr_text_edits(const char *a, const char *b)
 {
-    size_t rows[OCR_COMPARED_MAX + 1], length = strlen(b);
-
-    for (size_t k = 0; k <= length; k++) {
-        rows[k] = k;
-    }
-    for (size_t i = 0; a[i]; i++) {
-        size_t corner = rows[0];
-        rows[0] = i + 1;
-        for (size_t k = 0; k < length; k++) {
-            size_t change = corner + (a[i] != b[k]);
-            corner = rows[k + 1];
-            size_t step = (rows[k] < corner ? rows[k] : corner) + 1;
-            rows[k + 1] = change < step ? change : step;
-        }
-    }
-    return rows[length];
+    return cv_edits(a, strlen(a), b, strlen(b), 1, CV_EDITS_MAX);
 }
 
 /* 1 for texts that are the same, 0 for those that have nothing in common. */

@@ -5,7 +5,7 @@
 
 enum {
     /* Longer texts are compared by their beginning; a line of a screen has less than 200 letters. */
-    MAX_LETTERS = 400,
+    MAX_LETTERS = CV_EDITS_MAX,
     /* Shorter texts are readings of one another only when their skeletons are equal. */
     MIN_FUZZY = 5,
     /* Letters of the skeleton that a part of a line must have to be told from a chance hit. */
@@ -101,41 +101,6 @@ void cv_text_key_deinit(struct cv_text_key *key)
     key->skeleton = NULL;
 }
 
-/* Levenshtein distance of two runs of letters, or limit + 1 when it is more than `limit` (Ukkonen's
- * band). */
-static size_t edits(const int32_t *a, size_t a_count, const int32_t *b, size_t b_count,
-                    size_t limit)
-{
-    size_t apart = a_count > b_count ? a_count - b_count : b_count - a_count;
-    if (apart > limit || limit > MAX_EDITS) {
-        return limit + 1;
-    }
-    size_t row[MAX_LETTERS + 1];
-    for (size_t j = 0; j <= b_count; j++) {
-        row[j] = j <= limit ? j : limit + 1;
-    }
-    for (size_t i = 1; i <= a_count; i++) {
-        size_t low = i > limit ? i - limit : 1;
-        size_t high = i + limit < b_count ? i + limit : b_count;
-        size_t diagonal = row[low - 1];
-        row[low - 1] = low == 1 && i <= limit ? i : limit + 1;
-        size_t best = row[low - 1];
-        for (size_t j = low; j <= high; j++) {
-            size_t above = row[j];
-            size_t cost = diagonal + (a[i - 1] != b[j - 1]);
-            cost = row[j - 1] + 1 < cost ? row[j - 1] + 1 : cost;
-            cost = above + 1 < cost ? above + 1 : cost;
-            diagonal = row[j];
-            row[j] = cost <= limit ? cost : limit + 1;
-            best = row[j] < best ? row[j] : best;
-        }
-        if (best > limit) {
-            return limit + 1;
-        }
-    }
-    return row[b_count];
-}
-
 /* The next word of `*text` that has letters; 0 at the end. */
 static size_t next_word(const char **text, int32_t *skeleton)
 {
@@ -165,7 +130,7 @@ static bool words_agree(const char *first, const char *second)
         }
         size_t longer = a_count > b_count ? a_count : b_count;
         size_t allowed = longer < 4 ? 0 : longer < 8 ? 1 : 2;
-        all_close = all_close && edits(a, a_count, b, b_count, allowed) <= allowed;
+        all_close = all_close && cv_edits(a, a_count, b, b_count, sizeof(*a), allowed) <= allowed;
     }
 }
 
@@ -203,7 +168,8 @@ enum cv_likeness cv_text_likeness(const struct cv_text_key *first, const struct 
     }
     size_t limit = shorter * 2 / 5;
     limit = limit > MAX_EDITS ? MAX_EDITS : limit;
-    size_t distance = edits(first->skeleton, first->count, second->skeleton, second->count, limit);
+    size_t distance = cv_edits(first->skeleton, first->count, second->skeleton, second->count,
+                               sizeof(*first->skeleton), limit);
     if (distance == 0 || are_readings(first, second, distance, shorter)) {
         return CV_LIKENESS_READING;
     }
