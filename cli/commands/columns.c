@@ -64,6 +64,44 @@ const struct cli_column cli_columns_triggers[] = {
     {TRIGGER_STATE, "LAST"},       END,
 };
 
+const struct cli_column cli_columns_stages[] = {
+    {"job_id", "JOB"},
+    {"step", "STEP"},
+    {"status", "STATE"},
+    {"{progress:percent}", "DONE"},
+    {"attempt", "TRY"},
+    {"running_ms", "TIME"},
+    {"[{error_message}|{message}]", "NOTE"},
+    END,
+};
+
+const struct cli_column cli_columns_videos[] = {
+    {"id", "VIDEO"},
+    {"status", "STATE"},
+    {"{duration_ms:clock}", "LENGTH"},
+    {"resolution", "SIZE"},
+    {"{created_at:time}", "ADDED (UTC)"},
+    {"[{title}|{id}]", "TITLE"},
+    END,
+};
+
+const struct cli_column cli_fields_video[] = {
+    {"{id}", "id"},
+    {"{title}", "title"},
+    {"{name}", "file"},
+    {"{status}", "status"},
+    {"{trouble}", "trouble"},
+    {"{duration_ms:clock}", "length"},
+    {"{resolution}", "size"},
+    {"{fps}", "fps"},
+    {"[{container}, {video_codec}, {pixel_format}]", "video"},
+    {"[{audio_codec}[, {audio_channels} channels]]", "sound"},
+    {"{created_at:time}", "added"},
+    {"{lines}", "lines"},
+    {"{languages}", "languages"},
+    END,
+};
+
 const struct cli_column cli_columns_webhooks[] = {
     {"name", "WEBHOOK"},
     {"url", "URL"},

@@ -6,5 +6,8 @@
 extern const struct cli_column cli_columns_commands[], cli_columns_hosts[], cli_columns_nodes[];
 extern const struct cli_column cli_columns_rules[];
 extern const struct cli_column cli_columns_schedules[], cli_columns_triggers[];
+extern const struct cli_column cli_columns_stages[], cli_columns_videos[];
 extern const struct cli_column cli_columns_webhooks[];
 extern const struct cli_column cli_columns_why[], cli_columns_workers[], cli_columns_workflows[];
+
+extern const struct cli_column cli_fields_video[]; /* of one thing, a line each */

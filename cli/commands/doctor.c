@@ -308,7 +308,9 @@ static void check_source(struct cli_session *session, const char *video_id, stru
 {
     struct cv_error error;
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    if (cv_db_run(session->db, &rows, &error, CLI_VIDEO_TROUBLE, video_id)) {
+    if (cv_db_run(session->db, &rows, &error,
+                  "SELECT video_trouble(v) AS trouble FROM videos v WHERE v.id = $1::uuid",
+                  video_id)) {
         print_result(FAIL, report, "video", "%s", error.message);
     } else if (cv_db_rows(rows) > 0 && cv_db_text(rows, 0, "trouble")) {
         print_result(WARN, report, "video", "%s", cv_db_text(rows, 0, "trouble"));

@@ -3,15 +3,6 @@
 
 #include "cli/commands/sources.h"
 
-/* What is wrong with the file of a video `v`, as a text in SQL, and as a query for one video; null:
- * nothing. */
-#define CLI_TROUBLE                                                                                \
-    "coalesce(CASE v.original_state WHEN 'missing' THEN 'the original is no longer in the store'"  \
-    " WHEN 'replaced' THEN 'the original was replaced after it had been read' END,"                \
-    " (SELECT min(s.error_message) FROM pipeline_stages s WHERE s.video_id = v.id AND s.refused)," \
-    " CASE WHEN v.truncated THEN 'the file is cut off: what followed is not in it' END)"
-#define CLI_VIDEO_TROUBLE "SELECT " CLI_TROUBLE " AS trouble FROM videos v WHERE v.id = $1::uuid"
-
 enum cli_video_state {
     CLI_VIDEO_NEW,
     CLI_VIDEO_RESUMED,

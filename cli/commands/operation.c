@@ -111,7 +111,8 @@ int cli_find(struct cli_call *call, const char *kind, const char *name, char id[
     cv_auto(json_decref) json_t *body = NULL;
     cv_auto(json_decref) json_t *values = json_pack("{s:s, s:s}", "kind", kind, "name", name);
     CV_TRY_MEMORY(values, error, "a name");
-    if (call->server && cv_is_uuid(name)) { /* the operation itself says whether there is one */
+    /* Of a job or a run the operation itself says whether there is one. */
+    if (call->server && !is_video && cv_is_uuid(name)) {
         (void)snprintf(id, CLI_UUID_SIZE, "%s", name);
         return 0;
     }
@@ -387,6 +388,46 @@ static int list_items(struct cli_call *call, const json_t *values, struct cv_err
     return 0;
 }
 
+/* Prints each field that is not empty, on a line of its own. */
+static int print_fields(const json_t *object, const struct cli_column *fields,
+                        struct cv_error *error)
+{
+    cv_auto(json_decref) json_t *shown = NULL;
+    CV_TRY(cv_redacted_json(object, &shown, error));
+    for (const struct cli_column *field = fields; field->title; field++) {
+        cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
+        cli_expand(&text, field->name, shown, false);
+        CV_TRY_MEMORY(!text.failed, error, "a field");
+        if (text.length > 0) {
+            (void)printf("%-14s ", field->title);
+            cli_put(stdout, text.data);
+            (void)putchar('\n');
+        }
+    }
+    return 0;
+}
+
+/* Prints one thing and the list that belongs to it; as JSON, the list is a member of the thing. */
+static int show_thing(struct cli_call *call, const json_t *values, json_t *thing,
+                      struct cv_error *error)
+{
+    const struct cli_verb *verb = call->verb;
+    cv_auto(json_decref) json_t *items = NULL;
+    CV_TRY(verb->also ? cli_ask_items(call, verb->also, values, 0, &items, error) : 0);
+    if (call->json) {
+        cv_auto(json_decref) json_t *things = json_pack("[O]", thing);
+        CV_TRY_MEMORY(things && (!items || json_object_set(thing, verb->also, items) == 0), error,
+                      "an answer");
+        return cli_print_objects(things, error);
+    }
+    CV_TRY(print_fields(thing, verb->fields, error));
+    if (!items) {
+        return 0;
+    }
+    (void)putchar('\n');
+    return cli_put_items(call, items, verb->columns, count_columns(verb->columns), error);
+}
+
 /* Prints the answer of an operation that changes something: as the sentence of the verb's row, made
  * of the arguments ({0}, {1}), the parameters and the answer; or as JSON. */
 static int tell_answer(struct cli_call *call, const json_t *values, const json_t *body,
@@ -432,15 +473,15 @@ int cli_put_json(const json_t *value, struct cv_error *error)
     return 0;
 }
 
-int cli_request(struct cli_call *call, struct cv_error *error)
+int cli_run_operation(struct cli_call *call, struct cv_error *error)
 {
     const struct cli_verb *verb = call->verb;
+    bool is_list = verb->columns && !verb->fields;
     cv_auto(json_decref) json_t *values = NULL;
     cv_auto(json_decref) json_t *body = NULL;
-    CV_TRY(cli_open(call, error));
     CV_TRY(cli_read_values(call, &values, error));
-    int result = verb->columns ? list_items(call, values, error)
-                               : cli_ask(call, verb->operation, values, &body, error);
+    int result = is_list ? list_items(call, values, error)
+                         : cli_ask(call, verb->operation, values, &body, error);
     const json_t *shown = result || !verb->shows ? NULL
                           : verb->shows[0]       ? cli_find_member(body, verb->shows)
                                                  : body;
@@ -449,7 +490,21 @@ int cli_request(struct cli_call *call, struct cv_error *error)
         return cv_fail(error, CV_ERROR_NOT_FOUND, "no %s is called '%s'", verb->thing,
                        call->arguments[0]);
     }
-    return result || verb->columns ? result
-           : verb->shows           ? cli_put_json(shown, error)
-                                   : tell_answer(call, values, body, error);
+    return result || is_list ? result
+           : verb->fields    ? show_thing(call, values, body, error)
+           : verb->shows     ? cli_put_json(shown, error)
+                             : tell_answer(call, values, body, error);
+}
+
+int cli_request(struct cli_call *call, struct cv_error *error)
+{
+    CV_TRY(cli_open(call, error));
+    for (int i = 0; call->verb->each && i < call->count; i++) {
+        struct cli_call one = *call;
+        one.arguments = call->arguments + i;
+        one.count = 1;
+        CV_TRY(cli_run_operation(&one, error));
+        (void)fflush(stdout);
+    }
+    return call->verb->each ? 0 : cli_run_operation(call, error);
 }

@@ -39,6 +39,9 @@ CV_MUST_CHECK int cli_put_json(const json_t *value, struct cv_error *error);
 CV_MUST_CHECK int cli_find(struct cli_call *call, const char *kind, const char *name,
                            char id[CLI_UUID_SIZE], struct cv_error *error);
 
+/* Runs the verb's operation and prints its answer; cli_request opens the session before. */
+CV_MUST_CHECK int cli_run_operation(struct cli_call *call, struct cv_error *error);
+
 /* Reads the parameters of the verb's operation from the command line (`values` of the verb's row):
  * 0, CLI_EXIT_USAGE after printing what is wrong, or a failure. The caller frees *ret_values. */
 CV_MUST_CHECK int cli_read_values(struct cli_call *call, json_t **ret_values,

@@ -165,7 +165,7 @@ static int print_head(struct cli_call *call, const char *video_id, struct cv_err
                      " round(fps::numeric, 2)::float8 AS fps,"
                      " (duration * 1000)::bigint AS duration_ms,"
                      " (SELECT count(*) FROM segments s WHERE s.video_id = v.id) AS texts,"
-                     " " CLI_TROUBLE " AS trouble"
+                     " video_trouble(v) AS trouble"
                      " FROM videos v WHERE id = $1::uuid",
                      video_id));
     if (cv_db_rows(rows) == 0) {

@@ -68,9 +68,12 @@ struct cli_verb {
      * given), since, uuid, json, object, file (a JSON file), type (a job type), video, job, run,
      * trigger, schedule (found by their name); else text. */
     const char *values;
+    bool each;                        /* run once for each argument, as its first */
     const struct cli_column *columns; /* of a list */
-    const char *shows;                /* the member of the answer that is printed; "": all of it */
-    const char *done;                 /* the sentence when it is done, as for cli_expand */
+    const struct cli_column *fields;  /* of one thing, printed one a line */
+    const char *also;  /* behind the fields: a list, of the same parameters; its operation's name */
+    const char *shows; /* the member of the answer that is printed; "": all of it */
+    const char *done;  /* the sentence when it is done, as for cli_expand */
     const char *note;  /* on standard error, behind `done` and in its form, or for an empty list */
     const char *thing; /* what its first argument names, for "no THING is called …" */
 

@@ -174,8 +174,8 @@ static const struct cli_option reindex_options[] = {
 
 static const struct cli_option videos_options[] = {
     {"status", 0, "S", "only videos in this state", 0, "new processing ready failed duplicate"},
-    {"name", 0, "TEXT", "only videos whose file name or title contains this", 0, NULL},
-    {"since", 0, "WHEN", "only videos taken in since then: 2026-05-17, 2h, 3d", 0, NULL},
+    {"name", 0, "TEXT", "only videos whose title or file name contains this", 0, NULL},
+    {"since", 0, "WHEN", "only videos added since then: 2026-05-17, 2h, 3d", 0, NULL},
     {"limit", 'n', "N", "only the newest N (all)", 0, NULL},
     NO_MORE,
 };
@@ -410,7 +410,8 @@ const struct cli_verb cli_verbs[] = {
     {"delete", "VIDEO…", 1, MANY, "delete videos and everything made from them",
      .text = "Deletes the rows at once; a job removes the objects, including the "
              "original.\n\n" NAMED_VIDEO,
-     .completion = CLI_COMPLETE_VIDEO, .store = true, OPERATOR_JSON, .run = cli_delete},
+     .completion = CLI_COMPLETE_VIDEO, .store = true, OPERATOR_JSON, .operation = "delete_video",
+     .values = "0>id:video", .each = true, .done = "video {id} is deleted", .run = cli_delete},
     {"doctor", "[VIDEO]", 0, 1, "check this installation and say what to do",
      .text = "Prints one line per check: ok, warn or fail, and what to do. Exit status 1 if "
              "anything fails. With a video, also checks its playlists, segments and pictures: "
@@ -475,9 +476,13 @@ const struct cli_verb cli_verbs[] = {
              "from the same texts as --help.",
      .completion = CLI_COMPLETE_FOLDER, .run = cli_manual},
     {"videos list", "", 0, 0, "list the videos, newest first", .options = videos_options,
-     UPKEEP_JSON, .values = "status name since:since limit:number", .run = cli_videos_list},
+     UPKEEP_JSON, .operation = "videos",
+     .values = "status name since>after:since =1000000>limit limit:number",
+     .columns = cli_columns_videos, .note = "there are no such videos", .run = cli_request},
     {"videos show", "VIDEO", 1, 1, "show one video, what was made from it, and its jobs",
-     .text = NAMED_VIDEO, .completion = CLI_COMPLETE_VIDEO, OPERATOR_JSON, .run = cli_videos_show},
+     .text = NAMED_VIDEO, .completion = CLI_COMPLETE_VIDEO, OPERATOR_JSON, .operation = "video",
+     .values = "0>id:video", .fields = cli_fields_video, .also = "stages",
+     .columns = cli_columns_stages, .run = cli_request},
 
     {"jobs list", "", 0, 0, "list jobs: unfinished ones first, then the newest",
      .options = jobs_list_options, UPKEEP_JSON, .values = JOB_FILTER " since:since limit:number",

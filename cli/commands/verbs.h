@@ -17,7 +17,7 @@ cli_action cli_request;
 cli_action cli_login, cli_logout;
 
 /* videos.c */
-cli_action cli_videos_list, cli_videos_show, cli_delete, cli_reindex;
+cli_action cli_delete, cli_reindex;
 
 /* jobs.c, archive.c */
 cli_action cli_jobs_list, cli_jobs_show, cli_jobs_watch;

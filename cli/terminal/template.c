@@ -128,6 +128,9 @@ static void append_formed(const struct expansion *expansion, const char *name, c
         cv_buffer_printf(text, "%zu", json_array_size(value));
     } else if (strcmp(form, "size") == 0 && json_is_number(value)) {
         append_size(text, json_number_value(value));
+    } else if (strcmp(form, "clock") == 0 && json_is_number(value)) {
+        char shown[CLI_TIME_SIZE];
+        cv_buffer_text(text, cli_time((int64_t)json_number_value(value), shown));
     } else if (strcmp(form, "s") == 0 && json_is_number(value)) {
         char shown[CLI_TIME_SIZE];
         cv_buffer_text(text, cli_duration((int64_t)(json_number_value(value) * 1000), shown));

@@ -66,7 +66,7 @@ json_t *cli_find_member(const json_t *object, const char *path);
  *   {name}, {error.message}   a value; a list is joined with commas; a number of a name that ends in
  *                             "_ms" is a duration
  *   {created_at:ago}          how long ago a time was; {…:time} the time in UTC; {progress:percent};
- *                             {bytes:size}; {seconds:s} a duration; {n:round};
+ *                             {bytes:size}; {seconds:s} a duration; {n:round}; {t_ms:clock} as cli_time();
  *                             {list:length}; {id:whole} also where ids are short
  *   {jobs:count job/jobs}     cli_counted()
  *   [text|text|…]             the first of these texts of which every {…} is there (not null)

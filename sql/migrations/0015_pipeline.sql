@@ -384,4 +384,5 @@ COMMENT ON FUNCTION reindex_video IS
 SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION cortana.clip_options, cortana.check_clip, plan_clip, request_clip, reindex_video TO cortana_app,
     service_role;
-GRANT EXECUTE ON FUNCTION cortana.adds_to_ready, cortana.settle_video, cortana.stages_ended, split_videos, cortana.last_ocr_jobs, cortana.video_languages TO service_role;
+GRANT EXECUTE ON FUNCTION cortana.adds_to_ready, cortana.settle_video, cortana.stages_ended, split_videos TO service_role;
+GRANT EXECUTE ON FUNCTION cortana.last_ocr_jobs, cortana.video_languages TO authenticated, service_role;

@@ -21,6 +21,15 @@ COMMENT ON VIEW pipeline_stages IS
     'The newest job of each stage of each video. If a stage has several parts, a job that runs, has failed or waits '
     'is shown.';
 
+CREATE FUNCTION cortana.video_trouble(v videos) RETURNS text
+LANGUAGE sql STABLE
+RETURN coalesce(
+    CASE v.original_state WHEN 'missing' THEN 'the original is no longer in the store'
+                          WHEN 'replaced' THEN 'the original was replaced after it had been read' END,
+    (SELECT min(s.error_message) FROM pipeline_stages s WHERE s.video_id = v.id AND s.refused),
+    CASE WHEN v.truncated THEN 'the file is cut off: what followed is not in it' END);
+COMMENT ON FUNCTION cortana.video_trouble IS 'What is wrong with the file of a video, for people; null: nothing.';
+
 CREATE VIEW job_overview WITH (security_invoker = true) AS
 SELECT j.id, j.job_type, j.video_id, coalesce(v.original_name, v.title, left(j.video_id::text, 8)) AS video,
        j.status, j.priority, j.progress, j.progress_message, j.attempt, j.retry_count, j.max_retries,
@@ -292,6 +301,7 @@ COMMENT ON FUNCTION cortana.schema_state IS
 
 SELECT secure_objects();
 GRANT SELECT ON pipeline_stages, job_overview, run_overview TO authenticated, service_role;
+GRANT EXECUTE ON FUNCTION cortana.video_trouble TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION cortana.queue_depth_of TO cortana_metrics, service_role;
 -- The first question of every program is whether it fits the schema.
 GRANT EXECUTE ON FUNCTION cortana.schema_state TO authenticated, cortana_gateway, cortana_metrics, service_role;

@@ -137,15 +137,21 @@ RETURN jsonb_build_object(
 COMMENT ON FUNCTION api.video_object IS
     'A video as the API shows it, with the result of unread_scripts(). Object keys are not shown.';
 
-CREATE FUNCTION api.newest_videos(p_status video_status, p_after timestamptz, p_before timestamptz, p_id uuid,
-                                  p_limit int) RETURNS SETOF videos
+CREATE FUNCTION api.video_matches(v videos, p jsonb) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN (p ->> 'status' IS NULL OR v.status = (p ->> 'status')::video_status)
+   AND (p ->> 'name' IS NULL OR strpos(lower(concat_ws(' ', v.title, v.original_name)), lower(p ->> 'name')) > 0);
+COMMENT ON FUNCTION api.video_matches IS 'Whether a video passes the filters of GET /videos, apart from its time.';
+
+CREATE FUNCTION api.newest_videos(p jsonb, p_before timestamptz, p_id uuid, p_limit int) RETURNS SETOF videos
 LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    p_after CONSTANT timestamptz := coalesce((p ->> 'after')::timestamptz, '-infinity');
 BEGIN
     IF api.is_service() THEN
         RETURN QUERY
         SELECT v.* FROM videos v
-        WHERE (v.created_at, v.id) < (p_before, p_id) AND v.created_at >= p_after
-          AND (p_status IS NULL OR v.status = p_status)
+        WHERE (v.created_at, v.id) < (p_before, p_id) AND v.created_at >= p_after AND api.video_matches(v, p)
         ORDER BY v.created_at DESC, v.id DESC LIMIT p_limit;
         RETURN;
     END IF;
@@ -153,20 +159,20 @@ BEGIN
     SELECT v.* FROM (
         (SELECT o.* FROM videos o
          WHERE o.owner_id = auth.uid() AND (o.created_at, o.id) < (p_before, p_id) AND o.created_at >= p_after
-           AND (p_status IS NULL OR o.status = p_status)
+           AND api.video_matches(o, p)
          ORDER BY o.created_at DESC, o.id DESC LIMIT p_limit)
         UNION
         SELECT t.* FROM unnest(current_team_ids()) AS team (id) CROSS JOIN LATERAL (
             SELECT o.* FROM videos o
             WHERE o.team_id = team.id AND (o.created_at, o.id) < (p_before, p_id) AND o.created_at >= p_after
-              AND (p_status IS NULL OR o.status = p_status)
+              AND api.video_matches(o, p)
             ORDER BY o.created_at DESC, o.id DESC LIMIT p_limit) AS t) AS v
     ORDER BY v.created_at DESC, v.id DESC LIMIT p_limit;
 END
 $$;
 COMMENT ON FUNCTION api.newest_videos IS
-    'The caller''s newest videos before (p_before, p_id) and not before p_after. Their own videos and those of each '
-    'team are each read in the order of an index.';
+    'The caller''s newest videos before (p_before, p_id) that pass the filters of GET /videos. Their own videos and '
+    'those of each team are each read in the order of an index.';
 
 CREATE FUNCTION api.videos(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE AS $$
@@ -179,9 +185,7 @@ BEGIN
     SELECT array_agg(api.video_object(v, u.unread) ORDER BY v.created_at DESC, v.id DESC),
            array_agg(jsonb_build_array(v.created_at, v.id) ORDER BY v.created_at DESC, v.id DESC)
     INTO found_rows, found_keys
-    FROM api.newest_videos((p ->> 'status')::video_status,
-                           coalesce((p ->> 'after')::timestamptz, '-infinity'),
-                           coalesce((keys ->> 0)::timestamptz, (p ->> 'before')::timestamptz, 'infinity'),
+    FROM api.newest_videos(p, coalesce((keys ->> 0)::timestamptz, (p ->> 'before')::timestamptz, 'infinity'),
                            coalesce((keys ->> 1)::uuid, '00000000-0000-0000-0000-000000000000'), wanted + 1) AS v,
          unread_scripts(ARRAY[v.id]) AS u;
     RETURN api.page(p, wanted, found_rows, found_keys);
@@ -198,10 +202,15 @@ BEGIN
     IF video.id IS NULL THEN
         RETURN api.not_found();
     END IF;
-    RETURN api.versioned(api.video_object(video, (SELECT u.unread FROM unread_scripts(ARRAY[video.id]) AS u)));
+    RETURN api.versioned(
+        api.video_object(video, (SELECT u.unread FROM unread_scripts(ARRAY[video.id]) AS u)) || jsonb_build_object(
+            'container', video.container, 'video_codec', video.video_codec, 'pixel_format', video.pixel_format,
+            'audio_codec', video.audio_codec, 'audio_channels', video.audio_channels,
+            'lines', (SELECT count(*) FROM segments s WHERE s.video_id = video.id),
+            'languages', video_languages(video.id), 'trouble', video_trouble(video)));
 END
 $$;
-COMMENT ON FUNCTION api.video IS 'GET /videos/{id}.';
+COMMENT ON FUNCTION api.video IS 'GET /videos/{id}: a video with its file, its text, and what is wrong with them.';
 
 CREATE FUNCTION api.require_video(p_id uuid) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
@@ -532,7 +541,7 @@ LANGUAGE sql STABLE AS $$
     SELECT u.unread FROM unread_scripts(
         CASE WHEN p_video IS NOT NULL THEN ARRAY[p_video]
              ELSE ARRAY(SELECT v.id FROM api.newest_videos(
-                 NULL, '-infinity', 'infinity', '00000000-0000-0000-0000-000000000000', 500) AS v) END) AS u
+                 '{}', 'infinity', '00000000-0000-0000-0000-000000000000', 500) AS v) END) AS u
 $$;
 COMMENT ON FUNCTION api.unread_among IS
     'The scripts for which no model was loaded, with their numbers of lines, in a video or, if p_video is null, in '
@@ -634,7 +643,7 @@ BEGIN
                  AND ltrim(e.normalized_value, '#@') LIKE pattern LIMIT wanted)
               UNION ALL
               SELECT 4, coalesce(v.title, v.original_name), 'title'
-              FROM api.newest_videos(NULL, '-infinity', 'infinity', '00000000-0000-0000-0000-000000000000', 500) AS v
+              FROM api.newest_videos('{}', 'infinity', '00000000-0000-0000-0000-000000000000', 500) AS v
               WHERE length(typed) >= 2 AND position(typed IN lower(coalesce(v.title, v.original_name))) > 0) AS u
           ORDER BY u.place, u.value LIMIT wanted) AS s;
     RETURN api.all_items(items);

@@ -37,7 +37,9 @@ GRANT SELECT (model) ON cortana.text_embeddings TO cortana_upkeep;
 -- The operations behind `cortana workers`, `cortana rules` and the other lists.
 GRANT USAGE ON SCHEMA api TO cortana_upkeep;
 GRANT EXECUTE ON FUNCTION api.ok, api.versioned, api.not_found, api.is_service, api.require_service, api.all_items,
-    api.find, api.workers, api.host_objects, api.hosts, api.job_type_object, api.job_types, api.workflows
+    api.find, api.workers, api.host_objects, api.hosts, api.job_type_object, api.job_types, api.workflows,
+    api.videos, api.newest_videos, api.video_matches, api.video_object, cortana.unread_scripts, cortana.video_trouble,
+    api.page, api.make_cursor, api.read_cursor, api.filters_hash
     TO cortana_upkeep;
 GRANT SELECT ON worker_activity TO cortana_upkeep;
 

@@ -13,9 +13,11 @@ SERVICE = token(role="service_role", sub=None)
 VERBS = ["workers", "workers --all --json", "hosts", "rules", "rules --json", "workflows", "workflows show video_pipeline",
          "commands --json", "commands show gc", "jobs why {job}", "jobs why {short}", "webhooks disable hook --reason moved",
          "webhooks enable hook", "webhooks", "schedules pause nightly", "schedules resume nightly", "schedules", "schedules show nightly",
-         "jobs pause ocr", "jobs resume ocr", "jobs priority 7 {short}", "tenants pause {job}", "tenants resume {job}"]
+         "jobs pause ocr", "jobs resume ocr", "jobs priority 7 {short}", "tenants pause {job}", "tenants resume {job}",
+         "videos", "videos --json --limit 2", "videos --name OWN", "videos show {video}", "videos show {video} --json"]
 REFUSED = ["jobs why ffffffff", "jobs why {nobody}", "workflows show nothing", "commands show nothing", "webhooks test nothing",
-           "schedules pause nothing", "schedules show nothing", "jobs cancel {nobody}", "jobs retry {job}", "runs start nothing"]
+           "schedules pause nothing", "schedules show nothing", "jobs cancel {nobody}", "jobs retry {job}", "runs start nothing",
+           "videos show nothing.mp4", "videos show {nobody}", "delete {nobody}"]
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +59,7 @@ def both(cortana, gateway, verb):
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_server_answers_like_its_database(cortana, gateway, library, verb):
-    here, there = both(cortana, gateway, verb.format(job=library.jobs["own"], short=library.jobs["own"][:8]))
+    here, there = both(cortana, gateway, verb.format(job=library.jobs["own"], short=library.jobs["own"][:8], video=library.videos["own"]))
     assert here.returncode == 0 and here.stdout, here.stderr
     assert (there.stdout, there.stderr, there.returncode) == (here.stdout, here.stderr, 0)
 
