@@ -233,6 +233,10 @@ static void check_json(struct check *check, const struct rule *rule, json_t *val
                     : rule->type == TYPE_OBJECT  ? json_is_object(value)
                     : rule->type == TYPE_LIST    ? json_is_array(value)
                                                  : json_is_string(value);
+    if (json_is_null(value) && rule->is_nullable) {
+        keep(check, rule->name, json_null());
+        return;
+    }
     if (!has_type) {
         add_fault(check, rule->name, "has another type than the document says");
         return;

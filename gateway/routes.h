@@ -74,6 +74,7 @@ struct rule {
     enum place place;
     enum value_type type;
     bool required;
+    bool is_nullable;          /* null is allowed, too */
     double low, high;          /* limits of a number */
     size_t shortest, longest;  /* lengths of a text, in characters */
     const char *pattern;       /* PCRE2; NULL: any */

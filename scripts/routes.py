@@ -24,7 +24,12 @@ def quote(text):
 
 
 def resolve(document, schema):
-    """A schema with what it refers to in it; what stands beside a reference counts more."""
+    """A schema with what it refers to in it; what stands beside a reference counts more. One that is this or null has the
+    types of both."""
+    if "oneOf" in schema:
+        other, = [resolve(document, each) for each in schema["oneOf"] if each != {"type": "null"}]
+        types = other["type"] if isinstance(other["type"], list) else [other["type"]]
+        return {**other, **schema, "type": types + ["null"]}
     while "$ref" in schema:
         referred = document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
         schema = {**referred, **{keyword: value for keyword, value in schema.items() if keyword != "$ref"}}
@@ -32,20 +37,22 @@ def resolve(document, schema):
 
 
 def rule(operation, name, place, schema, required):
-    unknown = set(schema) - KNOWN
-    if schema["type"] == "object":
+    unknown = set(schema) - KNOWN - {"oneOf"}
+    types = tuple(kind for kind in ([schema["type"]] if isinstance(schema["type"], str) else schema["type"]) if kind != "null")
+    if types == ("object",):
         unknown -= {"properties", "required", "additionalProperties"}  # the operation itself checks its members
-    elif schema["type"] == "array":
+    elif types == ("array",):
         unknown -= {"items", "minItems", "maxItems"}  # and its items
     if unknown:
         sys.exit(f"{operation}: {name}: this gateway does not check {', '.join(sorted(unknown))}")
-    kind = (FORMATS[schema["format"]] if "format" in schema
-            else MIXED[tuple(schema["type"])] if isinstance(schema["type"], list) else TYPES[schema["type"]])
+    kind = FORMATS[schema["format"]] if "format" in schema else MIXED[types] if len(types) > 1 else TYPES[types[0]]
     values = ", ".join(quote(value) for value in schema.get("enum", []))
     members = [f".name = {quote(name)}", f".place = {place}", f".type = {kind}",
                f".required = {str(bool(required)).lower()}",
                f".low = {schema.get('minimum', '-INFINITY')}", f".high = {schema.get('maximum', 'INFINITY')}",
                f".shortest = {schema.get('minLength', 0)}", f".longest = {schema.get('maxLength', 'SIZE_MAX')}"]
+    if "null" in schema["type"]:
+        members.append(".is_nullable = true")
     if "pattern" in schema:
         members.append(f".pattern = {quote(schema['pattern'])}")
     if values:

@@ -336,12 +336,12 @@ int cli_open(struct cli_call *call, struct cv_error *error)
         .cancel = call->cancel,
     };
     const char *server = cli_value(call, "server");
-    if (cli_is_remote(verb) && (server || (cv_env("CORTANA_SERVER", NULL) && !params.data))) {
-        return cli_server_open(server ? server : cv_env("CORTANA_SERVER", ""), call->cancel,
-                               &call->server, error);
+    if (!server) {
+        CV_TRY(cli_load_settings(call, error));
+        server = cli_is_remote(verb) && !params.data ? cv_env("CORTANA_SERVER", NULL) : NULL;
     }
-    CV_TRY(cli_load_settings(call, error));
-    return cli_session_open(&call->session, &params, error);
+    return server ? cli_server_open(server, call->cancel, &call->server, error)
+                  : cli_session_open(&call->session, &params, error);
 }
 
 /* ---- help ------------------------------------------------------------------------------------ */

@@ -61,8 +61,9 @@ static const struct cli_option run_options[] = {
      NULL},
     {"recursive", 'r', NULL, "also take the videos in subfolders", 0, NULL},
     {"workers", 0, "STAGE=N,…",
-     "jobs at the same time: transcode, sample, ocr, segment_index, clip_generate (1 each)", 0,
-     NULL},
+     "jobs of a stage at the same time, such as ocr=2,sample=2 (1 each; cortana rules lists the "
+     "stages)",
+     0, NULL},
     {"no-page", 0, NULL, "start neither the page nor the HTTP API", 0, NULL},
     NO_MORE,
 };

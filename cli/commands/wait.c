@@ -9,14 +9,12 @@
 enum {
     REFRESH_MS = 200,
     LOOK_MS = 500, /* between two looks at the inbox's videos */
-    STAGE_COUNT = 4,
-    FIRST_AGAIN = 2, /* stage with which a repeated reading begins */
-    PLAYBACK = 0,    /* the only stage when playback is added */
     STATUS_SIZE = 16,
     RECOVER_MS = 60 * 1000, /* if a database is away for longer, the command ends */
 };
 
-static const char *const stages[STAGE_COUNT] = {"transcode", "sample", "ocr", "segment_index"};
+static const char first_again[] = "ocr";    /* stage with which a repeated reading begins */
+static const char playback[] = "transcode"; /* the only stage when playback is added */
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
@@ -105,9 +103,9 @@ struct watch {
 
 static int stage_index(const char *name)
 {
-    for (int i = 0; i < STAGE_COUNT; i++) {
-        if (strcmp(stages[i], name) == 0) {
-            return i;
+    for (size_t i = 0; i < cli_stage_count; i++) {
+        if (strcmp(cli_stages[i].job_type, name) == 0) {
+            return (int)i;
         }
     }
     return -1;
@@ -165,7 +163,7 @@ static bool is_told(const struct watch *watch, const struct cv_db_result *rows, 
 {
     const char *video_id = cv_db_text(rows, row, "video_id");
     const char *type = cv_db_text(rows, row, "error_type");
-    size_t first = video_index(watch->list, video_id) * STAGE_COUNT;
+    size_t first = video_index(watch->list, video_id) * cli_stage_count;
     for (int i = 0; type && i < cv_db_rows(rows); i++) {
         int stage = stage_index(cv_db_text(rows, i, "step"));
         const char *other = cv_db_text(rows, i, "error_type");
@@ -181,8 +179,8 @@ static bool is_told(const struct watch *watch, const struct cv_db_result *rows, 
 /* Whether this command makes the stage work on the video; what it did before is not news. */
 static bool is_worked_on(const struct cli_video *video, int stage)
 {
-    return video->state == CLI_VIDEO_AGAIN      ? stage >= FIRST_AGAIN
-           : video->state == CLI_VIDEO_PLAYBACK ? stage == PLAYBACK
+    return video->state == CLI_VIDEO_AGAIN      ? stage >= stage_index(first_again)
+           : video->state == CLI_VIDEO_PLAYBACK ? stage == stage_index(playback)
                                                 : true;
 }
 
@@ -196,7 +194,7 @@ static void print_change(struct watch *watch, const struct cv_db_result *rows, i
         !is_worked_on(&watch->list->videos[video], stage)) {
         return;
     }
-    char *shown = watch->shown[video * STAGE_COUNT + (size_t)stage];
+    char *shown = watch->shown[video * cli_stage_count + (size_t)stage];
     const char *status = cv_db_text(rows, row, "status");
     /* A stage works on a long video in parts. Between two parts it is queued, but it has not
      * started again. */
@@ -243,7 +241,7 @@ static void add_to_sum(struct stage_sum *sum, const struct cv_db_result *rows, i
 
 static void show_stages(struct watch *watch, const struct cv_db_result *rows)
 {
-    struct stage_sum sums[STAGE_COUNT] = {0};
+    struct stage_sum sums[CLI_STAGES_MAX] = {0};
     size_t count = watch->list->count;
     for (int i = 0; i < cv_db_rows(rows); i++) {
         int stage = stage_index(cv_db_text(rows, i, "step"));
@@ -252,7 +250,7 @@ static void show_stages(struct watch *watch, const struct cv_db_result *rows)
         }
     }
     cli_progress_begin(&watch->progress);
-    for (int i = 0; i < STAGE_COUNT; i++) {
+    for (size_t i = 0; i < cli_stage_count; i++) {
         if (sums[i].jobs == 0) {
             continue; /* a run that only reads text has no transcode */
         }
@@ -271,7 +269,7 @@ static void show_stages(struct watch *watch, const struct cv_db_result *rows)
             what = failed;
         }
         (void)snprintf(note, sizeof(note), "%s%s", of, what);
-        cli_progress_row(&watch->progress, stages[i],
+        cli_progress_row(&watch->progress, cli_stages[i].job_type,
                          count > 0 ? sums[i].progress / (double)count : 0, note);
     }
     cli_progress_end(&watch->progress);
@@ -323,7 +321,9 @@ int cli_wait_for_videos(struct cli_call *call, struct cli_workers *workers,
     cv_auto_free char *ids = NULL;
     cv_auto_free char *runs = NULL;
     cv_auto(watch_deinit) struct watch watch = {
-        .call = call, .list = list, .shown = calloc(list->count * STAGE_COUNT + 1, STATUS_SIZE)};
+        .call = call,
+        .list = list,
+        .shown = calloc(list->count * cli_stage_count + 1, STATUS_SIZE)};
     int result = id_array(list, false, &ids, error);
     result = result ? result : id_array(list, true, &runs, error);
     if (result || !watch.shown) {

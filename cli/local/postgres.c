@@ -460,6 +460,8 @@ static int make_database(const struct cli_postgres *postgres, struct cv_db *db,
 static int fail_start(const struct cli_postgres *postgres, struct cv_error *error)
 {
     enum { LOG_MAX = 64 << 10 };
+    /* What the server answers who asks too early whether it has started. */
+    static const char too_early[] = "the database system is ";
     char path[PATH_MAX + 32];
     cv_auto_free char *text = calloc(1, LOG_MAX + 1);
     (void)snprintf(path, sizeof(path), "%s/log", postgres->home);
@@ -468,7 +470,7 @@ static int fail_start(const struct cli_postgres *postgres, struct cv_error *erro
     struct cv_disk disk;
     bool is_full =
         cv_disk_read(postgres->home, &disk, error) == 0 && disk.level == CV_DISK_EMERGENCY;
-    const char *reason = length > 0 ? cli_process_reason(text)
+    const char *reason = length > 0 ? cli_process_reason(text, too_early)
                          : is_full  ? strerror(ENOSPC) /* nor could the log be written */
                                     : "it says nothing";
     return cli_process_fail(reason, error, "the private PostgreSQL did not start (see %.180s)",

@@ -122,11 +122,9 @@ bool cli_process_wait(pid_t pid, int64_t timeout_ms)
     }
 }
 
-const char *cli_process_reason(char *text)
+const char *cli_process_reason(char *text, const char *no_reason)
 {
     static const char *const marks[] = {"error: ", "ERROR: ", "FATAL: ", "PANIC: "};
-    /* What PostgreSQL answers who asks too early whether it has started. */
-    static const char too_early[] = "the database system is ";
     char *rest = text;
     char *last = text;
     for (char *line; (line = strsep(&rest, "\n"));) {
@@ -134,7 +132,7 @@ const char *cli_process_reason(char *text)
             char *mark = strstr(line, marks[i]);
             mark = mark ? mark + strlen(marks[i]) : NULL;
             mark = mark ? mark + strspn(mark, " ") : NULL;
-            if (mark && strncmp(mark, too_early, strlen(too_early)) != 0) {
+            if (mark && (!no_reason || strncmp(mark, no_reason, strlen(no_reason)) != 0)) {
                 return mark;
             }
         }
@@ -180,9 +178,9 @@ int cli_process_run(const struct cli_process_params *params, struct cv_error *er
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
     }
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        return cli_process_fail(output.data && !output.failed ? cli_process_reason(output.data)
-                                                              : "",
-                                error, "%s failed", params->argv[0]);
+        return cli_process_fail(
+            output.data && !output.failed ? cli_process_reason(output.data, NULL) : "", error,
+            "%s failed", params->argv[0]);
     }
     return 0;
 }

@@ -29,8 +29,9 @@ bool cli_process_has_ended(pid_t pid, int *ret_status);
 bool cli_process_wait(pid_t pid, int64_t timeout_ms);
 
 /* Finds in a program's output why it failed, and ends that line: what follows the first "error: ",
- * "FATAL: " or the like, else the last line. Points into `text`. */
-const char *cli_process_reason(char *text);
+ * "FATAL: " or the like, else the last line. Messages that begin with `no_reason` (NULL: none) do not
+ * count. Points into `text`. */
+const char *cli_process_reason(char *text, const char *no_reason);
 
 /* Fails with a message and such a reason: with CV_ERROR_DISK_FULL if that says so, else with
  * CV_ERROR_CONFIGURATION. */

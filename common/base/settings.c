@@ -57,6 +57,7 @@ static const struct {
     {"CORTANA_API_LISTEN", false},
     {"CORTANA_JWT_SECRET", true},
     {"CORTANA_JWKS_FILE", false},
+    {"CORTANA_SERVER", false},
     {"CORTANA_JWKS_URL", false},
     {"CORTANA_JWKS_ALLOW", false},
     {"CORTANA_JWKS_CA_FILE", false},

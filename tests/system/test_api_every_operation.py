@@ -50,8 +50,8 @@ BODIES = {
 
 
 def resolve(schema):
-    while "$ref" in schema:
-        schema = DOCUMENT["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
+    while "$ref" in schema or "oneOf" in schema:  # the latter: this or null
+        schema = schema["oneOf"][0] if "oneOf" in schema else DOCUMENT["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
     return schema
 
 

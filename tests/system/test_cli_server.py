@@ -100,7 +100,8 @@ def test_a_wrong_token_is_not_kept(cortana, gateway, given, tmp_path):
 
 def test_a_command_is_defined_as_it_was_shown(cortana, gateway, library, tmp_path):
     shown, _ = both(cortana, gateway, "commands show gc")
-    (tmp_path / "gc.json").write_text(json.dumps({name: value for name, value in json.loads(shown.stdout).items() if value is not None}))
+    assert json.loads(shown.stdout)["priority"] is None
+    (tmp_path / "gc.json").write_text(shown.stdout)
     here, there = both(cortana, gateway, f"commands define {tmp_path}/gc.json")
     assert here.stdout == there.stdout == "gc is defined\n", there.stderr
 

@@ -173,7 +173,7 @@ def test_the_document_names_every_setting():
         if line.startswith("| `"):
             documented |= set(re.findall(r"`([A-Z][A-Z0-9_]+)`", line.split("|")[1]))
     documented = {name for name in documented if not name.startswith(("AWS_", "PG"))}
-    own = {"CORTANA_CONFIG", "CORTANA_JWT_SECRET_FILE", "CORTANA_SERVER"}  # the file, a secret's file, and a user's own choice
+    own = {"CORTANA_CONFIG", "CORTANA_JWT_SECRET_FILE"}  # the file, and a secret's file
     known = {name for name in settings("--all", CORTANA_CONFIG="") if not name.startswith(("AWS_", "PG"))}
     assert documented - own == known - {"S3_BUCKET", "HTTPS_PROXY", "NO_PROXY"}
 
