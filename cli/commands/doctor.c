@@ -209,19 +209,23 @@ static void check_scripts(struct cli_session *session, struct report *report)
 {
     char text[CLI_UNREAD_TEXT_SIZE], package[96];
     struct cv_error error;
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    if (cli_unread_find(session->db, NULL, &rows, &error)) {
+    size_t i;
+    json_t *item;
+    cv_auto(json_decref) json_t *unread = NULL;
+    if (cli_unread_find(session->db, &unread, &error)) {
         print_result(FAIL, report, "scripts", "%s", error.message);
         return;
     }
-    for (int i = 0; i < cv_db_rows(rows); i++) {
-        print_result(WARN, report, "scripts", "%s", cli_unread_text(rows, i, text));
+    json_array_foreach(unread, i, item)
+    {
+        const char *video = json_string_value(json_object_get(item, "video"));
+        print_result(WARN, report, "scripts", "%s", cli_unread_text(item, video, text));
     }
     if (!cli_model_is_installed("osd")) {
         print_result(WARN, report, "scripts",
                      "scripts that no model reads are not named: apt-get install %s",
                      cli_model_package("osd", package));
-    } else if (cv_db_rows(rows) == 0) {
+    } else if (json_array_size(unread) == 0) {
         print_result(OK, report, "scripts", "no video has lines in one that no model reads");
     }
 }

@@ -181,27 +181,32 @@ int cli_read_languages(const struct cli_call *call, bool here, json_t **ret_lang
 
 /* ---- scripts that no model reads ----------------------------------------------------------------- */
 
-int cli_unread_find(struct cv_db *db, const char *video_id, struct cv_db_result **ret_rows,
-                    struct cv_error *error)
+int cli_unread_find(struct cv_db *db, json_t **ret_unread, struct cv_error *error)
 {
-    return cv_db_run(db, ret_rows, error,
-                     "SELECT script, sum(lines) AS lines, count(DISTINCT video_id) AS videos,"
-                     " CASE WHEN count(DISTINCT video_id) = 1 THEN min(video_id::text) END AS video"
-                     " FROM unread_lines WHERE $1::uuid IS NULL OR video_id = $1::uuid"
-                     " GROUP BY script ORDER BY lines DESC, script",
-                     video_id);
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    CV_TRY(
+        cv_db_run(db, &rows, error,
+                  "SELECT coalesce(jsonb_agg(u ORDER BY u.lines DESC, u.script), '[]') AS unread"
+                  " FROM (SELECT script, sum(lines) AS lines, count(DISTINCT video_id) AS videos,"
+                  " CASE WHEN count(DISTINCT video_id) = 1 THEN min(video_id::text) END AS video"
+                  " FROM unread_lines GROUP BY script) AS u"));
+    *ret_unread = json_loads(cv_db_text(rows, 0, "unread"), 0, NULL);
+    CV_TRY_MEMORY(*ret_unread, error, "what was not read");
+    return 0;
 }
 
-const char *cli_unread_text(const struct cv_db_result *rows, int row,
+const char *cli_unread_text(const json_t *unread, const char *video,
                             char text[CLI_UNREAD_TEXT_SIZE])
 {
     char model[CLI_LANGUAGE_NAME_MAX + 16], package[96], install[128] = "", videos[64] = "";
-    const char *script = cv_db_text(rows, row, "script"), *video = cv_db_text(rows, row, "video");
-    long long lines = cv_db_int(rows, row, "lines", 0);
-    bool is_language = script[0] >= 'a'; /* models of scripts have names with a capital */
+    const char *script = json_string_value(json_object_get(unread, "script"));
+    long long lines = json_integer_value(json_object_get(unread, "lines"));
+    long long count = json_integer_value(json_object_get(unread, "videos"));
 
-    if (!video) {
-        (void)snprintf(videos, sizeof(videos), " of %s videos", cv_db_text(rows, row, "videos"));
+    script = script ? script : "";
+    bool is_language = script[0] >= 'a'; /* models of scripts have names with a capital */
+    if (count > 1) {
+        (void)snprintf(videos, sizeof(videos), " of %lld videos", count);
     }
     if (strcmp(script, "truncated") == 0) {
         (void)snprintf(text, CLI_UNREAD_TEXT_SIZE,

@@ -30,12 +30,12 @@ void cli_installed_models(struct cv_buffer *names);
 
 enum { CLI_UNREAD_TEXT_SIZE = 512 };
 
-/* Finds the unread scripts of a video, or with NULL of all videos, for cli_unread_text; the one
- * with the most lines first. */
-CV_MUST_CHECK int cli_unread_find(struct cv_db *db, const char *video_id,
-                                  struct cv_db_result **ret_rows, struct cv_error *error);
+/* Finds what was not read of all videos, for cli_unread_text; the script with the most lines first. The
+ * caller frees the array. */
+CV_MUST_CHECK int cli_unread_find(struct cv_db *db, json_t **ret_unread, struct cv_error *error);
 
 /* Writes "12 lines are in Cyrillic, which no model has read: apt-get install …, then cortana
- * reindex … VIDEO" for one row; for several videos their number. Returns `text`. */
-const char *cli_unread_text(const struct cv_db_result *rows, int row,
+ * reindex … VIDEO" for one item; for several videos their number. `video` may be NULL. Returns
+ * `text`. */
+const char *cli_unread_text(const json_t *unread, const char *video,
                             char text[CLI_UNREAD_TEXT_SIZE]);

@@ -1,5 +1,7 @@
 #include "cli/commands/page.h"
 
+#include "cli/commands/server.h"
+
 #include <curl/curl.h>
 #include <limits.h>
 #include <string.h>
@@ -20,6 +22,12 @@ int cli_page_link(const struct cli_call *call, const struct cli_moment *moment, 
                   struct cv_error *error)
 {
     const struct cli_session *session = &call->session;
+    if (call->server) {
+        cv_auto(cv_buffer_deinit) struct cv_buffer there = CV_BUFFER_INIT;
+        cv_buffer_printf(&there, "%s/", cli_server_url(call->server));
+        CV_TRY(moment ? add_moment(&there, moment, error) : 0);
+        return cv_buffer_detach(&there, ret_link, error);
+    }
     char owner[CLI_OWNER_SIZE];
     char address[CLI_ADDRESS_SIZE];
     cv_auto(cv_buffer_deinit) struct cv_buffer link = CV_BUFFER_INIT;
@@ -61,7 +69,13 @@ static int play(struct cli_call *call, const struct cli_moment *moment, struct c
     char start[64];
     char time[CLI_TIME_SIZE];
     cv_auto_free char *path = NULL;
-    CV_TRY(cli_object_path(call->session.store, moment->key, &path, error));
+    cv_auto(json_decref) json_t *files = NULL;
+    cv_auto(json_decref) json_t *values =
+        json_pack("{s:s, s:b}", "id", moment->video_id, "original", true);
+    CV_TRY_MEMORY(values, error, "a request");
+    CV_TRY(cli_ask(call, "grant_media", values, &files, error));
+    const char *key = json_string_value(json_object_get(files, "original"));
+    CV_TRY(cli_object_path(call->session.store, key, &path, error));
     double seconds = (double)moment->at_ms / 1000.0;
     if (path[0] != '/') {
         return cv_fail(error, CV_ERROR_CONFIGURATION,

@@ -7,7 +7,6 @@
 /* A moment of a video that a search has found. */
 struct cli_moment {
     const char *video_id;
-    const char *key;   /* of the original */
     const char *query; /* the search; the page highlights it */
     int64_t at_ms;
 };
@@ -17,7 +16,7 @@ struct cli_moment {
 CV_MUST_CHECK int cli_page_link(const struct cli_call *call, const struct cli_moment *moment,
                                 char **ret_link, struct cv_error *error);
 
-/* Shows a moment to the user: on the page if one is available, else the original in a player.
+/* Shows a moment to the user: on the page of the server or installation if one is available, else the original in a player.
  * Without a desktop (DISPLAY, WAYLAND_DISPLAY) prints the link, or the file and the time.
  * CV_ERROR_CONFIGURATION if neither is possible. */
 CV_MUST_CHECK int cli_open_moment(struct cli_call *call, const struct cli_moment *moment,

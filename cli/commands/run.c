@@ -2,6 +2,7 @@
 #include "cli/commands/export.h"
 #include "cli/commands/ingest.h"
 #include "cli/commands/languages.h"
+#include "cli/commands/operation.h"
 #include "cli/commands/page.h"
 #include "cli/commands/sources.h"
 #include "cli/commands/verbs.h"
@@ -191,11 +192,17 @@ static int print_head(struct cli_call *call, const char *video_id, struct cv_err
 static int print_unread(struct cli_call *call, const char *video_id, struct cv_error *error)
 {
     char text[CLI_UNREAD_TEXT_SIZE];
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(cli_unread_find(call->session.db, video_id, &rows, error));
-    for (int i = 0; i < cv_db_rows(rows); i++) {
-        (void)printf("%s%s\n", cli_unread_text(rows, i, text),
-                     i + 1 < cv_db_rows(rows) ? "" : "\n");
+    size_t i;
+    json_t *item;
+    cv_auto(json_decref) json_t *video = NULL;
+    cv_auto(json_decref) json_t *values = json_pack("{s:s}", "id", video_id);
+    CV_TRY_MEMORY(values, error, "a request");
+    CV_TRY(cli_ask(call, "video", values, &video, error));
+    const json_t *unread = json_object_get(video, "unread");
+    json_array_foreach(unread, i, item)
+    {
+        (void)printf("%s%s\n", cli_unread_text(item, video_id, text),
+                     i + 1 < json_array_size(unread) ? "" : "\n");
     }
     return 0;
 }

@@ -56,6 +56,11 @@ static int make_server(const char *url, struct cv_cancel *cancel, struct cli_ser
     return 0;
 }
 
+const char *cli_server_url(const struct cli_server *server)
+{
+    return server->url;
+}
+
 static void set_token(struct cli_server *server, const char *token)
 {
     (void)snprintf(server->authorization, sizeof(server->authorization), "Authorization: Bearer %s",

@@ -13,6 +13,9 @@ CV_MUST_CHECK int cli_server_open(const char *url, struct cv_cancel *cancel,
 void cli_server_close(struct cli_server *server);
 CV_DEFINE_CLEANUP(struct cli_server *, cli_server_close)
 
+/* Its address, without a slash at the end. */
+const char *cli_server_url(const struct cli_server *server);
+
 /* Runs an operation; *ret_status is the status of the answer, and *ret_body is NULL if the answer
  * has no body. A refusal is a failure with the detail that the server gives; CV_ERROR_CONNECTION or
  * CV_ERROR_TIMEOUT if no answer comes. */

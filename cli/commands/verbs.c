@@ -381,7 +381,8 @@ const struct cli_verb cli_verbs[] = {
          "exclusive) or a time in the video (1:30, 90s).\n\nEach hit has its time, its box in "
          "pixels of the frame, the kind of match, and the text with the match marked. If thousands "
          "of lines contain a word, the newest are ranked. Exit status 1: nothing was found.",
-     .options = search_options, .dash_words = true, OPERATOR_JSON, .run = cli_search},
+     .options = search_options, .dash_words = true, OPERATOR_JSON, .remote = true,
+     .values = "=20>limit limit:number video:video exact:flag model filter", .run = cli_search},
     {"export", "VIDEO", 1, 1, "write a video's text as JSON, CSV, subtitles, text or Markdown",
      .text = NAMED_VIDEO
      "\n\njson has the video, its texts and their entities, with times in milliseconds; csv has "

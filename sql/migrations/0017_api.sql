@@ -113,7 +113,7 @@ LANGUAGE sql STABLE AS $$
                     WHEN 'cortana_app' THEN CASE auth.jwt() #>> '{app_metadata,cortana_role}'
                                                 WHEN 'admin' THEN 'admin' ELSE 'editor' END
                     ELSE 'viewer' END,
-        'features', jsonb_build_object('semantic_search', EXISTS (SELECT FROM embedding_models))))
+        'features', jsonb_build_object('embedding_model', embedding_model_in_use())))
 $$;
 COMMENT ON FUNCTION api.me IS 'GET /me: who the caller is.';
 
@@ -467,6 +467,7 @@ LANGUAGE sql STABLE AS $$
                AND (p ->> 'team' IS NULL OR v.team_id = (p ->> 'team')::uuid) IS TRUE
                AND (p ->> 'lang' IS NULL OR s.language = p ->> 'lang') IS TRUE
                AND (p ->> 'match' IS NULL OR s.match_kind = p ->> 'match') IS TRUE
+               AND ((p ->> 'exact')::boolean IS NOT TRUE OR s.match_kind <> 'fuzzy')
                AND (p ->> 'kind' IS NULL OR p ->> 'kind' = ANY (k.kinds)) IS TRUE,
            s.segment_id, s.video_id, v.owner_id, coalesce(v.title, v.original_name), s.text, s.t_start, s.t_end,
            s.bounding_box, s.confidence, s.language, s.rank, s.match_kind, k.kinds, s.continued_by
@@ -587,6 +588,30 @@ COMMENT ON FUNCTION api.search IS
     'GET /search: those of the best 1000 lines for a query that pass the filters, one page at a time, flat or by '
     'video. Each page ranks the same 1000 lines again, so that pages stay consistent while lines are added and '
     'removed. "capped": there are more than these 1000 lines.';
+
+CREATE FUNCTION api.search_by_meaning(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    wanted CONSTANT int := coalesce((p ->> 'limit')::int, 20);
+    vector CONSTANT real[] := ARRAY(SELECT n::real FROM jsonb_array_elements_text(p -> 'vector') AS n);
+    model CONSTANT text := coalesce(p ->> 'model', embedding_model_in_use());
+    terms CONSTANT search_terms := search_parse(coalesce(p ->> 'filter', ''));
+    items jsonb;
+BEGIN
+    SELECT coalesce(jsonb_agg(api.hit_object(ROW(
+               s.n, true, s.segment_id, s.video_id, v.owner_id, coalesce(v.title, v.original_name), s.text, s.t_start, s.t_end,
+               s.bounding_box, s.confidence, s.language, s.rank, s.match_kind, NULL, NULL)::api.hit, terms) ORDER BY s.n), '[]')
+    INTO items
+    FROM (SELECT row_number() OVER (ORDER BY m.rank DESC, m.confidence DESC, m.video_id, m.t_start, m.segment_id) AS n, m.*
+          FROM search_semantic(vector, model, p ->> 'filter', (p ->> 'video')::uuid, wanted) AS m) AS s
+    JOIN videos v ON v.id = s.video_id;
+    RETURN api.ok(jsonb_build_object('items', items, 'next', NULL, 'of', jsonb_array_length(items),
+                                     'capped', jsonb_array_length(items) = wanted));
+EXCEPTION WHEN invalid_text_representation THEN
+    RAISE EXCEPTION 'vector must be a list of numbers' USING ERRCODE = 'invalid_parameter_value';
+END
+$$;
+COMMENT ON FUNCTION api.search_by_meaning IS 'POST /search/meaning: the lines whose text is nearest to a vector.';
 
 CREATE FUNCTION api.search_hits(p jsonb)
     RETURNS TABLE (place bigint, segment_id uuid, t_start int, t_end int, text text, box jsonb, confidence real, language text,

@@ -138,7 +138,7 @@ def test_a_key_acts_for_its_maker(gateway, library, place):
     secret = made["secret"]
     assert secret.startswith(f"cvk_{made['prefix']}_") and len(secret) == 56
     assert gateway.ask("/me", secret).json == {"user_id": ALICE, "team_ids": [], "role": "editor",
-                                               "features": {"semantic_search": False}}
+                                               "features": {"embedding_model": None}}
     assert check(gateway.ask("/session", secret), "GET", "/session").json["expires_at"] is None
     assert [item["id"] for item in gateway.ask("/videos", secret).json["items"]] == [library.videos["own"]]
     assert gateway.ask(f"/jobs/{library.jobs['own']}/retry", secret, "POST").status in (200, 409)

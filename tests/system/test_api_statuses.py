@@ -22,6 +22,7 @@ WANTED = {
     "bulk_jobs": {"action": "cancel", "type": "embed", "dry_run": True},
     "change_workflow": {"name": "w", "steps": [{"key": "ocr", "job_type": "ocr"}], "dry_run": True},
     "create_job": {"command": "hello", "dedupe_key": "one"},
+    "search_by_meaning": {"vector": [0.6, 0.8], "model": "m"},
     "create_trigger": {"name": "nightly", "cron": "0 2 * * *", "action": "job", "target": "transcode"},
 }
 # Names of what is not there, and bodies about it.
@@ -175,6 +176,8 @@ def test_what_succeeds(gateway, seen, place, library, things, store):
     queue = place[1]
     own = library.videos["own"]
     segment = things.ids["segments"]["own"]
+    queue.run("SELECT store_embeddings('m', jsonb_build_array(jsonb_build_object('text_hash', text_hash, 'embedding', '[0.6, 0.8]'::jsonb)))"
+              " FROM segments WHERE id = %s", segment)
     put_pictures(queue, store, own, segment)
     seen.ask(gateway, "create_webhook", ADMIN, body={"name": "ours", "url": "https://example.com/hook"})
     seen.ask(gateway, "define", SERVICE, "/definitions/hello", {"description": "says it", "argv": ["/bin/echo"]})

@@ -14,10 +14,12 @@ VERBS = ["workers", "workers --all --json", "hosts", "rules", "rules --json", "w
          "commands --json", "commands show gc", "jobs why {job}", "jobs why {short}", "webhooks disable hook --reason moved",
          "webhooks enable hook", "webhooks", "schedules pause nightly", "schedules resume nightly", "schedules", "schedules show nightly",
          "jobs pause ocr", "jobs resume ocr", "jobs priority 7 {short}", "tenants pause {job}", "tenants resume {job}",
-         "videos", "videos --json --limit 2", "videos --name OWN", "videos show {video}", "videos show {video} --json"]
+         "videos", "videos --json --limit 2", "videos --name OWN", "videos show {video}", "videos show {video} --json",
+         "search bridge", "search bridge --json --limit 3", "search bridg -C 2 --video {video}", "search anna --exact"]
 REFUSED = ["jobs why ffffffff", "jobs why {nobody}", "workflows show nothing", "commands show nothing", "webhooks test nothing",
            "schedules pause nothing", "schedules show nothing", "jobs cancel {nobody}", "jobs retry {job}", "runs start nothing",
-           "videos show nothing.mp4", "videos show {nobody}", "delete {nobody}"]
+           "videos show nothing.mp4", "videos show {nobody}", "delete {nobody}",
+           "search nowherefound", "search x --video nothing.mp4"]
 
 
 @pytest.fixture(scope="module")
@@ -118,5 +120,5 @@ def test_a_server_that_is_away_is_named(cortana):
     for url, words in (("http://127.0.0.1:1", "http://127.0.0.1:1 does not answer"), ("ftp://127.0.0.1", "not an http or https URL")):
         done = cortana("login", url, text=SERVICE)
         assert done.returncode == 1 and words in done.stderr, done.stderr
-    done = cortana("search", "x", "--server", "http://127.0.0.1:1")
-    assert done.returncode == 64, "search asks a database"
+    done = cortana("doctor", "--server", "http://127.0.0.1:1")
+    assert done.returncode == 64, "doctor asks a database"
