@@ -14,22 +14,6 @@ CREATE TYPE api.answer AS (status int, etag text, headers jsonb, body jsonb);
 COMMENT ON TYPE api.answer IS
     'An answer: HTTP status; ETag or null; further headers as a JSON object of strings or null; body.';
 
-CREATE FUNCTION api.ok(p_body jsonb) RETURNS api.answer
-LANGUAGE sql IMMUTABLE
-RETURN ROW(200, NULL, NULL, p_body)::api.answer;
-COMMENT ON FUNCTION api.ok IS 'The answer 200 with this body.';
-
-CREATE FUNCTION api.all_items(p_items jsonb) RETURNS api.answer
-LANGUAGE sql IMMUTABLE
-RETURN api.ok(jsonb_build_object('items', coalesce(p_items, '[]'), 'next', NULL));
-COMMENT ON FUNCTION api.all_items IS 'A list with a single page.';
-
-CREATE FUNCTION api.versioned(p_body jsonb, VARIADIC p_passing text[] DEFAULT '{}') RETURNS api.answer
-LANGUAGE sql IMMUTABLE
-RETURN ROW(200, 'W/"' || left(md5((p_body - p_passing)::text), 16) || '"', NULL, p_body)::api.answer;
-COMMENT ON FUNCTION api.versioned IS
-    'The answer 200 with this body, and an ETag of it without the members that change by themselves (p_passing).';
-
 CREATE FUNCTION api.not_found() RETURNS api.answer
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -38,6 +22,23 @@ END
 $$;
 COMMENT ON FUNCTION api.not_found IS
     'Refuses an object that does not exist, and one that the caller may not see, with the same message.';
+
+CREATE FUNCTION api.ok(p_body jsonb) RETURNS api.answer
+LANGUAGE sql IMMUTABLE
+RETURN CASE WHEN p_body IS NULL THEN api.not_found() ELSE ROW(200, NULL, NULL, p_body)::api.answer END;
+COMMENT ON FUNCTION api.ok IS 'The answer 200 with this body; null: refuses what was not found.';
+
+CREATE FUNCTION api.all_items(p_items jsonb) RETURNS api.answer
+LANGUAGE sql IMMUTABLE
+RETURN api.ok(jsonb_build_object('items', coalesce(p_items, '[]'), 'next', NULL));
+COMMENT ON FUNCTION api.all_items IS 'A list with a single page.';
+
+CREATE FUNCTION api.versioned(p_body jsonb, VARIADIC p_passing text[] DEFAULT '{}') RETURNS api.answer
+LANGUAGE sql IMMUTABLE
+RETURN CASE WHEN p_body IS NULL THEN api.not_found()
+            ELSE ROW(200, 'W/"' || left(md5((p_body - p_passing)::text), 16) || '"', NULL, p_body)::api.answer END;
+COMMENT ON FUNCTION api.versioned IS
+    'Like api.ok(), with an ETag of the body without the members that change by themselves (p_passing).';
 
 CREATE FUNCTION api.is_service() RETURNS boolean
 LANGUAGE sql STABLE
@@ -92,13 +93,19 @@ COMMENT ON FUNCTION api.read_cursor IS
     'The sort key (p_count values) in the parameter "cursor"; null without the parameter. Refuses the cursor of '
     'another list.';
 
-CREATE FUNCTION api.page(p jsonb, p_limit int, p_rows jsonb[], p_keys jsonb[]) RETURNS api.answer
+CREATE TYPE api.listed AS (object jsonb, sort_key jsonb);
+COMMENT ON TYPE api.listed IS 'A row of a list: what the caller sees of it, and the values by which the list is ordered.';
+
+CREATE FUNCTION api.page(p jsonb, p_limit int, p_rows api.listed[], p_looked_until jsonb DEFAULT NULL) RETURNS api.answer
 LANGUAGE sql IMMUTABLE
 RETURN api.ok(jsonb_build_object(
-    'items', to_jsonb(coalesce(p_rows[:p_limit], '{}')),
-    'next', CASE WHEN cardinality(p_rows) > p_limit THEN api.make_cursor(p, p_keys[p_limit]) END));
+    'items', (SELECT coalesce(jsonb_agg(r.object ORDER BY r.n), '[]')
+              FROM unnest(p_rows) WITH ORDINALITY AS r (object, sort_key, n) WHERE r.n <= p_limit),
+    'next', CASE WHEN p_looked_until IS NOT NULL THEN api.make_cursor(p, p_looked_until)
+                 WHEN cardinality(p_rows) > p_limit THEN api.make_cursor(p, (p_rows[p_limit]).sort_key) END));
 COMMENT ON FUNCTION api.page IS
-    'A page of a list. If there are more rows, p_rows and their sort keys contain one row more than p_limit.';
+    'A page of a list, whose rows are in order. If there are more, p_rows has one more than p_limit; or p_looked_until says '
+    'behind which sort key the search for more goes on.';
 
 -- ---- who asks ----------------------------------------------------------------------------------------------
 
@@ -179,37 +186,25 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
     keys CONSTANT jsonb := api.read_cursor(p, 2);
-    found_rows jsonb[];
-    found_keys jsonb[];
 BEGIN
-    SELECT array_agg(api.video_object(v, u.unread) ORDER BY v.created_at DESC, v.id DESC),
-           array_agg(jsonb_build_array(v.created_at, v.id) ORDER BY v.created_at DESC, v.id DESC)
-    INTO found_rows, found_keys
-    FROM api.newest_videos(p, coalesce((keys ->> 0)::timestamptz, (p ->> 'before')::timestamptz, 'infinity'),
-                           coalesce((keys ->> 1)::uuid, '00000000-0000-0000-0000-000000000000'), wanted + 1) AS v,
-         unread_scripts(ARRAY[v.id]) AS u;
-    RETURN api.page(p, wanted, found_rows, found_keys);
+    RETURN api.page(p, wanted, ARRAY(
+        SELECT (api.video_object(v, u.unread), jsonb_build_array(v.created_at, v.id))::api.listed
+        FROM api.newest_videos(p, coalesce((keys ->> 0)::timestamptz, (p ->> 'before')::timestamptz, 'infinity'),
+                               coalesce((keys ->> 1)::uuid, '00000000-0000-0000-0000-000000000000'), wanted + 1) AS v,
+             unread_scripts(ARRAY[v.id]) AS u
+        ORDER BY v.created_at DESC, v.id DESC));
 END
 $$;
 COMMENT ON FUNCTION api.videos IS 'GET /videos: the newest first.';
 
 CREATE FUNCTION api.video(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    video videos;
-BEGIN
-    SELECT v.* INTO video FROM videos v WHERE v.id = (p ->> 'id')::uuid;
-    IF video.id IS NULL THEN
-        RETURN api.not_found();
-    END IF;
-    RETURN api.versioned(
-        api.video_object(video, (SELECT u.unread FROM unread_scripts(ARRAY[video.id]) AS u)) || jsonb_build_object(
-            'container', video.container, 'video_codec', video.video_codec, 'pixel_format', video.pixel_format,
-            'audio_codec', video.audio_codec, 'audio_channels', video.audio_channels,
-            'lines', (SELECT count(*) FROM segments s WHERE s.video_id = video.id),
-            'languages', video_languages(video.id), 'trouble', video_trouble(video)));
-END
-$$;
+LANGUAGE sql STABLE
+RETURN api.versioned((SELECT api.video_object(v, u.unread) || jsonb_build_object(
+    'container', v.container, 'video_codec', v.video_codec, 'pixel_format', v.pixel_format,
+    'audio_codec', v.audio_codec, 'audio_channels', v.audio_channels,
+    'lines', (SELECT count(*) FROM segments s WHERE s.video_id = v.id),
+    'languages', video_languages(v.id), 'trouble', video_trouble(v))
+    FROM videos v, unread_scripts(ARRAY[v.id]) AS u WHERE v.id = (p ->> 'id')::uuid));
 COMMENT ON FUNCTION api.video IS 'GET /videos/{id}: a video with its file, its text, and what is wrong with them.';
 
 CREATE FUNCTION api.require_video(p_id uuid) RETURNS void
@@ -224,18 +219,16 @@ COMMENT ON FUNCTION api.require_video IS 'Refuses a video that the caller may no
 
 CREATE FUNCTION api.stages(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    items jsonb;
 BEGIN
     PERFORM api.require_video((p ->> 'id')::uuid);
-    SELECT jsonb_agg(jsonb_build_object(
-               'step', s.step, 'job_id', s.job_id, 'job_type', s.job_type, 'status', s.status,
-               'progress', s.progress, 'message', s.progress_message, 'attempt', s.attempt,
-               'retry_count', s.retry_count, 'started_at', s.started_at, 'finished_at', s.finished_at,
-               'retry_at', s.retry_at, 'running_ms', s.running_ms, 'error_type', s.error_type,
-               'error_message', s.error_message) ORDER BY s.started_at NULLS LAST, s.step)
-    INTO items FROM pipeline_stages s WHERE s.video_id = (p ->> 'id')::uuid;
-    RETURN api.all_items(items);
+    RETURN api.all_items((
+        SELECT jsonb_agg(jsonb_build_object(
+                   'step', s.step, 'job_id', s.job_id, 'job_type', s.job_type, 'status', s.status,
+                   'progress', s.progress, 'message', s.progress_message, 'attempt', s.attempt,
+                   'retry_count', s.retry_count, 'started_at', s.started_at, 'finished_at', s.finished_at,
+                   'retry_at', s.retry_at, 'running_ms', s.running_ms, 'error_type', s.error_type,
+                   'error_message', s.error_message) ORDER BY s.started_at NULLS LAST, s.step)
+        FROM pipeline_stages s WHERE s.video_id = (p ->> 'id')::uuid));
 END
 $$;
 COMMENT ON FUNCTION api.stages IS 'GET /videos/{id}/stages: the newest job of each stage.';
@@ -288,26 +281,23 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 500);
     keys CONSTANT jsonb := api.read_cursor(p, 3);
-    found_rows jsonb[];
-    found_keys jsonb[];
 BEGIN
     PERFORM api.require_video((p ->> 'id')::uuid);
-    SELECT array_agg(api.segment_object(s, coalesce((p ->> 'tracks')::boolean, false)) ORDER BY s.t_start, s.place, s.id),
-           array_agg(jsonb_build_array(s.t_start, s.place, s.id) ORDER BY s.t_start, s.place, s.id)
-    INTO found_rows, found_keys
-    FROM (SELECT l.* FROM segments l
-          WHERE l.video_id = (p ->> 'id')::uuid
-            AND (l.t_start, l.place, l.id) > (coalesce((keys ->> 0)::int, -1), coalesce((keys ->> 1)::int, 0),
-                                              coalesce((keys ->> 2)::uuid, '00000000-0000-0000-0000-000000000000'))
-            AND l.t_end >= coalesce((p ->> 'from_ms')::int, 0)
-            AND l.t_start <= coalesce((p ->> 'to_ms')::int, 2147483647)
-            AND l.confidence >= coalesce((p ->> 'min_confidence')::real, 0)
-            AND (p ->> 'lang' IS NULL OR l.language = p ->> 'lang')
-            AND (p ->> 'q' IS NULL OR position(normal_form(p ->> 'q') IN l.normalized_text) > 0)
-            AND (p ->> 'kind' IS NULL OR EXISTS (SELECT FROM entities e WHERE e.segment_id = l.id
-                                                 AND e.entity_type = p ->> 'kind'))
-          ORDER BY l.t_start, l.place, l.id LIMIT wanted + 1) AS s;
-    RETURN api.page(p, wanted, found_rows, found_keys);
+    RETURN api.page(p, wanted, ARRAY(
+        SELECT (api.segment_object(s, coalesce((p ->> 'tracks')::boolean, false)),
+                jsonb_build_array(s.t_start, s.place, s.id))::api.listed
+        FROM segments s
+        WHERE s.video_id = (p ->> 'id')::uuid
+          AND (s.t_start, s.place, s.id) > (coalesce((keys ->> 0)::int, -1), coalesce((keys ->> 1)::int, 0),
+                                            coalesce((keys ->> 2)::uuid, '00000000-0000-0000-0000-000000000000'))
+          AND s.t_end >= coalesce((p ->> 'from_ms')::int, 0)
+          AND s.t_start <= coalesce((p ->> 'to_ms')::int, 2147483647)
+          AND s.confidence >= coalesce((p ->> 'min_confidence')::real, 0)
+          AND (p ->> 'lang' IS NULL OR s.language = p ->> 'lang')
+          AND (p ->> 'q' IS NULL OR position(normal_form(p ->> 'q') IN s.normalized_text) > 0)
+          AND (p ->> 'kind' IS NULL OR EXISTS (SELECT FROM entities e WHERE e.segment_id = s.id
+                                               AND e.entity_type = p ->> 'kind'))
+        ORDER BY s.t_start, s.place, s.id LIMIT wanted + 1));
 END
 $$;
 COMMENT ON FUNCTION api.segments IS
@@ -318,27 +308,21 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
     keys CONSTANT jsonb := api.read_cursor(p, 2);
-    found_rows jsonb[];
-    found_keys jsonb[];
 BEGIN
     PERFORM api.require_video((p ->> 'id')::uuid);
-    SELECT array_agg(jsonb_build_object('kind', g.entity_type, 'value', g.value, 'normalized_value',
-                                        g.normalized_value, 'count', g.n, 'places', g.places)
-                     ORDER BY g.entity_type, g.normalized_value),
-           array_agg(jsonb_build_array(g.entity_type, g.normalized_value)
-                     ORDER BY g.entity_type, g.normalized_value)
-    INTO found_rows, found_keys
-    FROM (SELECT e.entity_type, e.normalized_value, min(e.value) AS value, count(*) AS n,
-                 to_jsonb((array_agg(jsonb_build_object('segment_id', s.id, 't_start', s.t_start, 't_end', s.t_end)
-                                     ORDER BY s.t_start, s.id))[:20]) AS places
-          FROM segments s JOIN entities e ON e.segment_id = s.id
-          WHERE s.video_id = (p ->> 'id')::uuid
-            AND (p ->> 'kind' IS NULL OR e.entity_type = p ->> 'kind')
-            AND (p ->> 'q' IS NULL OR position(normal_form(p ->> 'q') IN e.normalized_value) > 0)
-            AND (keys IS NULL OR (e.entity_type, e.normalized_value) > (keys ->> 0, keys ->> 1))
-          GROUP BY e.entity_type, e.normalized_value
-          ORDER BY e.entity_type, e.normalized_value LIMIT wanted + 1) AS g;
-    RETURN api.page(p, wanted, found_rows, found_keys);
+    RETURN api.page(p, wanted, ARRAY(
+        SELECT (jsonb_build_object(
+                    'kind', e.entity_type, 'value', min(e.value), 'normalized_value', e.normalized_value, 'count', count(*),
+                    'places', to_jsonb((array_agg(jsonb_build_object('segment_id', s.id, 't_start', s.t_start, 't_end', s.t_end)
+                                                  ORDER BY s.t_start, s.id))[:20])),
+                jsonb_build_array(e.entity_type, e.normalized_value))::api.listed
+        FROM segments s JOIN entities e ON e.segment_id = s.id
+        WHERE s.video_id = (p ->> 'id')::uuid
+          AND (p ->> 'kind' IS NULL OR e.entity_type = p ->> 'kind')
+          AND (p ->> 'q' IS NULL OR position(normal_form(p ->> 'q') IN e.normalized_value) > 0)
+          AND (keys IS NULL OR (e.entity_type, e.normalized_value) > (keys ->> 0, keys ->> 1))
+        GROUP BY e.entity_type, e.normalized_value
+        ORDER BY e.entity_type, e.normalized_value LIMIT wanted + 1));
 END
 $$;
 COMMENT ON FUNCTION api.entities IS
@@ -366,18 +350,9 @@ COMMENT ON FUNCTION api.export IS
 -- These functions name an object of the store, or a part of one; the gateway sends it.
 
 CREATE FUNCTION api.crop(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    piece jsonb;
-BEGIN
-    SELECT jsonb_build_object('object', s.crop_pack, 'offset', s.crop_offset, 'bytes', s.crop_bytes) INTO piece
-    FROM segments s WHERE s.id = (p ->> 'id')::uuid AND s.crop_pack IS NOT NULL;
-    IF piece IS NULL THEN
-        RETURN api.not_found();
-    END IF;
-    RETURN api.ok(piece);
-END
-$$;
+LANGUAGE sql STABLE
+RETURN api.ok((SELECT jsonb_build_object('object', s.crop_pack, 'offset', s.crop_offset, 'bytes', s.crop_bytes)
+               FROM segments s WHERE s.id = (p ->> 'id')::uuid AND s.crop_pack IS NOT NULL));
 COMMENT ON FUNCTION api.crop IS
     'GET /segments/{id}/crop: the picture of the line as it was read, which is a part of a pack.';
 
@@ -420,16 +395,9 @@ COMMENT ON FUNCTION api.frame IS
     'first picture.';
 
 CREATE FUNCTION api.poster(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    key CONSTANT text := (SELECT v.s3_thumb_path FROM videos v WHERE v.id = (p ->> 'id')::uuid);
-BEGIN
-    IF key IS NULL THEN
-        RETURN api.not_found();
-    END IF;
-    RETURN api.ok(jsonb_build_object('object', key));
-END
-$$;
+LANGUAGE sql STABLE
+RETURN api.ok((SELECT jsonb_build_object('object', v.s3_thumb_path)
+               FROM videos v WHERE v.id = (p ->> 'id')::uuid AND v.s3_thumb_path IS NOT NULL));
 COMMENT ON FUNCTION api.poster IS 'GET /videos/{id}/poster: the poster of a video.';
 
 -- ---- search ------------------------------------------------------------------------------------------------
@@ -502,7 +470,7 @@ COMMENT ON FUNCTION api.hit_object IS
     'A hit as the API shows it. p_terms are the terms of the query that are marked in the snippet.';
 
 CREATE FUNCTION api.hit_groups(p_hits api.hit[], p_terms search_terms, p_after int, p_limit int)
-RETURNS TABLE (row_object jsonb, row_key jsonb)
+RETURNS SETOF api.listed
 LANGUAGE sql STABLE AS $$
     SELECT jsonb_build_object(
                'video', (SELECT api.video_object(v, u.unread) FROM videos v, unread_scripts(ARRAY[v.id]) AS u WHERE v.id = g.video_id), 'hits', g.hits, 'best', g.best,
@@ -557,28 +525,27 @@ DECLARE
     terms CONSTANT search_terms := search_parse(p ->> 'q');
     hits CONSTANT api.hit[] := ARRAY(SELECT h FROM api.hits(p, most) AS h);
     last_place int;
-    found_rows jsonb[];
-    found_keys jsonb[];
+    items api.listed[];
     answer api.answer;
 BEGIN
     -- The end of the previous page, even if lines before it were added or removed meanwhile.
     SELECT coalesce(min(h.n), (keys ->> 0)::int, 0) INTO last_place
     FROM unnest(hits) AS h WHERE (keys ->> 1)::uuid IN (h.segment_id, h.video_id);
     IF p ->> 'group' = 'video' THEN
-        SELECT array_agg(g.row_object), array_agg(g.row_key) INTO found_rows, found_keys
-        FROM api.hit_groups(hits, terms, greatest(last_place, (keys ->> 0)::int), wanted + 1) AS g;
+        items := ARRAY(SELECT g FROM api.hit_groups(hits, terms, greatest(last_place, (keys ->> 0)::int), wanted + 1) AS g);
     ELSE
-        SELECT array_agg(api.hit_object(h, terms) ORDER BY h.n), array_agg(jsonb_build_array(h.n, h.segment_id) ORDER BY h.n)
-        INTO found_rows, found_keys
-        FROM (SELECT * FROM unnest(hits) AS u WHERE u.passes AND u.n > last_place ORDER BY u.n LIMIT wanted + 1) AS h;
+        items := ARRAY(
+            SELECT (api.hit_object(h, terms), jsonb_build_array(h.n, h.segment_id))::api.listed
+            FROM (SELECT * FROM unnest(hits) AS u WHERE u.passes AND u.n > last_place ORDER BY u.n LIMIT wanted + 1) AS h
+            ORDER BY h.n);
     END IF;
-    answer := api.page(p, wanted, found_rows, found_keys);
+    answer := api.page(p, wanted, items);
     answer.body := answer.body || jsonb_build_object(
         'of', (SELECT count(*) FROM unnest(hits) AS h WHERE h.passes), 'capped', cardinality(hits) = most);
     IF (p ->> 'facets')::boolean THEN
         answer.body := answer.body || jsonb_build_object('facets', api.facets(hits));
     END IF;
-    IF found_rows IS NULL AND keys IS NULL THEN
+    IF items = '{}' AND keys IS NULL THEN
         answer.body := answer.body || jsonb_build_object('unread', api.unread_among(coalesce((p ->> 'video')::uuid, terms.video)));
     END IF;
     RETURN answer;
@@ -683,21 +650,17 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
     keys CONSTANT jsonb := api.read_cursor(p, 2);
-    found_rows jsonb[];
-    found_keys jsonb[];
 BEGIN
-    SELECT array_agg(jsonb_build_object('video_id', g.id, 'video_title', g.title, 'created_at', g.created_at, 'count', g.n,
-                                        'first', g.places[1]) ORDER BY g.created_at DESC, g.id DESC),
-           array_agg(jsonb_build_array(g.created_at, g.id) ORDER BY g.created_at DESC, g.id DESC)
-    INTO found_rows, found_keys
-    FROM (SELECT v.id, coalesce(v.title, v.original_name) AS title, v.created_at, count(*) AS n,
-                 array_agg(jsonb_build_object('segment_id', s.id, 't_start', s.t_start, 't_end', s.t_end, 'text', s.text)
-                           ORDER BY s.t_start, s.id) AS places
-          FROM entities e JOIN segments s ON s.id = e.segment_id JOIN videos v ON v.id = s.video_id
-          WHERE e.entity_type = p ->> 'kind' AND e.normalized_value = lower(normalize(p ->> 'value', NFKC))
-            AND (keys IS NULL OR (v.created_at, v.id) < ((keys ->> 0)::timestamptz, (keys ->> 1)::uuid))
-          GROUP BY v.id ORDER BY v.created_at DESC, v.id DESC LIMIT wanted + 1) AS g;
-    RETURN api.page(p, wanted, found_rows, found_keys);
+    RETURN api.page(p, wanted, ARRAY(
+        SELECT (jsonb_build_object(
+                    'video_id', v.id, 'video_title', coalesce(v.title, v.original_name), 'created_at', v.created_at, 'count', count(*),
+                    'first', (array_agg(jsonb_build_object('segment_id', s.id, 't_start', s.t_start, 't_end', s.t_end, 'text', s.text)
+                                        ORDER BY s.t_start, s.id))[1]),
+                jsonb_build_array(v.created_at, v.id))::api.listed
+        FROM entities e JOIN segments s ON s.id = e.segment_id JOIN videos v ON v.id = s.video_id
+        WHERE e.entity_type = p ->> 'kind' AND e.normalized_value = lower(normalize(p ->> 'value', NFKC))
+          AND (keys IS NULL OR (v.created_at, v.id) < ((keys ->> 0)::timestamptz, (keys ->> 1)::uuid))
+        GROUP BY v.id ORDER BY v.created_at DESC, v.id DESC LIMIT wanted + 1));
 END
 $$;
 COMMENT ON FUNCTION api.entity_places IS
@@ -928,7 +891,7 @@ COMMENT ON FUNCTION api.tenant_jobs IS
     'The newest jobs of tenant_keys() that pass the filters. SECURITY DEFINER for the same reason.';
 
 CREATE FUNCTION api.tenant_page(p jsonb, p_before timestamptz, p_id uuid, p_limit int,
-                                OUT found_rows jsonb[], OUT found_keys jsonb[], OUT looked_until jsonb)
+                                OUT items api.listed[], OUT looked_until jsonb)
 LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
     -- Measured with 100,000 jobs of one owner: either limit takes a tenth of a second of CPU, because words are also
@@ -942,20 +905,16 @@ BEGIN
     FOREACH jobs_wanted IN ARRAY looks LOOP
         WITH keys AS MATERIALIZED (
             SELECT k.created_at, k.id FROM api.tenant_keys((p ->> 'video')::uuid, p_before, p_id, jobs_wanted) AS k
-        ), page AS MATERIALIZED (
-            SELECT api.job_object(j) AS object, k.created_at, k.id FROM keys k JOIN jobs j USING (id)
-            WHERE api.job_matches(j, p)
-            ORDER BY k.created_at DESC, k.id DESC LIMIT p_limit
         )
-        SELECT coalesce(array_agg(g.object ORDER BY g.created_at DESC, g.id DESC), '{}'),
-               coalesce(array_agg(jsonb_build_array(g.created_at, g.id) ORDER BY g.created_at DESC, g.id DESC), '{}'),
+        SELECT ARRAY(SELECT (api.job_object(j), jsonb_build_array(k.created_at, k.id))::api.listed
+                     FROM keys k JOIN jobs j USING (id) WHERE api.job_matches(j, p)
+                     ORDER BY k.created_at DESC, k.id DESC LIMIT p_limit),
                (SELECT count(*) FROM keys),
                (SELECT jsonb_build_array(k.created_at, k.id) FROM keys k ORDER BY k.created_at, k.id LIMIT 1)
-        INTO found_rows, found_keys, looked_at, looked_until
-        FROM page g;
-        EXIT WHEN cardinality(found_rows) >= p_limit OR looked_at < jobs_wanted;
+        INTO items, looked_at, looked_until;
+        EXIT WHEN cardinality(items) >= p_limit OR looked_at < jobs_wanted;
     END LOOP;
-    IF cardinality(found_rows) >= p_limit OR looked_at < jobs_wanted THEN
+    IF cardinality(items) >= p_limit OR looked_at < jobs_wanted THEN
         looked_until := NULL;
     END IF;
 END
@@ -965,18 +924,18 @@ COMMENT ON FUNCTION api.tenant_page IS
     'newest 10,000 jobs (with q: 5,000): looked_until is the sort key of the last examined job; null: all were '
     'examined. SECURITY DEFINER for the same reason as tenant_keys().';
 
-CREATE FUNCTION api.video_jobs(p jsonb, p_before timestamptz, p_id uuid, p_limit int) RETURNS SETOF jobs
+CREATE FUNCTION api.video_jobs(p jsonb, p_before timestamptz, p_id uuid, p_limit int) RETURNS SETOF api.listed
 LANGUAGE sql STABLE AS $$
-    SELECT j.* FROM jobs j
+    SELECT api.job_object(j), jsonb_build_array(j.created_at, j.id) FROM jobs j
     WHERE j.video_id = (p ->> 'video')::uuid AND (j.created_at, j.id) < (p_before, p_id) AND api.job_matches(j, p)
     ORDER BY j.created_at DESC, j.id DESC LIMIT p_limit
 $$;
 COMMENT ON FUNCTION api.video_jobs IS 'The newest jobs of the video in the filters.';
 
 CREATE FUNCTION api.window_jobs(p jsonb, p_low timestamptz, p_high timestamptz, p_before timestamptz, p_id uuid,
-                                p_limit int) RETURNS SETOF jobs
+                                p_limit int) RETURNS SETOF api.listed
 LANGUAGE sql STABLE AS $$
-    SELECT j.* FROM jobs j
+    SELECT api.job_object(j), jsonb_build_array(j.created_at, j.id) FROM jobs j
     WHERE j.created_at > p_low AND j.created_at <= p_high AND (j.created_at, j.id) < (p_before, p_id)
       AND api.job_matches(j, p)
     ORDER BY j.created_at DESC, j.id DESC LIMIT p_limit
@@ -984,7 +943,7 @@ $$;
 COMMENT ON FUNCTION api.window_jobs IS 'The newest jobs of a period, which is a range of the BRIN index.';
 
 CREATE FUNCTION api.all_jobs(p jsonb, p_before timestamptz, p_id uuid, p_limit int,
-                             OUT found_rows jsonb[], OUT found_keys jsonb[], OUT looked_until jsonb)
+                             OUT items api.listed[], OUT looked_until jsonb)
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     time_limit CONSTANT interval := '1 second';
@@ -994,21 +953,13 @@ DECLARE
     width interval := '10 minutes';
     high timestamptz := least(p_before, now() + interval '1 second');
     low timestamptz;
-    some_rows jsonb[];
-    some_keys jsonb[];
 BEGIN
-    found_rows := '{}';
-    found_keys := '{}';
+    items := '{}';
     LOOP
         low := CASE WHEN width > interval '20 years' THEN '-infinity' ELSE high - width END;
         window_began := clock_timestamp();
-        SELECT array_agg(api.job_object(j) ORDER BY j.created_at DESC, j.id DESC),
-               array_agg(jsonb_build_array(j.created_at, j.id) ORDER BY j.created_at DESC, j.id DESC)
-        INTO some_rows, some_keys
-        FROM api.window_jobs(p, low, high, p_before, p_id, p_limit - cardinality(found_rows)) AS j;
-        found_rows := found_rows || coalesce(some_rows, '{}');
-        found_keys := found_keys || coalesce(some_keys, '{}');
-        EXIT WHEN cardinality(found_rows) >= p_limit OR low = '-infinity';
+        items := items || ARRAY(SELECT j FROM api.window_jobs(p, low, high, p_before, p_id, p_limit - cardinality(items)) AS j);
+        EXIT WHEN cardinality(items) >= p_limit OR low = '-infinity';
         IF clock_timestamp() > began + time_limit THEN
             looked_until := jsonb_build_array(low, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
             EXIT;
@@ -1022,16 +973,13 @@ COMMENT ON FUNCTION api.all_jobs IS
     'The newest jobs that the caller may see, and their sort keys. Searches growing periods until the page is full. '
     'If few jobs pass the filters, it stops after a second: looked_until says where; null: all jobs were examined.';
 
-CREATE FUNCTION api.jobs_by_id(p jsonb, p_before timestamptz, p_id uuid, p_limit int,
-                               OUT found_rows jsonb[], OUT found_keys jsonb[])
+CREATE FUNCTION api.jobs_by_id(p jsonb, p_before timestamptz, p_id uuid, p_limit int) RETURNS SETOF api.listed
 LANGUAGE sql STABLE AS $$
-    SELECT array_agg(api.job_object(j) ORDER BY j.created_at DESC, j.id DESC),
-           array_agg(jsonb_build_array(j.created_at, j.id) ORDER BY j.created_at DESC, j.id DESC)
-    FROM (SELECT w.* FROM jobs w, replace(p ->> 'q', '-', '') AS digits
-          WHERE w.id BETWEEN rpad(digits, 32, '0')::uuid AND rpad(digits, 32, 'f')::uuid
-            AND (p ->> 'video' IS NULL OR w.video_id = (p ->> 'video')::uuid)
-            AND (w.created_at, w.id) < (p_before, p_id) AND api.job_matches(w, p - 'q')
-          ORDER BY w.created_at DESC, w.id DESC LIMIT p_limit) AS j
+    SELECT api.job_object(j), jsonb_build_array(j.created_at, j.id) FROM jobs j, replace(p ->> 'q', '-', '') AS digits
+    WHERE j.id BETWEEN rpad(digits, 32, '0')::uuid AND rpad(digits, 32, 'f')::uuid
+      AND (p ->> 'video' IS NULL OR j.video_id = (p ->> 'video')::uuid)
+      AND (j.created_at, j.id) < (p_before, p_id) AND api.job_matches(j, p - 'q')
+    ORDER BY j.created_at DESC, j.id DESC LIMIT p_limit
 $$;
 COMMENT ON FUNCTION api.jobs_by_id IS 'The jobs whose ids begin with the hexadecimal digits in the filter q.';
 
@@ -1043,27 +991,19 @@ DECLARE
     before_time CONSTANT timestamptz := coalesce((keys ->> 0)::timestamptz, (p ->> 'created_before')::timestamptz,
                                                  'infinity');
     before_id CONSTANT uuid := coalesce((keys ->> 1)::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
-    found_rows jsonb[];
-    found_keys jsonb[];
+    items api.listed[];
     looked_until jsonb;
 BEGIN
     IF p ->> 'q' ~* '^[0-9a-f]{8}(-?[0-9a-f]){0,24}-?$' THEN
-        SELECT a.* INTO found_rows, found_keys FROM api.jobs_by_id(p, before_time, before_id, wanted + 1) AS a;
+        items := ARRAY(SELECT j FROM api.jobs_by_id(p, before_time, before_id, wanted + 1) AS j);
     ELSIF NOT api.is_service() THEN
-        SELECT a.* INTO found_rows, found_keys, looked_until
-        FROM api.tenant_page(p, before_time, before_id, wanted + 1) AS a;
+        SELECT a.* INTO items, looked_until FROM api.tenant_page(p, before_time, before_id, wanted + 1) AS a;
     ELSIF p ->> 'video' IS NULL THEN
-        SELECT a.* INTO found_rows, found_keys, looked_until
-        FROM api.all_jobs(p, before_time, before_id, wanted + 1) AS a;
+        SELECT a.* INTO items, looked_until FROM api.all_jobs(p, before_time, before_id, wanted + 1) AS a;
     ELSE
-        SELECT array_agg(api.job_object(j) ORDER BY j.created_at DESC, j.id DESC),
-               array_agg(jsonb_build_array(j.created_at, j.id) ORDER BY j.created_at DESC, j.id DESC)
-        INTO found_rows, found_keys FROM api.video_jobs(p, before_time, before_id, wanted + 1) AS j;
+        items := ARRAY(SELECT j FROM api.video_jobs(p, before_time, before_id, wanted + 1) AS j);
     END IF;
-    IF looked_until IS NOT NULL THEN
-        RETURN api.ok(jsonb_build_object('items', to_jsonb(found_rows), 'next', api.make_cursor(p, looked_until)));
-    END IF;
-    RETURN api.page(p, wanted, found_rows, found_keys);
+    RETURN api.page(p, wanted, items, looked_until);
 END
 $$;
 COMMENT ON FUNCTION api.jobs IS
@@ -1105,8 +1045,9 @@ $$;
 COMMENT ON FUNCTION api.job IS
     'GET /jobs/{id}: a job with its payload and result, which the gateway redacts like log lines.';
 
+-- Not STABLE: the change is made while its arguments are computed, and it must see that change.
 CREATE FUNCTION api.changed_job(p_id uuid, p_outcome text, p_refusal text) RETURNS api.answer
-LANGUAGE plpgsql STABLE AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     job jobs;
 BEGIN
@@ -1126,25 +1067,13 @@ $$;
 COMMENT ON FUNCTION api.changed_job IS 'The answer of an operation that changes a job: the job, or why it was refused.';
 
 CREATE FUNCTION api.cancel_job(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql AS $$
-DECLARE
-    outcome text;
-BEGIN
-    outcome := public.cancel_job((p ->> 'id')::uuid);
-    RETURN api.changed_job((p ->> 'id')::uuid, outcome, 'only jobs that wait or run can be canceled');
-END
-$$;
+LANGUAGE sql
+RETURN api.changed_job((p ->> 'id')::uuid, public.cancel_job((p ->> 'id')::uuid), 'only jobs that wait or run can be canceled');
 COMMENT ON FUNCTION api.cancel_job IS 'POST /jobs/{id}/cancel: a waiting job ends, a running one is asked to stop.';
 
 CREATE FUNCTION api.retry_job(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql AS $$
-DECLARE
-    outcome text;
-BEGIN
-    outcome := public.retry_job((p ->> 'id')::uuid);
-    RETURN api.changed_job((p ->> 'id')::uuid, outcome, 'only failed and canceled jobs are tried again');
-END
-$$;
+LANGUAGE sql
+RETURN api.changed_job((p ->> 'id')::uuid, public.retry_job((p ->> 'id')::uuid), 'only failed and canceled jobs are tried again');
 COMMENT ON FUNCTION api.retry_job IS 'POST /jobs/{id}/retry: a failed or canceled job waits for a worker again.';
 
 -- ---- clips -------------------------------------------------------------------------------------------------
@@ -1188,16 +1117,8 @@ $$;
 COMMENT ON FUNCTION api.clip_job IS 'The newest job that makes a clip, among those that the caller may see.';
 
 CREATE FUNCTION api.clip(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    job CONSTANT jobs := api.clip_job(p ->> 'id');
-BEGIN
-    IF job.id IS NULL THEN
-        RETURN api.not_found();
-    END IF;
-    RETURN api.ok(api.clip_object(job));
-END
-$$;
+LANGUAGE sql STABLE
+RETURN api.ok((SELECT api.clip_object(j) FROM api.clip_job(p ->> 'id') AS j WHERE j.id IS NOT NULL));
 COMMENT ON FUNCTION api.clip IS 'GET /clips/{id}: the progress of a clip, or its place.';
 
 CREATE FUNCTION api.clips(p jsonb) RETURNS api.answer
@@ -1205,24 +1126,19 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
     keys CONSTANT jsonb := api.read_cursor(p, 2);
-    found_rows jsonb[];
-    found_keys jsonb[];
 BEGIN
     PERFORM api.require_video((p ->> 'video')::uuid);
-    SELECT array_agg(api.clip_object(c.job) ORDER BY c.created_at DESC, c.id DESC),
-           array_agg(jsonb_build_array(c.created_at, c.id) ORDER BY c.created_at DESC, c.id DESC)
-    INTO found_rows, found_keys
-    FROM (SELECT * FROM (
-              SELECT DISTINCT ON (coalesce(j.payload ->> 'clip_id', j.payload #>> '{original_payload,clip_id}'))
+    RETURN api.page(p, wanted, ARRAY(
+        SELECT (api.clip_object(c.job), jsonb_build_array(c.created_at, c.id))::api.listed
+        FROM (SELECT DISTINCT ON (coalesce(j.payload ->> 'clip_id', j.payload #>> '{original_payload,clip_id}'))
                      j AS job, j.created_at, j.id, j.result ? 'removed_at' AS is_removed
               FROM jobs j WHERE j.video_id = (p ->> 'video')::uuid AND j.job_type = 'clip_generate'
                 AND coalesce(j.payload ->> 'clip_id', j.payload #>> '{original_payload,clip_id}') IS NOT NULL
               ORDER BY coalesce(j.payload ->> 'clip_id', j.payload #>> '{original_payload,clip_id}'),
-                       j.created_at DESC, j.id DESC) AS newest
-          WHERE is_removed IS NOT TRUE
-            AND (keys IS NULL OR (newest.created_at, newest.id) < ((keys ->> 0)::timestamptz, (keys ->> 1)::uuid))
-          ORDER BY newest.created_at DESC, newest.id DESC LIMIT wanted + 1) AS c;
-    RETURN api.page(p, wanted, found_rows, found_keys);
+                       j.created_at DESC, j.id DESC) AS c
+        WHERE c.is_removed IS NOT TRUE
+          AND (keys IS NULL OR (c.created_at, c.id) < ((keys ->> 0)::timestamptz, (keys ->> 1)::uuid))
+        ORDER BY c.created_at DESC, c.id DESC LIMIT wanted + 1));
 END
 $$;
 COMMENT ON FUNCTION api.clips IS

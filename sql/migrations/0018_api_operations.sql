@@ -247,18 +247,16 @@ COMMENT ON FUNCTION api.find IS
 
 CREATE FUNCTION api.attempts(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
-DECLARE
-    items jsonb;
 BEGIN
     PERFORM api.require_job((p ->> 'id')::uuid);
-    SELECT jsonb_agg(jsonb_build_object(
-               'attempt', a.attempt, 'status', a.status, 'started_at', a.started_at, 'finished_at', a.finished_at,
-               'exit_code', a.exit_code, 'error_type', a.error_type, 'error_message', a.error_message,
-               'stdout_tail', a.stdout_tail, 'stderr_tail', a.stderr_tail, 'cpu_seconds', a.cpu_seconds,
-               'peak_memory_bytes', a.peak_memory_bytes,
-               'worker', CASE WHEN api.is_service() THEN a.worker_id END) ORDER BY a.attempt DESC)
-    INTO items FROM job_attempts a WHERE a.job_id = (p ->> 'id')::uuid;
-    RETURN api.all_items(items);
+    RETURN api.all_items((
+        SELECT jsonb_agg(jsonb_build_object(
+                   'attempt', a.attempt, 'status', a.status, 'started_at', a.started_at, 'finished_at', a.finished_at,
+                   'exit_code', a.exit_code, 'error_type', a.error_type, 'error_message', a.error_message,
+                   'stdout_tail', a.stdout_tail, 'stderr_tail', a.stderr_tail, 'cpu_seconds', a.cpu_seconds,
+                   'peak_memory_bytes', a.peak_memory_bytes,
+                   'worker', CASE WHEN api.is_service() THEN a.worker_id END) ORDER BY a.attempt DESC)
+        FROM job_attempts a WHERE a.job_id = (p ->> 'id')::uuid));
 END
 $$;
 COMMENT ON FUNCTION api.attempts IS
@@ -269,23 +267,19 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
     keys CONSTANT jsonb := api.read_cursor(p, 2);
-    found_rows jsonb[];
-    found_keys jsonb[];
 BEGIN
     PERFORM api.require_job((p ->> 'id')::uuid);
-    SELECT array_agg(jsonb_build_object('id', e.id, 'ts', e.ts, 'source', e.source, 'level', e.level, 'type', e.type,
-                                        'message', e.message, 'data', CASE WHEN api.is_service() THEN e.data - 'lease_token'
-                                                                           ELSE e.data - '{lease_token,worker}'::text[] END)
-                     ORDER BY e.ts DESC, e.id DESC),
-           array_agg(jsonb_build_array(e.ts, e.id) ORDER BY e.ts DESC, e.id DESC)
-    INTO found_rows, found_keys
-    FROM (SELECT t.* FROM task_events t
-          WHERE t.job_id = (p ->> 'id')::uuid
-            AND (p ->> 'level' IS NULL OR t.level = (p ->> 'level')::event_level)
-            AND (p ->> 'type' IS NULL OR t.type = p ->> 'type')
-            AND (keys IS NULL OR (t.ts, t.id) < ((keys ->> 0)::timestamptz, (keys ->> 1)::bigint))
-          ORDER BY t.ts DESC, t.id DESC LIMIT wanted + 1) AS e;
-    RETURN api.page(p, wanted, found_rows, found_keys);
+    RETURN api.page(p, wanted, ARRAY(
+        SELECT (jsonb_build_object('id', e.id, 'ts', e.ts, 'source', e.source, 'level', e.level, 'type', e.type,
+                                   'message', e.message, 'data', CASE WHEN api.is_service() THEN e.data - 'lease_token'
+                                                                      ELSE e.data - '{lease_token,worker}'::text[] END),
+                jsonb_build_array(e.ts, e.id))::api.listed
+        FROM task_events e
+        WHERE e.job_id = (p ->> 'id')::uuid
+          AND (p ->> 'level' IS NULL OR e.level = (p ->> 'level')::event_level)
+          AND (p ->> 'type' IS NULL OR e.type = p ->> 'type')
+          AND (keys IS NULL OR (e.ts, e.id) < ((keys ->> 0)::timestamptz, (keys ->> 1)::bigint))
+        ORDER BY e.ts DESC, e.id DESC LIMIT wanted + 1));
 END
 $$;
 COMMENT ON FUNCTION api.job_events IS
@@ -294,15 +288,13 @@ COMMENT ON FUNCTION api.job_events IS
 
 CREATE FUNCTION api.artifacts(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
-DECLARE
-    items jsonb;
 BEGIN
     PERFORM api.require_job((p ->> 'id')::uuid);
-    SELECT jsonb_agg(jsonb_build_object(
-               'attempt', a.attempt, 'kind', a.kind, 'key', a.key, 'objects', a.objects, 'size', a.size, 'content_type', a.content_type,
-               'checksum', a.checksum, 'created_at', a.created_at) ORDER BY a.attempt, a.kind, a.key)
-    INTO items FROM task_artifacts a WHERE a.job_id = (p ->> 'id')::uuid;
-    RETURN api.all_items(items);
+    RETURN api.all_items((
+        SELECT jsonb_agg(jsonb_build_object(
+                   'attempt', a.attempt, 'kind', a.kind, 'key', a.key, 'objects', a.objects, 'size', a.size, 'content_type', a.content_type,
+                   'checksum', a.checksum, 'created_at', a.created_at) ORDER BY a.attempt, a.kind, a.key)
+        FROM task_artifacts a WHERE a.job_id = (p ->> 'id')::uuid));
 END
 $$;
 COMMENT ON FUNCTION api.artifacts IS
@@ -311,13 +303,11 @@ COMMENT ON FUNCTION api.artifacts IS
 
 CREATE FUNCTION api.why(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
-DECLARE
-    items jsonb;
 BEGIN
     PERFORM api.require_job((p ->> 'id')::uuid);
-    SELECT jsonb_agg(jsonb_build_object('reason', w.reason, 'detail', w.detail, 'facts', w.facts) ORDER BY w.n)
-    INTO items FROM why_job((p ->> 'id')::uuid) WITH ORDINALITY AS w (reason, detail, facts, n);
-    RETURN api.all_items(items);
+    RETURN api.all_items((
+        SELECT jsonb_agg(jsonb_build_object('reason', w.reason, 'detail', w.detail, 'facts', w.facts) ORDER BY w.n)
+        FROM why_job((p ->> 'id')::uuid) WITH ORDINALITY AS w (reason, detail, facts, n)));
 END
 $$;
 COMMENT ON FUNCTION api.why IS 'GET /jobs/{id}/why: why a job waits, the decisive reason first.';
@@ -338,14 +328,9 @@ COMMENT ON FUNCTION api.set_job_priority IS
     'because only the service may call set_priority(). Returns ''changed'' or ''wrong_state''.';
 
 CREATE FUNCTION api.job_priority(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql AS $$
-DECLARE
-    outcome text;
-BEGIN
-    outcome := api.set_job_priority((p ->> 'id')::uuid, priority_number(p ->> 'priority'));
-    RETURN api.changed_job((p ->> 'id')::uuid, outcome, 'only jobs that wait or have failed have a priority');
-END
-$$;
+LANGUAGE sql
+RETURN api.changed_job((p ->> 'id')::uuid, api.set_job_priority((p ->> 'id')::uuid, priority_number(p ->> 'priority')),
+                       'only jobs that wait or have failed have a priority');
 COMMENT ON FUNCTION api.job_priority IS 'POST /jobs/{id}/priority.';
 
 CREATE FUNCTION api.bulk_candidates(p jsonb, p_limit int) RETURNS SETOF jobs
@@ -437,44 +422,31 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
     keys CONSTANT jsonb := api.read_cursor(p, 2);
-    found_rows jsonb[];
-    found_keys jsonb[];
 BEGIN
-    SELECT array_agg(api.run_object(r) ORDER BY r.created_at DESC, r.id DESC),
-           array_agg(jsonb_build_array(r.created_at, r.id) ORDER BY r.created_at DESC, r.id DESC)
-    INTO found_rows, found_keys
-    FROM (SELECT o.* FROM runs o
-          WHERE (p ->> 'workflow' IS NULL OR o.workflow = p ->> 'workflow')
-            AND (p ->> 'status' IS NULL
-                 OR o.status = replace(replace((api.job_states(p ->> 'status'))[1], 'queued', 'running'),
-                                       'processing', 'running'))
-            AND (p ->> 'video' IS NULL OR o.video_id = (p ->> 'video')::uuid)
-            AND (keys IS NULL OR (o.created_at, o.id) < ((keys ->> 0)::timestamptz, (keys ->> 1)::uuid))
-          ORDER BY o.created_at DESC, o.id DESC LIMIT wanted + 1) AS r;
-    RETURN api.page(p, wanted, found_rows, found_keys);
+    RETURN api.page(p, wanted, ARRAY(
+        SELECT (api.run_object(r), jsonb_build_array(r.created_at, r.id))::api.listed FROM runs r
+        WHERE (p ->> 'workflow' IS NULL OR r.workflow = p ->> 'workflow')
+          AND (p ->> 'status' IS NULL
+               OR r.status = replace(replace((api.job_states(p ->> 'status'))[1], 'queued', 'running'),
+                                     'processing', 'running'))
+          AND (p ->> 'video' IS NULL OR r.video_id = (p ->> 'video')::uuid)
+          AND (keys IS NULL OR (r.created_at, r.id) < ((keys ->> 0)::timestamptz, (keys ->> 1)::uuid))
+        ORDER BY r.created_at DESC, r.id DESC LIMIT wanted + 1));
 END
 $$;
 COMMENT ON FUNCTION api.runs IS 'GET /runs: the newest first.';
 
 CREATE FUNCTION api.run(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    run runs;
-BEGIN
-    SELECT * INTO run FROM runs WHERE id = (p ->> 'id')::uuid;
-    IF NOT FOUND THEN
-        RETURN api.not_found();
-    END IF;
-    RETURN api.ok(api.run_object(run) || jsonb_build_object(
-        'steps', (SELECT w.steps FROM workflows w WHERE w.name = run.workflow AND w.version = run.version),
-        'jobs', coalesce((SELECT jsonb_agg(api.job_object(j) ORDER BY j.created_at, j.step, j.part)
-                          FROM (SELECT * FROM jobs WHERE run_id = run.id LIMIT 1000) AS j), '[]')));
-END
-$$;
+LANGUAGE sql STABLE
+RETURN api.ok((SELECT api.run_object(r) || jsonb_build_object(
+    'steps', (SELECT w.steps FROM workflows w WHERE w.name = r.workflow AND w.version = r.version),
+    'jobs', coalesce((SELECT jsonb_agg(api.job_object(j) ORDER BY j.created_at, j.step, j.part)
+                      FROM (SELECT * FROM jobs WHERE run_id = r.id LIMIT 1000) AS j), '[]'))
+    FROM runs r WHERE r.id = (p ->> 'id')::uuid));
 COMMENT ON FUNCTION api.run IS 'GET /runs/{id}: a run with the steps of its workflow and up to 1,000 of its jobs.';
 
 CREATE FUNCTION api.changed_run(p_id uuid, p_outcome text) RETURNS api.answer
-LANGUAGE plpgsql STABLE AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     run runs;
 BEGIN
@@ -491,26 +463,14 @@ $$;
 COMMENT ON FUNCTION api.changed_run IS 'The answer of an operation that changes a run: the run, or why it was refused.';
 
 CREATE FUNCTION api.cancel_run(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql AS $$
-DECLARE
-    outcome text;
-BEGIN
-    outcome := public.cancel_run((p ->> 'id')::uuid);
-    RETURN api.changed_run((p ->> 'id')::uuid, outcome);
-END
-$$;
+LANGUAGE sql
+RETURN api.changed_run((p ->> 'id')::uuid, public.cancel_run((p ->> 'id')::uuid));
 COMMENT ON FUNCTION api.cancel_run IS 'POST /runs/{id}/cancel: cancels every job of the run that is not done.';
 
 CREATE FUNCTION api.restart_run(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql AS $$
-DECLARE
-    jobs bigint;
-BEGIN
-    jobs := public.restart_run((p ->> 'id')::uuid);
-    RETURN api.changed_run((p ->> 'id')::uuid, CASE WHEN jobs IS NULL THEN 'not_found'
-                                                    WHEN jobs = 0 THEN 'wrong_state' ELSE 'queued' END);
-END
-$$;
+LANGUAGE sql
+RETURN api.changed_run((p ->> 'id')::uuid, CASE sign(public.restart_run((p ->> 'id')::uuid)) WHEN 1 THEN 'queued'
+                                             WHEN 0 THEN 'wrong_state' ELSE 'not_found' END);
 COMMENT ON FUNCTION api.restart_run IS 'POST /runs/{id}/restart: queues its failed and canceled jobs again.';
 
 -- ---- the service's ----------------------------------------------------------------------------------------

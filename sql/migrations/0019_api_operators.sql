@@ -327,15 +327,10 @@ COMMENT ON FUNCTION api.hosts IS 'GET /hosts: the machines, their CPU budgets an
 
 CREATE FUNCTION api.host(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    host jsonb;
 BEGIN
     PERFORM api.require_service();
-    SELECT * INTO host FROM api.host_objects(p ->> 'host');
-    IF host IS NULL THEN
-        RETURN api.not_found();
-    END IF;
-    RETURN api.versioned(host, 'running', 'cpu_in_use', 'disk_level', 'disk_used_percent', 'disk_checked_at');
+    RETURN api.versioned((SELECT h FROM api.host_objects(p ->> 'host') AS h), 'running', 'cpu_in_use', 'disk_level',
+                         'disk_used_percent', 'disk_checked_at');
 END
 $$;
 COMMENT ON FUNCTION api.host IS 'GET /hosts/{host}: a machine, its CPU budget and its disks.';
@@ -418,17 +413,8 @@ $$;
 COMMENT ON FUNCTION api.job_types IS 'GET /job-types: the job types and their rules.';
 
 CREATE FUNCTION api.job_type(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    rule job_types;
-BEGIN
-    SELECT * INTO rule FROM job_types WHERE name = p ->> 'name';
-    IF NOT FOUND THEN
-        RETURN api.not_found();
-    END IF;
-    RETURN api.versioned(api.job_type_object(rule));
-END
-$$;
+LANGUAGE sql STABLE
+RETURN api.versioned((SELECT api.job_type_object(t) FROM job_types t WHERE t.name = p ->> 'name'));
 COMMENT ON FUNCTION api.job_type IS 'GET /job-types/{name}: a job type and its rules.';
 
 CREATE FUNCTION api.change_job_type(p jsonb) RETURNS api.answer

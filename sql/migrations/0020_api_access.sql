@@ -67,18 +67,13 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
     keys CONSTANT jsonb := api.read_cursor(p, 2);
-    found_rows jsonb[];
-    found_keys jsonb[];
 BEGIN
     PERFORM api.require_admin();
-    SELECT array_agg(api.key_object(k) ORDER BY k.created_at DESC, k.id DESC),
-           array_agg(jsonb_build_array(k.created_at, k.id) ORDER BY k.created_at DESC, k.id DESC)
-    INTO found_rows, found_keys
-    FROM (SELECT a.* FROM api_keys a
-          WHERE api.manages(a.owner_id, a.team_id)
-            AND (keys IS NULL OR (a.created_at, a.id) < ((keys ->> 0)::timestamptz, (keys ->> 1)::uuid))
-          ORDER BY a.created_at DESC, a.id DESC LIMIT wanted + 1) AS k;
-    RETURN api.page(p, wanted, found_rows, found_keys);
+    RETURN api.page(p, wanted, ARRAY(
+        SELECT (api.key_object(k), jsonb_build_array(k.created_at, k.id))::api.listed FROM api_keys k
+        WHERE api.manages(k.owner_id, k.team_id)
+          AND (keys IS NULL OR (k.created_at, k.id) < ((keys ->> 0)::timestamptz, (keys ->> 1)::uuid))
+        ORDER BY k.created_at DESC, k.id DESC LIMIT wanted + 1));
 END
 $$;
 COMMENT ON FUNCTION api.keys IS
@@ -360,27 +355,24 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
     keys CONSTANT jsonb := api.read_cursor(p, 1);
-    found_rows jsonb[];
-    found_keys jsonb[];
 BEGIN
     PERFORM api.require_admin();
-    SELECT array_agg(jsonb_build_object(
-               'id', a.id, 'at', a.at, 'request_id', a.request_id, 'caller', a.caller, 'role', a.role, 'user_id', a.user_id,
-               'address', host(a.address), 'operation', a.operation, 'method', a.method, 'path', a.path,
-               'target', a.target, 'parameters', a.parameters, 'status', a.status, 'reason', a.reason) ORDER BY a.id DESC),
-           array_agg(jsonb_build_array(a.id) ORDER BY a.id DESC)
-    INTO found_rows, found_keys
-    FROM (SELECT l.* FROM audit_log l
-          WHERE (api.is_service() OR l.user_id = auth.uid() OR l.owner_id = auth.uid() OR l.team_id = ANY (current_team_ids()))
-            AND (p ->> 'user' IS NULL OR l.user_id = (p ->> 'user')::uuid)
-            AND (p ->> 'target' IS NULL OR l.target = (p ->> 'target')::uuid)
-            AND (p ->> 'operation' IS NULL OR l.operation = p ->> 'operation')
-            AND (p ->> 'refused' IS NULL OR (l.status >= 400) = (p ->> 'refused')::boolean)
-            AND (p ->> 'after' IS NULL OR l.at >= (p ->> 'after')::timestamptz)
-            AND (p ->> 'before' IS NULL OR l.at < (p ->> 'before')::timestamptz)
-            AND (keys IS NULL OR l.id < (keys ->> 0)::bigint)
-          ORDER BY l.id DESC LIMIT wanted + 1) AS a;
-    RETURN api.page(p, wanted, found_rows, found_keys);
+    RETURN api.page(p, wanted, ARRAY(
+        SELECT (jsonb_build_object(
+                    'id', a.id, 'at', a.at, 'request_id', a.request_id, 'caller', a.caller, 'role', a.role, 'user_id', a.user_id,
+                    'address', host(a.address), 'operation', a.operation, 'method', a.method, 'path', a.path,
+                    'target', a.target, 'parameters', a.parameters, 'status', a.status, 'reason', a.reason),
+                jsonb_build_array(a.id))::api.listed
+        FROM audit_log a
+        WHERE (api.is_service() OR a.user_id = auth.uid() OR a.owner_id = auth.uid() OR a.team_id = ANY (current_team_ids()))
+          AND (p ->> 'user' IS NULL OR a.user_id = (p ->> 'user')::uuid)
+          AND (p ->> 'target' IS NULL OR a.target = (p ->> 'target')::uuid)
+          AND (p ->> 'operation' IS NULL OR a.operation = p ->> 'operation')
+          AND (p ->> 'refused' IS NULL OR (a.status >= 400) = (p ->> 'refused')::boolean)
+          AND (p ->> 'after' IS NULL OR a.at >= (p ->> 'after')::timestamptz)
+          AND (p ->> 'before' IS NULL OR a.at < (p ->> 'before')::timestamptz)
+          AND (keys IS NULL OR a.id < (keys ->> 0)::bigint)
+        ORDER BY a.id DESC LIMIT wanted + 1));
 END
 $$;
 COMMENT ON FUNCTION api.audit IS 'GET /audit: changes and refused requests in the caller''s tenants; the newest first.';

@@ -208,18 +208,13 @@ DECLARE
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
     keys CONSTANT jsonb := api.read_cursor(p, 2);
     hook CONSTANT webhooks := api.find_webhook(p ->> 'name');
-    found_rows jsonb[];
-    found_keys jsonb[];
 BEGIN
-    SELECT array_agg(api.delivery_object(d.job) ORDER BY d.created_at DESC, d.id DESC),
-           array_agg(jsonb_build_array(d.created_at, d.id) ORDER BY d.created_at DESC, d.id DESC)
-    INTO found_rows, found_keys
-    FROM (SELECT j AS job, j.created_at, j.id FROM jobs j
-          WHERE j.job_type = 'webhook'
-            AND coalesce(j.payload ->> 'webhook', j.payload #>> '{original_payload,webhook}') = hook.name
-            AND (keys IS NULL OR (j.created_at, j.id) < ((keys ->> 0)::timestamptz, (keys ->> 1)::uuid))
-          ORDER BY j.created_at DESC, j.id DESC LIMIT wanted + 1) AS d;
-    RETURN api.page(p, wanted, found_rows, found_keys);
+    RETURN api.page(p, wanted, ARRAY(
+        SELECT (api.delivery_object(j), jsonb_build_array(j.created_at, j.id))::api.listed FROM jobs j
+        WHERE j.job_type = 'webhook'
+          AND coalesce(j.payload ->> 'webhook', j.payload #>> '{original_payload,webhook}') = hook.name
+          AND (keys IS NULL OR (j.created_at, j.id) < ((keys ->> 0)::timestamptz, (keys ->> 1)::uuid))
+        ORDER BY j.created_at DESC, j.id DESC LIMIT wanted + 1));
 END
 $$;
 COMMENT ON FUNCTION api.deliveries IS 'GET /webhooks/{name}/deliveries: its messages, the newest first.';
@@ -426,15 +421,11 @@ DECLARE
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
     keys CONSTANT jsonb := api.read_cursor(p, 1);
     known CONSTANT job_triggers := api.find_trigger((p ->> 'id')::uuid);
-    found_rows jsonb[];
-    found_keys jsonb[];
 BEGIN
-    SELECT array_agg(api.firing_object(f.firing) ORDER BY f.id DESC), array_agg(jsonb_build_array(f.id) ORDER BY f.id DESC)
-    INTO found_rows, found_keys
-    FROM (SELECT o AS firing, o.id FROM trigger_firings o
-          WHERE o.trigger_id = known.id AND (keys IS NULL OR o.id < (keys ->> 0)::bigint)
-          ORDER BY o.id DESC LIMIT wanted + 1) AS f;
-    RETURN api.page(p, wanted, found_rows, found_keys);
+    RETURN api.page(p, wanted, ARRAY(
+        SELECT (api.firing_object(f), jsonb_build_array(f.id))::api.listed FROM trigger_firings f
+        WHERE f.trigger_id = known.id AND (keys IS NULL OR f.id < (keys ->> 0)::bigint)
+        ORDER BY f.id DESC LIMIT wanted + 1));
 END
 $$;
 COMMENT ON FUNCTION api.firings IS 'GET /triggers/{id}/firings: the firings of a trigger, the newest first.';
@@ -470,17 +461,8 @@ $$;
 COMMENT ON FUNCTION api.definitions IS 'GET /definitions: the commands that the caller may run.';
 
 CREATE FUNCTION api.definition(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    command job_definitions;
-BEGIN
-    SELECT * INTO command FROM job_definitions WHERE key = p ->> 'key';
-    IF NOT FOUND THEN
-        RETURN api.not_found();
-    END IF;
-    RETURN api.versioned(api.definition_object(command));
-END
-$$;
+LANGUAGE sql STABLE
+RETURN api.versioned((SELECT api.definition_object(d) FROM job_definitions d WHERE d.key = p ->> 'key'));
 COMMENT ON FUNCTION api.definition IS 'GET /definitions/{key}: a command, with the schema of its arguments.';
 
 CREATE FUNCTION api.define(p jsonb) RETURNS api.answer
