@@ -1,4 +1,4 @@
--- The functions that the HTTP API calls: one for each operation in gateway/operations. Each takes the checked
+-- The functions that the HTTP API calls: one for each operation in gateway/operations, which describes it. Each takes the checked
 -- parameters of a request as one jsonb value, runs with the role and the claims of the caller's token, and returns
 -- the answer. Row-level security decides what the caller sees. PostgREST or Supabase may expose the same schema.
 
@@ -122,7 +122,6 @@ LANGUAGE sql STABLE AS $$
                     ELSE 'viewer' END,
         'features', jsonb_build_object('embedding_model', embedding_model_in_use())))
 $$;
-COMMENT ON FUNCTION api.me IS 'GET /me: who the caller is.';
 
 -- ---- videos ------------------------------------------------------------------------------------------------
 
@@ -195,7 +194,6 @@ BEGIN
         ORDER BY v.created_at DESC, v.id DESC));
 END
 $$;
-COMMENT ON FUNCTION api.videos IS 'GET /videos: the newest first.';
 
 CREATE FUNCTION api.video(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE
@@ -205,7 +203,6 @@ RETURN api.versioned((SELECT api.video_object(v, u.unread) || jsonb_build_object
     'lines', (SELECT count(*) FROM segments s WHERE s.video_id = v.id),
     'languages', video_languages(v.id), 'trouble', video_trouble(v))
     FROM videos v, unread_scripts(ARRAY[v.id]) AS u WHERE v.id = (p ->> 'id')::uuid));
-COMMENT ON FUNCTION api.video IS 'GET /videos/{id}: a video with its file, its text, and what is wrong with them.';
 
 CREATE FUNCTION api.require_video(p_id uuid) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
@@ -231,7 +228,6 @@ BEGIN
         FROM pipeline_stages s WHERE s.video_id = (p ->> 'id')::uuid));
 END
 $$;
-COMMENT ON FUNCTION api.stages IS 'GET /videos/{id}/stages: the newest job of each stage.';
 
 -- ---- media -------------------------------------------------------------------------------------------------
 
@@ -300,8 +296,6 @@ BEGIN
         ORDER BY s.t_start, s.place, s.id LIMIT wanted + 1));
 END
 $$;
-COMMENT ON FUNCTION api.segments IS
-    'GET /videos/{id}/segments: the lines of a video, ordered by time, then in reading order.';
 
 CREATE FUNCTION api.entities(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE AS $$
@@ -325,8 +319,6 @@ BEGIN
         ORDER BY e.entity_type, e.normalized_value LIMIT wanted + 1));
 END
 $$;
-COMMENT ON FUNCTION api.entities IS
-    'GET /videos/{id}/entities: distinct entities, with up to 20 places each.';
 
 CREATE FUNCTION api.export(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE AS $$
@@ -353,8 +345,6 @@ CREATE FUNCTION api.crop(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE
 RETURN api.ok((SELECT jsonb_build_object('object', s.crop_pack, 'offset', s.crop_offset, 'bytes', s.crop_bytes)
                FROM segments s WHERE s.id = (p ->> 'id')::uuid AND s.crop_pack IS NOT NULL));
-COMMENT ON FUNCTION api.crop IS
-    'GET /segments/{id}/crop: the picture of the line as it was read, which is a part of a pack.';
 
 CREATE FUNCTION api.frame_answer(p_frame kept_frames) RETURNS api.answer
 LANGUAGE sql STABLE
@@ -382,7 +372,6 @@ LANGUAGE sql STABLE AS $$
     LEFT JOIN segments s ON s.id = given.id
     LEFT JOIN LATERAL api.line_frame(s.video_id, s.t_start, s.t_end) AS f ON true
 $$;
-COMMENT ON FUNCTION api.segment_frame IS 'GET /segments/{id}/frame: a picture in which a line is seen.';
 
 CREATE FUNCTION api.frame(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE AS $$
@@ -390,15 +379,11 @@ LANGUAGE sql STABLE AS $$
     LEFT JOIN LATERAL (SELECT k.* FROM kept_frames k WHERE k.video_id = given.id
                        ORDER BY k.t_start <= (p ->> 't')::int DESC, abs(k.t_start - (p ->> 't')::int) LIMIT 1) AS f ON true
 $$;
-COMMENT ON FUNCTION api.frame IS
-    'GET /videos/{id}/frame: the last kept picture whose content appeared at or before a time; if there is none, the '
-    'first picture.';
 
 CREATE FUNCTION api.poster(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE
 RETURN api.ok((SELECT jsonb_build_object('object', v.s3_thumb_path)
                FROM videos v WHERE v.id = (p ->> 'id')::uuid AND v.s3_thumb_path IS NOT NULL));
-COMMENT ON FUNCTION api.poster IS 'GET /videos/{id}/poster: the poster of a video.';
 
 -- ---- search ------------------------------------------------------------------------------------------------
 
@@ -578,7 +563,6 @@ EXCEPTION WHEN invalid_text_representation THEN
     RAISE EXCEPTION 'vector must be a list of numbers' USING ERRCODE = 'invalid_parameter_value';
 END
 $$;
-COMMENT ON FUNCTION api.search_by_meaning IS 'POST /search/meaning: the lines whose text is nearest to a vector.';
 
 CREATE FUNCTION api.search_hits(p jsonb)
     RETURNS TABLE (place bigint, segment_id uuid, t_start int, t_end int, text text, box jsonb, confidence real, language text,
@@ -641,9 +625,6 @@ BEGIN
     RETURN api.all_items(items);
 END
 $$;
-COMMENT ON FUNCTION api.suggest IS
-    'GET /search/suggest: completions of the last word of a query: operators, tags in the caller''s videos, and '
-    'titles of the newest 500 videos.';
 
 CREATE FUNCTION api.entity_places(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE AS $$
@@ -663,8 +644,6 @@ BEGIN
         GROUP BY v.id ORDER BY v.created_at DESC, v.id DESC LIMIT wanted + 1));
 END
 $$;
-COMMENT ON FUNCTION api.entity_places IS
-    'GET /entities/places: the videos in which an entity is seen, the newest first.';
 
 CREATE FUNCTION api.timeline(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE AS $$
@@ -695,9 +674,6 @@ BEGIN
                                      'hits', to_jsonb(hits)));
 END
 $$;
-COMMENT ON FUNCTION api.timeline IS
-    'GET /videos/{id}/timeline: how many lines are on screen in each section of a video, and how many hits of a query '
-    'begin there.';
 
 -- ---- jobs --------------------------------------------------------------------------------------------------
 
@@ -1006,9 +982,6 @@ BEGIN
     RETURN api.page(p, wanted, items, looked_until);
 END
 $$;
-COMMENT ON FUNCTION api.jobs IS
-    'GET /jobs: the newest first; for a tenant, the jobs of their videos. A page may have fewer jobs than requested, '
-    'or none, and still have a next page.';
 
 CREATE FUNCTION api.shown_payload(p_payload jsonb) RETURNS jsonb
 LANGUAGE sql STABLE
@@ -1042,8 +1015,6 @@ BEGIN
                    'last_error', job.last_error))::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.job IS
-    'GET /jobs/{id}: a job with its payload and result, which the gateway redacts like log lines.';
 
 -- Not STABLE: the change is made while its arguments are computed, and it must see that change.
 CREATE FUNCTION api.changed_job(p_id uuid, p_outcome text, p_refusal text) RETURNS api.answer
@@ -1069,12 +1040,10 @@ COMMENT ON FUNCTION api.changed_job IS 'The answer of an operation that changes 
 CREATE FUNCTION api.cancel_job(p jsonb) RETURNS api.answer
 LANGUAGE sql
 RETURN api.changed_job((p ->> 'id')::uuid, public.cancel_job((p ->> 'id')::uuid), 'only jobs that wait or run can be canceled');
-COMMENT ON FUNCTION api.cancel_job IS 'POST /jobs/{id}/cancel: a waiting job ends, a running one is asked to stop.';
 
 CREATE FUNCTION api.retry_job(p jsonb) RETURNS api.answer
 LANGUAGE sql
 RETURN api.changed_job((p ->> 'id')::uuid, public.retry_job((p ->> 'id')::uuid), 'only failed and canceled jobs are tried again');
-COMMENT ON FUNCTION api.retry_job IS 'POST /jobs/{id}/retry: a failed or canceled job waits for a worker again.';
 
 -- ---- clips -------------------------------------------------------------------------------------------------
 
@@ -1119,7 +1088,6 @@ COMMENT ON FUNCTION api.clip_job IS 'The newest job that makes a clip, among tho
 CREATE FUNCTION api.clip(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE
 RETURN api.ok((SELECT api.clip_object(j) FROM api.clip_job(p ->> 'id') AS j WHERE j.id IS NOT NULL));
-COMMENT ON FUNCTION api.clip IS 'GET /clips/{id}: the progress of a clip, or its place.';
 
 CREATE FUNCTION api.clips(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE AS $$
@@ -1141,8 +1109,6 @@ BEGIN
         ORDER BY c.created_at DESC, c.id DESC LIMIT wanted + 1));
 END
 $$;
-COMMENT ON FUNCTION api.clips IS
-    'GET /clips: the clips of a video that exist, are being made or have failed, the newest first.';
 
 CREATE FUNCTION cortana.remove_clip(p_job_id uuid) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -1204,8 +1170,6 @@ BEGIN
                api.clip_object(job))::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.request_clip IS
-    'POST /clips: 202 with a new clip, or 200 with the clip that exists or is being made for the same request.';
 
 -- ---- uploads -----------------------------------------------------------------------------------------------
 
@@ -1303,13 +1267,10 @@ BEGIN
     RETURN api.upload_answer(id, 201);
 END
 $$;
-COMMENT ON FUNCTION api.create_upload IS
-    'POST /uploads: creates the row of the future video, and returns where its bytes go.';
 
 CREATE FUNCTION api.upload(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE
 RETURN api.upload_answer((p ->> 'id')::uuid, 200);
-COMMENT ON FUNCTION api.upload IS 'GET /uploads/{id}: the progress of an upload.';
 
 CREATE FUNCTION cortana.touch_upload(p_id uuid, p_offset text DEFAULT NULL) RETURNS void
 LANGUAGE sql SECURITY DEFINER AS $$
@@ -1450,7 +1411,6 @@ BEGIN
     RETURN ROW(202, NULL, NULL, jsonb_build_object('id', p ->> 'id'))::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.delete_video IS 'DELETE /videos/{id}: deletes the row at once; a job removes the objects.';
 
 CREATE FUNCTION cortana.reprocess_own_video(p_id uuid) RETURNS uuid
 LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -1470,7 +1430,6 @@ BEGIN
     RETURN ROW(202, NULL, NULL, jsonb_build_object('run_id', run))::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.reprocess_video IS 'POST /videos/{id}/reprocess: processes the video again from its original.';
 
 CREATE FUNCTION api.reindex_video(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
@@ -1483,8 +1442,6 @@ BEGIN
     RETURN ROW(202, NULL, NULL, jsonb_build_object('run_id', run))::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.reindex_video IS
-    'POST /videos/{id}/reindex: reads the text again, with other languages ("deu+eng") or the same ones.';
 
 -- ---- who may call what -------------------------------------------------------------------------------------
 

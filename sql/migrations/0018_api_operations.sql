@@ -6,7 +6,6 @@ LANGUAGE sql STABLE AS $$
     SELECT api.ok((api.me(p)).body
                   || jsonb_build_object('expires_at', to_timestamp((auth.jwt() ->> 'exp')::float8)))
 $$;
-COMMENT ON FUNCTION api.session IS 'GET /session: who the caller is, and when their token expires.';
 
 CREATE FUNCTION api.sign_in(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE
@@ -241,9 +240,6 @@ BEGIN
     RETURN api.ok(jsonb_build_object('kind', kind, 'id', ids[1]));
 END
 $$;
-COMMENT ON FUNCTION api.find IS
-    'GET /find: the id of a job or a run, by at least four digits of its beginning, or of a video, also by its file '
-    'name with or without the extension; "last" is the newest video.';
 
 CREATE FUNCTION api.attempts(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
@@ -259,8 +255,6 @@ BEGIN
         FROM job_attempts a WHERE a.job_id = (p ->> 'id')::uuid));
 END
 $$;
-COMMENT ON FUNCTION api.attempts IS
-    'GET /jobs/{id}/attempts: the newest first. The gateway redacts their output like log lines.';
 
 CREATE FUNCTION api.job_events(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
@@ -282,9 +276,6 @@ BEGIN
         ORDER BY e.ts DESC, e.id DESC LIMIT wanted + 1));
 END
 $$;
-COMMENT ON FUNCTION api.job_events IS
-    'GET /jobs/{id}/events: the timeline of a job, the newest event first. Only the service sees which worker runs '
-    'it.';
 
 CREATE FUNCTION api.artifacts(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
@@ -297,9 +288,6 @@ BEGIN
         FROM task_artifacts a WHERE a.job_id = (p ->> 'id')::uuid));
 END
 $$;
-COMMENT ON FUNCTION api.artifacts IS
-    'GET /jobs/{id}/artifacts: the objects that its attempts read and wrote; objects whose keys differ only in a '
-    'number are one item.';
 
 CREATE FUNCTION api.why(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
@@ -310,7 +298,6 @@ BEGIN
         FROM why_job((p ->> 'id')::uuid) WITH ORDINALITY AS w (reason, detail, facts, n)));
 END
 $$;
-COMMENT ON FUNCTION api.why IS 'GET /jobs/{id}/why: why a job waits, the decisive reason first.';
 
 CREATE FUNCTION api.set_job_priority(p_id uuid, p_priority int) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -331,7 +318,6 @@ CREATE FUNCTION api.job_priority(p jsonb) RETURNS api.answer
 LANGUAGE sql
 RETURN api.changed_job((p ->> 'id')::uuid, api.set_job_priority((p ->> 'id')::uuid, priority_number(p ->> 'priority')),
                        'only jobs that wait or have failed have a priority');
-COMMENT ON FUNCTION api.job_priority IS 'POST /jobs/{id}/priority.';
 
 CREATE FUNCTION api.bulk_candidates(p jsonb, p_limit int) RETURNS SETOF jobs
 LANGUAGE sql STABLE AS $$
@@ -394,10 +380,6 @@ BEGIN
     RETURN api.ok(jsonb_build_object('dry_run', dry_run, 'matched', matched, 'changed', changed, 'sample', sample));
 END
 $$;
-COMMENT ON FUNCTION api.bulk_jobs IS
-    'POST /jobs/bulk: counts the jobs of a filter that the action would change, shows the first ten as they were and, '
-    'unless it is a dry run, changes up to 10,000 of them in one transaction. If more match, the client calls it '
-    'again.';
 
 CREATE FUNCTION api.job_summary(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE AS $$
@@ -411,9 +393,6 @@ LANGUAGE sql STABLE AS $$
                     WHERE NOT api.is_service()) AS j
               GROUP BY 1, 2) AS g), '[]')))
 $$;
-COMMENT ON FUNCTION api.job_summary IS
-    'GET /jobs/summary: counts jobs by type and state. For the service without finished jobs, which may be millions; '
-    'for a tenant with those of their newest videos.';
 
 -- ---- runs --------------------------------------------------------------------------------------------------
 
@@ -434,7 +413,6 @@ BEGIN
         ORDER BY r.created_at DESC, r.id DESC LIMIT wanted + 1));
 END
 $$;
-COMMENT ON FUNCTION api.runs IS 'GET /runs: the newest first.';
 
 CREATE FUNCTION api.run(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE
@@ -443,7 +421,6 @@ RETURN api.ok((SELECT api.run_object(r) || jsonb_build_object(
     'jobs', coalesce((SELECT jsonb_agg(api.job_object(j) ORDER BY j.created_at, j.step, j.part)
                       FROM (SELECT * FROM jobs WHERE run_id = r.id LIMIT 1000) AS j), '[]'))
     FROM runs r WHERE r.id = (p ->> 'id')::uuid));
-COMMENT ON FUNCTION api.run IS 'GET /runs/{id}: a run with the steps of its workflow and up to 1,000 of its jobs.';
 
 CREATE FUNCTION api.changed_run(p_id uuid, p_outcome text) RETURNS api.answer
 LANGUAGE plpgsql AS $$
@@ -465,13 +442,11 @@ COMMENT ON FUNCTION api.changed_run IS 'The answer of an operation that changes 
 CREATE FUNCTION api.cancel_run(p jsonb) RETURNS api.answer
 LANGUAGE sql
 RETURN api.changed_run((p ->> 'id')::uuid, public.cancel_run((p ->> 'id')::uuid));
-COMMENT ON FUNCTION api.cancel_run IS 'POST /runs/{id}/cancel: cancels every job of the run that is not done.';
 
 CREATE FUNCTION api.restart_run(p jsonb) RETURNS api.answer
 LANGUAGE sql
 RETURN api.changed_run((p ->> 'id')::uuid, CASE sign(public.restart_run((p ->> 'id')::uuid)) WHEN 1 THEN 'queued'
                                              WHEN 0 THEN 'wrong_state' ELSE 'not_found' END);
-COMMENT ON FUNCTION api.restart_run IS 'POST /runs/{id}/restart: queues its failed and canceled jobs again.';
 
 -- ---- the service's ----------------------------------------------------------------------------------------
 
@@ -485,7 +460,6 @@ BEGIN
     RETURN ROW(204, NULL, NULL, NULL)::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.pause_type IS 'POST /job-types/{name}/pause: workers claim no jobs of the type.';
 
 CREATE FUNCTION api.resume_type(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
@@ -498,7 +472,6 @@ BEGIN
     RETURN ROW(204, NULL, NULL, NULL)::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.resume_type IS 'POST /job-types/{name}/resume: workers claim jobs of the type again.';
 
 -- ---- who may call what -------------------------------------------------------------------------------------
 

@@ -128,8 +128,6 @@ BEGIN
                   GROUP BY b.job_type) AS s), '[]')));
 END
 $$;
-COMMENT ON FUNCTION api.throughput IS
-    'GET /stats/throughput: what happened to the jobs of each type, by minute, hour or day. A missing point is zero.';
 
 CREATE FUNCTION api.queue_stats(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE AS $$
@@ -162,9 +160,6 @@ BEGIN
             FROM queue_history q WHERE q.at > now() - interval '1 hour' AND q.job_type = c.job_type) AS h));
 END
 $$;
-COMMENT ON FUNCTION api.queue_stats IS
-    'GET /stats/queues: one item per type: open jobs, workers, the rates of the last 5 minutes, and percentiles and '
-    'failures of the last hour.';
 
 CREATE FUNCTION api.performance(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE AS $$
@@ -194,9 +189,6 @@ BEGIN
               GROUP BY 1, 2) AS g));
 END
 $$;
-COMMENT ON FUNCTION api.performance IS
-    'GET /stats/performance: attempts of the last hours by type and by worker: their number, waiting and run times, '
-    'and cost.';
 
 -- ---- what failed -------------------------------------------------------------------------------------------
 
@@ -267,8 +259,6 @@ BEGIN
               FROM api.dead_jobs(p) AS j GROUP BY 1, 2, 3) AS g));
 END
 $$;
-COMMENT ON FUNCTION api.dead_letters IS
-    'GET /dead-letters: dead letters by type, error and message, each with the newest job as example.';
 
 -- ---- the fleet ---------------------------------------------------------------------------------------------
 
@@ -287,8 +277,6 @@ BEGIN
            OR w.state <> 'stopped' AND w.last_seen > now() - interval '1 day'));
 END
 $$;
-COMMENT ON FUNCTION api.workers IS
-    'GET /workers: the workers, whether they are stale, and what each has done in 24 hours.';
 
 CREATE FUNCTION api.drain_worker(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
@@ -300,7 +288,6 @@ BEGIN
     RETURN ROW(204, NULL, NULL, NULL)::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.drain_worker IS 'POST /workers/{worker}/drain: the worker finishes its jobs and exits.';
 
 CREATE FUNCTION api.host_objects(p_host text) RETURNS SETOF jsonb
 LANGUAGE sql STABLE AS $$
@@ -323,7 +310,6 @@ BEGIN
     RETURN api.all_items((SELECT jsonb_agg(h) FROM api.host_objects(NULL) AS h));
 END
 $$;
-COMMENT ON FUNCTION api.hosts IS 'GET /hosts: the machines, their CPU budgets and their disks.';
 
 CREATE FUNCTION api.host(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE AS $$
@@ -333,7 +319,6 @@ BEGIN
                          'disk_used_percent', 'disk_checked_at');
 END
 $$;
-COMMENT ON FUNCTION api.host IS 'GET /hosts/{host}: a machine, its CPU budget and its disks.';
 
 CREATE FUNCTION api.change_host(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
@@ -343,8 +328,6 @@ BEGIN
     RETURN api.host(p);
 END
 $$;
-COMMENT ON FUNCTION api.change_host IS
-    'PATCH /hosts/{host}: changes the largest sum of CPU weights that may run there at once; 0: no limit.';
 
 CREATE FUNCTION api.host_disk(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE AS $$
@@ -358,7 +341,6 @@ BEGIN
         FROM (SELECT * FROM disk_status_log WHERE host = p ->> 'host' ORDER BY id DESC LIMIT 60) AS d));
 END
 $$;
-COMMENT ON FUNCTION api.host_disk IS 'GET /hosts/{host}/disk: the last 60 checks of a host''s scratch disk.';
 
 CREATE FUNCTION api.resources(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE AS $$
@@ -389,9 +371,6 @@ BEGIN
                   FROM videos v)));
 END
 $$;
-COMMENT ON FUNCTION api.resources IS
-    'GET /resources: whether somebody searches, what runs where and with which weight, and how much the database and '
-    'the store contain, by table and by tenant. Bytes of the store are counted from rows.';
 
 -- ---- rules -------------------------------------------------------------------------------------------------
 
@@ -410,12 +389,10 @@ CREATE FUNCTION api.job_types(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE AS $$
     SELECT api.all_items(jsonb_agg(api.job_type_object(t) ORDER BY t.name)) FROM job_types t
 $$;
-COMMENT ON FUNCTION api.job_types IS 'GET /job-types: the job types and their rules.';
 
 CREATE FUNCTION api.job_type(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE
 RETURN api.versioned((SELECT api.job_type_object(t) FROM job_types t WHERE t.name = p ->> 'name'));
-COMMENT ON FUNCTION api.job_type IS 'GET /job-types/{name}: a job type and its rules.';
 
 CREATE FUNCTION api.change_job_type(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
@@ -436,8 +413,6 @@ BEGIN
     RETURN api.job_type(p);
 END
 $$;
-COMMENT ON FUNCTION api.change_job_type IS
-    'PATCH /job-types/{name}: changes rules of a type, from the next claim on. A limit of 0 removes it.';
 
 -- ---- workflows ---------------------------------------------------------------------------------------------
 
@@ -448,7 +423,6 @@ LANGUAGE sql STABLE AS $$
                'steps', w.steps, 'created_at', w.created_at) ORDER BY w.name, w.version DESC))
     FROM workflows w WHERE CASE WHEN p ? 'name' THEN w.name = p ->> 'name' ELSE w.is_active END
 $$;
-COMMENT ON FUNCTION api.workflows IS 'GET /workflows: the workflows in use, or all versions of one.';
 
 CREATE FUNCTION api.change_workflow(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
@@ -466,8 +440,6 @@ BEGIN
     RETURN api.ok(jsonb_build_object('name', p ->> 'name', 'version', version));
 END
 $$;
-COMMENT ON FUNCTION api.change_workflow IS
-    'POST /workflows: adds a workflow or a version of one, which new runs use; with dry_run its steps are only checked.';
 
 CREATE FUNCTION api.start_run(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
@@ -489,8 +461,6 @@ BEGIN
                api.run_object(run))::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.start_run IS
-    'POST /runs: starts a workflow; 200 with the existing run if one works on the same video.';
 
 CREATE FUNCTION api.enqueue_command(p jsonb, OUT job_id uuid, OUT is_new boolean)
 LANGUAGE plpgsql AS $$
@@ -527,9 +497,6 @@ BEGIN
                api.job_object(job))::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.create_job IS
-    'POST /jobs: enqueues a job of a type, or a command; 200 with the existing job if one waits or runs for the same '
-    'work.';
 
 -- ---- tenants -----------------------------------------------------------------------------------------------
 
@@ -563,8 +530,6 @@ BEGIN
         CROSS JOIN LATERAL coalesce(d.tenant_id, t.tenant_id, l.tenant_id) AS tenant));
 END
 $$;
-COMMENT ON FUNCTION api.tenants IS
-    'GET /tenants: tenants with open jobs, those that are paused or have a limit, and the hundred that store most.';
 
 CREATE FUNCTION api.pause_tenant(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
@@ -574,7 +539,6 @@ BEGIN
     RETURN ROW(204, NULL, NULL, NULL)::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.pause_tenant IS 'POST /tenants/{id}/pause: workers claim no jobs of the tenant.';
 
 CREATE FUNCTION api.resume_tenant(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
@@ -584,7 +548,6 @@ BEGIN
     RETURN ROW(204, NULL, NULL, NULL)::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.resume_tenant IS 'POST /tenants/{id}/resume: workers claim jobs of the tenant again.';
 
 CREATE FUNCTION api.limit_tenant(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
@@ -594,8 +557,6 @@ BEGIN
     RETURN ROW(204, NULL, NULL, NULL)::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.limit_tenant IS
-    'POST /tenants/{id}/limit: how many bytes the tenant may store; without max_bytes the limit is removed.';
 
 -- ---- who may call what -------------------------------------------------------------------------------------
 

@@ -76,8 +76,6 @@ BEGIN
         ORDER BY k.created_at DESC, k.id DESC LIMIT wanted + 1));
 END
 $$;
-COMMENT ON FUNCTION api.keys IS
-    'GET /keys: the API keys of the caller and their teams, or for the service all keys; the newest first.';
 
 CREATE FUNCTION api.make_key(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -111,7 +109,6 @@ BEGIN
     RETURN ROW(201, NULL, NULL, api.key_object(made) || jsonb_build_object('secret', secret))::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.make_key IS 'POST /keys: makes an API key. Only this answer shows its text.';
 
 CREATE FUNCTION api.revoke_key(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -125,7 +122,6 @@ BEGIN
     RETURN ROW(204, NULL, NULL, NULL)::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.revoke_key IS 'DELETE /keys/{id}: the key is refused from the next request on.';
 
 CREATE FUNCTION api.take_key(p_hash bytea, p_address inet) RETURNS jsonb
 LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -375,7 +371,6 @@ BEGIN
         ORDER BY a.id DESC LIMIT wanted + 1));
 END
 $$;
-COMMENT ON FUNCTION api.audit IS 'GET /audit: changes and refused requests in the caller''s tenants; the newest first.';
 
 CREATE FUNCTION cortana.prune_api_notes() RETURNS void
 LANGUAGE sql SECURITY DEFINER AS $$

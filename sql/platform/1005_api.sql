@@ -91,7 +91,6 @@ BEGIN
                           FROM (SELECT * FROM webhooks o WHERE api.manages_tenant(o.tenant_id) ORDER BY o.name LIMIT 1000) AS w));
 END
 $$;
-COMMENT ON FUNCTION api.webhooks IS 'GET /webhooks: the webhooks that the caller manages.';
 
 CREATE FUNCTION api.create_webhook(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -115,13 +114,11 @@ BEGIN
                api.webhook_object(made) || jsonb_build_object('secret', secret))::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.create_webhook IS 'POST /webhooks: adds a webhook, with a trigger for each of its events; only this answer shows the secret.';
 
 CREATE FUNCTION api.webhook(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE SECURITY DEFINER AS $$
     SELECT api.versioned(api.webhook_object(w), 'last', 'events') FROM api.find_webhook(p ->> 'name') AS w
 $$;
-COMMENT ON FUNCTION api.webhook IS 'GET /webhooks/{name}.';
 
 CREATE FUNCTION api.change_webhook(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -139,8 +136,6 @@ BEGIN
     RETURN api.versioned(api.webhook_object(hook), 'last', 'events');
 END
 $$;
-COMMENT ON FUNCTION api.change_webhook IS
-    'PATCH /webhooks/{name}: changes the URL, or enables or disables the webhook.';
 
 CREATE FUNCTION api.delete_webhook(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -152,7 +147,6 @@ BEGIN
     RETURN ROW(204, NULL, NULL, NULL)::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.delete_webhook IS 'DELETE /webhooks/{name}: also deletes the triggers that send to it.';
 
 CREATE FUNCTION api.rotate_webhook(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -165,9 +159,6 @@ BEGIN
     RETURN api.ok(api.webhook_object(hook) || jsonb_build_object('secret', secret));
 END
 $$;
-COMMENT ON FUNCTION api.rotate_webhook IS
-    'POST /webhooks/{name}/rotate: makes a new secret, which only this answer shows; the old one also signs for '
-    'keep_hours.';
 
 CREATE FUNCTION api.test_webhook(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -191,7 +182,6 @@ BEGIN
     RETURN ROW(202, NULL, NULL, api.delivery_object(job))::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.test_webhook IS 'POST /webhooks/{name}/test: sends a message of the type webhook.test.';
 
 CREATE FUNCTION api.delivery_object(j jobs) RETURNS jsonb
 LANGUAGE sql STABLE
@@ -217,7 +207,6 @@ BEGIN
         ORDER BY j.created_at DESC, j.id DESC LIMIT wanted + 1));
 END
 $$;
-COMMENT ON FUNCTION api.deliveries IS 'GET /webhooks/{name}/deliveries: its messages, the newest first.';
 
 -- ---- triggers and schedules --------------------------------------------------------------------------------
 
@@ -269,7 +258,6 @@ BEGIN
               ORDER BY o.name, o.id LIMIT 1000) AS t));
 END
 $$;
-COMMENT ON FUNCTION api.triggers IS 'GET /triggers: the triggers and schedules that the caller manages.';
 
 CREATE FUNCTION api.versioned_trigger(t job_triggers, p_more jsonb DEFAULT '{}') RETURNS api.answer
 LANGUAGE sql STABLE
@@ -287,7 +275,6 @@ BEGIN
         SELECT jsonb_agg(n ORDER BY n) FROM next_crons(known.cron, known.time_zone, 10, now()) AS n) END));
 END
 $$;
-COMMENT ON FUNCTION api.trigger IS 'GET /triggers/{id}: a trigger, and the next ten instants of a schedule.';
 
 CREATE FUNCTION api.with_changes(t job_triggers, p jsonb) RETURNS job_triggers
 LANGUAGE plpgsql STABLE AS $$
@@ -338,7 +325,6 @@ EXCEPTION WHEN foreign_key_violation THEN
     RAISE EXCEPTION '%', SQLERRM USING ERRCODE = 'invalid_parameter_value'; -- the target does not exist
 END
 $$;
-COMMENT ON FUNCTION api.create_trigger IS 'POST /triggers: an event or a cron expression, and an action.';
 
 CREATE FUNCTION api.change_trigger(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -356,7 +342,6 @@ EXCEPTION WHEN foreign_key_violation THEN
     RAISE EXCEPTION '%', SQLERRM USING ERRCODE = 'invalid_parameter_value';
 END
 $$;
-COMMENT ON FUNCTION api.change_trigger IS 'PATCH /triggers/{id}: missing members keep their value.';
 
 CREATE FUNCTION api.delete_trigger(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -367,7 +352,6 @@ BEGIN
     RETURN ROW(204, NULL, NULL, NULL)::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.delete_trigger IS 'DELETE /triggers/{id}.';
 
 CREATE FUNCTION api.pause_trigger(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -379,8 +363,6 @@ BEGIN
     RETURN ROW(204, NULL, NULL, NULL)::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.pause_trigger IS
-    'POST /triggers/{id}/pause: events and due times during the pause are not made up for.';
 
 CREATE FUNCTION api.resume_trigger(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -391,7 +373,6 @@ BEGIN
     RETURN ROW(204, NULL, NULL, NULL)::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.resume_trigger IS 'POST /triggers/{id}/resume.';
 
 CREATE FUNCTION api.fire_trigger(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -428,7 +409,6 @@ BEGIN
         ORDER BY f.id DESC LIMIT wanted + 1));
 END
 $$;
-COMMENT ON FUNCTION api.firings IS 'GET /triggers/{id}/firings: the firings of a trigger, the newest first.';
 
 CREATE FUNCTION api.send_event(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
@@ -440,7 +420,6 @@ BEGIN
         p ->> 'name', coalesce(p -> 'data', '{}'), (p ->> 'video_id')::uuid, NULL, (p ->> 'tenant_id')::uuid)))::api.answer;
 END
 $$;
-COMMENT ON FUNCTION api.send_event IS 'POST /events: emits an event of the application.';
 
 -- ---- commands ----------------------------------------------------------------------------------------------
 
@@ -458,12 +437,10 @@ CREATE FUNCTION api.definitions(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE AS $$
     SELECT api.all_items(jsonb_agg(api.definition_object(d) ORDER BY d.key)) FROM job_definitions d
 $$;
-COMMENT ON FUNCTION api.definitions IS 'GET /definitions: the commands that the caller may run.';
 
 CREATE FUNCTION api.definition(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE
 RETURN api.versioned((SELECT api.definition_object(d) FROM job_definitions d WHERE d.key = p ->> 'key'));
-COMMENT ON FUNCTION api.definition IS 'GET /definitions/{key}: a command, with the schema of its arguments.';
 
 CREATE FUNCTION api.define(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
@@ -475,8 +452,6 @@ BEGIN
     RETURN api.definition(p);
 END
 $$;
-COMMENT ON FUNCTION api.define IS
-    'PUT /definitions/{key}: adds or changes a command; missing members keep their value. Accepts what GET returned.';
 
 CREATE OR REPLACE FUNCTION api.enqueue_command(p jsonb, OUT job_id uuid, OUT is_new boolean)
 LANGUAGE plpgsql AS $$
@@ -496,7 +471,6 @@ LANGUAGE sql STABLE SECURITY DEFINER AS $$
     SELECT api.ok(jsonb_build_object('instants', coalesce(
         (SELECT jsonb_agg(n ORDER BY n) FROM next_crons(p ->> 'cron', p ->> 'time_zone', 10, now()) AS n), '[]')))
 $$;
-COMMENT ON FUNCTION api.preview_schedule IS 'POST /triggers/preview: the next ten instants of a cron expression.';
 
 -- ---- who may call what -------------------------------------------------------------------------------------
 

@@ -125,7 +125,6 @@ BEGIN
     RETURN api.all_items((SELECT jsonb_agg(to_jsonb(n) ORDER BY n.name) FROM node_overview n));
 END
 $$;
-COMMENT ON FUNCTION api.nodes IS 'GET /nodes: hosts that sleep until they are needed.';
 
 -- ---- who may call what --------------------------------------------------------------------------
 
