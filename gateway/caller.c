@@ -370,7 +370,7 @@ static void charge_caller(struct exchange *exchange)
 
 /* ---- the rights of the caller ---------------------------------------------------------------- */
 
-static void check_rights(struct exchange *exchange)
+void admission_check_rights(struct exchange *exchange)
 {
     static const char *const needed[] = {
         [CALLER_EDITOR] = "this needs the role editor",
@@ -396,7 +396,7 @@ void admission_check(struct exchange *exchange)
         charge_caller(exchange);
     }
     if (!exchange->answer.status && !exchange->principal.key_digest[0]) {
-        check_rights(exchange);
+        admission_check_rights(exchange);
     }
 }
 
@@ -430,7 +430,7 @@ bool admission_accept_key(struct exchange *exchange, const char *claims)
     }
     principal_deinit(&exchange->principal);
     exchange->principal = known;
-    check_rights(exchange);
+    admission_check_rights(exchange);
     return !exchange->answer.status;
 }
 

@@ -31,6 +31,10 @@ struct admission {
  * up later, in the database. */
 void admission_check(struct exchange *exchange);
 
+/* Refuses (401, 403) if the caller's role is less than exchange->operation needs. Of a caller with an API
+ * key this is done by admission_accept_key. */
+void admission_check_rights(struct exchange *exchange);
+
 /* Continues after the lookup of the exchange's API key: `claims` as JSON, NULL if there is no such
  * key. Returns whether the exchange is admitted; if not, it has its answer. */
 CV_MUST_CHECK bool admission_accept_key(struct exchange *exchange, const char *claims);

@@ -11,6 +11,7 @@
 #include <microhttpd.h>
 #include <pthread.h>
 
+struct mcp_call;
 struct relay;
 
 enum { REQUEST_ID_SIZE = 65, ETAG_SIZE = 96, POLL_ID_SIZE = 37 };
@@ -75,6 +76,7 @@ struct exchange {
     struct upload_part *part; /* the part of an upload that is being received; NULL: none */
     uint64_t received;        /* bytes of the body so far */
     json_t *values;           /* checked parameters */
+    struct mcp_call *call;    /* of an agent: what it asks for; mcp_call_free(); NULL: none */
     char *cookie;             /* cookie for a successful answer; NULL: none */
     struct answer answer;
     int64_t began_ms;

@@ -69,6 +69,16 @@ int route_find(const char *method, const char *path, size_t path_length,
     return methods[0] ? ROUTE_NO_SUCH_METHOD : ROUTE_NO_SUCH_PATH;
 }
 
+const struct operation *route_named(const char *name)
+{
+    for (size_t i = 0; i < operation_count; i++) {
+        if (strcmp(operations[i].name, name) == 0) {
+            return &operations[i];
+        }
+    }
+    return NULL;
+}
+
 /* ---- one value ------------------------------------------------------------------------------- */
 
 struct check {
@@ -380,6 +390,26 @@ static void check_body(struct check *check, const char *text, size_t length)
     }
 }
 
+/* Requires what must be there, and gives the outcome to the caller. */
+static int finish_check(struct check *check, json_t **ret_values, json_t **ret_faults,
+                        struct cv_error *error)
+{
+    const struct operation *operation = check->operation;
+    for (size_t i = 0; i < operation->rule_count && json_array_size(check->faults) == 0; i++) {
+        const struct rule *rule = &operation->rules[i];
+        if (rule->required && !json_object_get(check->values, rule->name)) {
+            add_fault(check, rule->name, "is missing");
+        }
+    }
+    CV_TRY_MEMORY(!check->out_of_memory, error, "a request's parameters");
+    if (json_array_size(check->faults) > 0) {
+        *ret_faults = json_incref(check->faults);
+        return PARAMETERS_REFUSED;
+    }
+    *ret_values = json_incref(check->values);
+    return 0;
+}
+
 int route_check(const struct operation *operation, const struct request_values *values,
                 json_t **ret_values, json_t **ret_faults, struct cv_error *error)
 {
@@ -392,18 +422,32 @@ int route_check(const struct operation *operation, const struct request_values *
         if (operation->has_body) {
             check_body(&check, values->body ? values->body : "", values->body_length);
         }
-        for (size_t i = 0; i < operation->rule_count && json_array_size(faults) == 0; i++) {
-            const struct rule *rule = &operation->rules[i];
-            if (rule->required && !json_object_get(checked, rule->name)) {
-                add_fault(&check, rule->name, "is missing");
-            }
+    }
+    return finish_check(&check, ret_values, ret_faults, error);
+}
+
+int route_check_object(const struct operation *operation, const json_t *object, json_t **ret_values,
+                       json_t **ret_faults, struct cv_error *error)
+{
+    const char *name;
+    json_t *value;
+    cv_auto(json_decref) json_t *checked = json_object();
+    cv_auto(json_decref) json_t *faults = json_array();
+    struct check check = {operation, checked, faults, !checked || !faults};
+    json_object_foreach((json_t *)object, name, value)
+    {
+        const struct rule *rule = NULL;
+        for (size_t i = 0; i < operation->rule_count && !rule; i++) {
+            rule = strcmp(operation->rules[i].name, name) == 0 ? &operation->rules[i] : NULL;
+        }
+        if (check.out_of_memory) {
+            break;
+        }
+        if (rule) {
+            check_json(&check, rule, value);
+        } else {
+            add_fault(&check, name, "is not a parameter of this operation");
         }
     }
-    CV_TRY_MEMORY(!check.out_of_memory, error, "a request's parameters");
-    if (json_array_size(faults) > 0) {
-        *ret_faults = cv_take(faults);
-        return PARAMETERS_REFUSED;
-    }
-    *ret_values = cv_take(checked);
-    return 0;
+    return finish_check(&check, ret_values, ret_faults, error);
 }

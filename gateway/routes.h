@@ -45,6 +45,8 @@ enum step {
     STEP_ROOM,       /* upload_check_room */
     STEP_GRANTS,     /* media_fill_grants */
     STEP_FINISH,     /* goes on with api.finish_upload */
+    STEP_AGENT,      /* agents_read */
+    STEP_AGENT_NEXT, /* agents_go_on */
     /* By a thread of the database: */
     STEP_DATABASE, /* the SQL function of the same name */
     STEP_CODE,     /* the same, for who signs in with the code of a link */
@@ -63,6 +65,7 @@ enum step {
     STEP_UPLOAD_WRITE,  /* upload_write, for each piece of the body until its end */
     STEP_UPLOAD_CLOSE,  /* upload_close */
     STEP_UPLOAD_END,    /* upload_end */
+    STEP_AGENT_PICTURE, /* agents_add_picture */
     STEP_COUNT,
 };
 
@@ -123,6 +126,9 @@ enum {
 CV_MUST_CHECK int route_find(const char *method, const char *path, size_t path_length,
                              const struct operation **ret_operation, char methods[METHODS_SIZE]);
 
+/* The operation of this name; NULL: there is none. */
+const struct operation *route_named(const char *name);
+
 /* The inputs of a request. */
 struct request_values {
     const char *path; /* as for route_find */
@@ -138,3 +144,8 @@ struct request_values {
 CV_MUST_CHECK int route_check(const struct operation *operation,
                               const struct request_values *values, json_t **ret_values,
                               json_t **ret_faults, struct cv_error *error);
+
+/* The same for parameters that are members of one object, wherever they stand in a request over HTTP. */
+CV_MUST_CHECK int route_check_object(const struct operation *operation, const json_t *object,
+                                     json_t **ret_values, json_t **ret_faults,
+                                     struct cv_error *error);

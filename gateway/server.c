@@ -1,5 +1,6 @@
 #include "gateway/server.h"
 
+#include "gateway/agents.h"
 #include "gateway/assets.h"
 #include "gateway/audit.h"
 #include "gateway/caller.h"
@@ -188,6 +189,7 @@ static enum MHD_Result queue_answer(struct exchange *exchange, const char *metho
     count(exchange, method);
     session_record(exchange->server->params.session, exchange);
     record_in_audit(exchange);
+    agents_answer(exchange);
     struct MHD_Response *response = response_is_stream(exchange)
                                         ? events_respond(exchange->server->params.events, exchange)
                                     : answer->relay ? relay_respond(exchange, hand_to_relay)
@@ -530,6 +532,8 @@ static const struct way {
     [STEP_ROOM] = {.run = upload_check_room, .if_refused = confirmed_after_body + 1},
     [STEP_GRANTS] = {.run = media_fill_grants},
     [STEP_FINISH] = {.run = finish_upload},
+    [STEP_AGENT] = {.run = agents_read},
+    [STEP_AGENT_NEXT] = {.run = agents_go_on},
     [STEP_DATABASE] = {.asks_database = true},
     [STEP_CODE] = {.asks_database = true},
     [STEP_EXPORT] = {.asks_database = true},
@@ -546,6 +550,7 @@ static const struct way {
     [STEP_UPLOAD_WRITE] = {.work = upload_write, .is_of_body = true},
     [STEP_UPLOAD_CLOSE] = {.work = upload_close},
     [STEP_UPLOAD_END] = {.work = upload_end},
+    [STEP_AGENT_PICTURE] = {.work = agents_add_picture},
 };
 
 void server_work(struct cv_store *store, struct exchange *exchange)
@@ -752,6 +757,7 @@ static void on_completed(void *opaque, struct MHD_Connection *connection, void *
     cv_buffer_deinit(&exchange->body);
     upload_part_free(exchange->part);
     json_decref(exchange->values);
+    mcp_call_free(exchange->call);
     answer_deinit(&exchange->answer);
     free(exchange);
     *state = NULL;

@@ -17,7 +17,7 @@ import lists
 
 MANUAL = "docs/api.md"
 HEADING = "## All operations\n"  # the last one
-OF_THE_GATEWAY = {"document", "page", "sign_out", "tus"}  # steps that ask no function
+OF_THE_GATEWAY = {"agent", "document", "page", "sign_out", "tus"}  # steps that ask no function
 OF_STEPS = {"finish_upload"}  # functions that the gateway calls after others
 TOKEN = re.compile(r"""
     (?P<blank>[ \t]+) | (?P<description>\#[^\n]*) | (?P<newline>\n) | (?P<spread>\.\.\.) |
@@ -33,7 +33,7 @@ RANGES = {"integer": ("minimum", "maximum"), "number": ("minimum", "maximum"), "
           "array": ("minItems", "maxItems")}
 PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
 MEMBERS = {"route", "summary", "description", "example", "role", "parameters", "headers", "body", "answers", "refusals", "version", "conditional",
-           "steps", "rate", "seconds", "redact", "tus"}
+           "steps", "rate", "seconds", "redact", "tus", "tool", "next"}
 
 
 class Fault(Exception):
@@ -343,7 +343,7 @@ def steps_of(operation):
 
 def is_repeatable(operation):
     """Whether a request may carry an Idempotency-Key."""
-    return operation["route"].startswith("POST ") and steps_of(operation)[0] != "sign_in"
+    return operation["route"].startswith("POST ") and steps_of(operation)[0] not in ("agent", "sign_in")
 
 
 def described(name, operation, context):
@@ -377,7 +377,7 @@ def described(name, operation, context):
     if steps_of(operation)[0] not in ("document", "page", "tus"):
         made["x-time-limit-ms"] = 1000 * operation.get("seconds", 5 if method == "GET" else 10)
     made["x-steps"] = steps_of(operation)
-    return made | {f"x-{word}": operation[word] for word in ("rate", "version", "redact", "tus")
+    return made | {f"x-{word}": operation[word] for word in ("rate", "version", "redact", "tus", "tool", "next")
                    if word in operation}
 
 
@@ -436,8 +436,8 @@ def problems(tree=None):
     if with_table(tree.read(MANUAL), made) != tree.read(MANUAL):
         yield f"{MANUAL}: its table is not that of the operations in gateway/operations: run scripts/openapi.py"
     for path in texts_of(tree):
-        if f"'{path.removeprefix('gateway/')}'" not in tree.read("gateway/meson.build"):
-            yield f"{path}: gateway/meson.build does not name it"
+        if f"'{pathlib.PurePath(path).name}'" not in tree.read("gateway/operations/meson.build"):
+            yield f"{path}: gateway/operations/meson.build does not name it"
     functions = set(re.findall(r"^CREATE FUNCTION api\.(\w+)\(p jsonb\) RETURNS api\.answer$", tree.sql(), re.MULTILINE))
     operations = {operation["operationId"]: operation for methods in made["paths"].values() for operation in methods.values()}
     for name, operation in operations.items():

@@ -737,6 +737,10 @@ const struct cli_verb cli_verbs[] = {
          "input. It is stored in ~/.config/cortana/servers.json, which only you may read, once "
          "the server has accepted it.",
      .json = true, .run = cli_login},
+    {"mcp", "", 0, 0, "answer an agent over standard input and output",
+     .text = "Speaks the Model Context Protocol, a message a line, for agents that start programs. "
+             "With --server that server answers, as it does at /api/v1/mcp.",
+     .store = true, .remote = true, .login = CLI_LOGIN_OPERATOR, .run = cli_mcp},
     {"logout", "URL", 1, 1, "forget the token of a server", .json = true, .run = cli_logout},
     {"bucket init", "", 0, 0, "create the bucket and set its lifecycle rules",
      .text = "Creates the bucket of STORE_URL if it is missing, and sets rules for unfinished "

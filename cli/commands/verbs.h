@@ -13,6 +13,9 @@ cli_action cli_manual;
 /* operation.c: the verbs that are one operation of the API */
 cli_action cli_request;
 
+/* mcp.c */
+cli_action cli_mcp;
+
 /* server.c */
 cli_action cli_login, cli_logout;
 

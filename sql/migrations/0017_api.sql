@@ -373,12 +373,55 @@ LANGUAGE sql STABLE AS $$
     LEFT JOIN LATERAL api.line_frame(s.video_id, s.t_start, s.t_end) AS f ON true
 $$;
 
+CREATE FUNCTION api.kept_frame(p_video_id uuid, p_t int) RETURNS kept_frames
+LANGUAGE sql STABLE AS $$
+    SELECT k.* FROM kept_frames k WHERE k.video_id = p_video_id
+    ORDER BY k.t_start <= p_t DESC, abs(k.t_start - p_t) LIMIT 1
+$$;
+COMMENT ON FUNCTION api.kept_frame IS
+    'The last kept picture whose content appeared at or before a time, in ms; if there is none, the first picture.';
+
 CREATE FUNCTION api.frame(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE AS $$
-    SELECT api.frame_answer(f) FROM (VALUES ((p ->> 'id')::uuid)) AS given (id)
-    LEFT JOIN LATERAL (SELECT k.* FROM kept_frames k WHERE k.video_id = given.id
-                       ORDER BY k.t_start <= (p ->> 't')::int DESC, abs(k.t_start - (p ->> 't')::int) LIMIT 1) AS f ON true
+    SELECT api.frame_answer(f) FROM api.kept_frame((p ->> 'id')::uuid, (p ->> 't')::int) AS f;
 $$;
+
+CREATE FUNCTION api.moment_object(p_video videos, p_t int) RETURNS jsonb
+LANGUAGE sql STABLE
+RETURN jsonb_build_object(
+    'video_id', p_video.id, 'video_title', p_video.title, 't', p_t,
+    'lines', coalesce((SELECT jsonb_agg(api.segment_object(s, false) ORDER BY s.place, s.id) FROM segments s
+                       WHERE s.video_id = p_video.id AND s.t_start <= p_t AND s.t_end > p_t), '[]'),
+    'frame_t', (SELECT f.t_ms FROM api.kept_frame(p_video.id, p_t) AS f),
+    'frame_url', (SELECT '/api/v1/videos/' || p_video.id || '/frame?t=' || p_t FROM api.kept_frame(p_video.id, p_t) AS f
+                  WHERE f.key IS NOT NULL),
+    'page_url', '/videos/' || p_video.id || '?t=' || round(p_t / 1000.0, 3));
+COMMENT ON FUNCTION api.moment_object IS 'What was on screen in a video at a time, in ms: lines, picture, link.';
+
+CREATE FUNCTION api.moment(p jsonb) RETURNS api.answer
+LANGUAGE sql STABLE
+RETURN coalesce((SELECT api.ok(api.moment_object(v, (p ->> 't')::int)) FROM videos v WHERE v.id = (p ->> 'id')::uuid),
+                api.not_found());
+
+CREATE FUNCTION api.compare(p jsonb) RETURNS api.answer
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+    WITH moments AS MATERIALIZED (
+        SELECT api.moment_object(a, (p ->> 't')::int) AS one, api.moment_object(b, (p ->> 'other_t')::int) AS two
+        FROM videos a, videos b
+        WHERE a.id = (p ->> 'id')::uuid AND b.id = coalesce(p ->> 'other', p ->> 'id')::uuid),
+    lines AS (
+        SELECT one.text AS gone, two.text AS appeared
+        FROM moments m, LATERAL (SELECT DISTINCT l ->> 'text' AS text FROM jsonb_array_elements(m.one -> 'lines') AS l) AS one
+        FULL JOIN (SELECT DISTINCT l ->> 'text' AS text FROM moments n, jsonb_array_elements(n.two -> 'lines') AS l) AS two
+            ON normal_form(two.text) = normal_form(one.text))
+    SELECT coalesce((SELECT api.ok(jsonb_build_object(
+               'first', m.one, 'second', m.two,
+               'gone', (SELECT coalesce(jsonb_agg(gone), '[]') FROM lines WHERE appeared IS NULL),
+               'appeared', (SELECT coalesce(jsonb_agg(appeared), '[]') FROM lines WHERE gone IS NULL),
+               'kept', (SELECT count(*) FROM lines WHERE gone IS NOT NULL AND appeared IS NOT NULL)))
+           FROM moments m), api.not_found());
+END;
 
 CREATE FUNCTION api.poster(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE

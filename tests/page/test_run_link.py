@@ -1,5 +1,6 @@
 """From `cortana run VIDEO` to a clip on disk, by keyboard alone: what somebody does who tries this for the first time."""
 
+import base64
 import os
 import pathlib
 import pty
@@ -8,10 +9,13 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import urllib.request
 
 import pytest
+from agent import agent_page, tool
 from local_installation import environment_without_services, processes_of
 from media_tools import frames_of
+from PIL import Image
 from screen import NARROW, WIDE, Screen
 from selenium.webdriver.common.keys import Keys
 
@@ -108,3 +112,20 @@ def test_from_the_link_to_a_clip_on_disk(driver, link, tmp_path, size, theme, be
     assert frames_of(saved) == round((float(end) - float(begin)) * RATE)
     assert screen.complaints() == []
     screen.forget()
+
+
+def test_an_agent_cuts_a_clip_of_what_it_found(driver, link, tmp_path):
+    url, code = re.match(r"(http://[^/]+)/.*#t=([\w-]{22})$", link).groups()
+    screen = Screen(driver, url, code)
+    with agent_page(screen) as agent:
+        _, found = agent(tool("search", q="harbour lights"))
+        hit = found["structuredContent"]["items"][0]
+        assert (hit["text"], hit["t_start"]) == (TEXT, 1000)
+        _, moment, clip = agent(tool("moment", id=hit["video_id"], t=hit["t_start"]),
+                                tool("clip", video_id=hit["video_id"], t_start=hit["t_start"], t_end=3000, padding_ms=0))
+    assert [one["text"] for one in moment["structuredContent"]["lines"]] == [TEXT]
+    for name, content in (("moment.jpg", base64.b64decode(moment["content"][1]["data"])),
+                          ("clip.mp4", urllib.request.urlopen(url + clip["structuredContent"]["url"]).read())):
+        (tmp_path / name).write_bytes(content)
+    assert Image.open(tmp_path / "moment.jpg").size == (640, 360)
+    assert frames_of(tmp_path / "clip.mp4") == 2 * RATE

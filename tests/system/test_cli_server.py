@@ -122,3 +122,29 @@ def test_a_server_that_is_away_is_named(cortana):
         assert done.returncode == 1 and words in done.stderr, done.stderr
     done = cortana("doctor", "--server", "http://127.0.0.1:1")
     assert done.returncode == 64, "doctor asks a database"
+
+
+def test_an_agent_is_answered_the_same_over_pipes(cortana, gateway, library):
+    video = library.videos["own"]
+    messages = [{"id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {}}},
+                {"method": "notifications/initialized"}, {"id": "two", "method": "tools/list"},
+                {"id": 3, "method": "tools/call", "params": {"name": "videos", "arguments": {"limit": 2}}},
+                {"id": 4, "method": "tools/call", "params": {"name": "moment", "arguments": {"id": video, "t": 100}}},
+                {"id": 5, "method": "tools/call", "params": {"name": "moment", "arguments": {"id": str(uuid.uuid4()), "t": 100}}},
+                {"id": 6, "method": "resources/read", "params": {"uri": f"cortana://videos/{video}"}},
+                {"id": 7, "method": "prompts/list"}]
+    text = "".join(json.dumps({"jsonrpc": "2.0", **one}) + "\n" for one in messages)
+    assert cortana("login", gateway.url, text=SERVICE).returncode == 0
+    here, there = cortana("mcp", text=text), cortana("mcp", "--server", gateway.url, text=text)
+    assert (here.returncode, there.returncode) == (0, 0), here.stderr + there.stderr
+    answers = [json.loads(line) for line in here.stdout.splitlines()]
+    assert [one["id"] for one in answers] == [1, "two", 3, 4, 5, 6, 7]
+    assert answers == [json.loads(line) for line in there.stdout.splitlines()]
+    begun, _, videos, moment, missing, resource, unknown = answers
+    assert begun["result"]["protocolVersion"] == "2025-06-18"
+    assert len(videos["result"]["structuredContent"]["items"]) == 2
+    assert moment["result"]["structuredContent"]["video_id"] == video and not moment["result"]["isError"]
+    assert missing["result"]["isError"] and json.loads(resource["result"]["contents"][0]["text"])["id"] == video
+    assert unknown["error"]["code"] == -32601
+    bad = cortana("mcp", text='no JSON\n{"jsonrpc": "1.0", "id": 1, "method": "ping"}\n')
+    assert [json.loads(line)["error"]["code"] for line in bad.stdout.splitlines()] == [-32600, -32600]
