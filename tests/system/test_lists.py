@@ -91,7 +91,7 @@ HALF_DONE |= {
     "an operation without a description": (
         with_change("gateway/operations/nodes.toml", "description = ", "# description = "), "nodes has no description"),
     "operations that are not built": (
-        with_change("gateway/meson.build", "    'operations/nodes.toml',\n", ""), "nodes.toml: gateway/meson.build does not name it"),
+        with_change("gateway/operations/meson.build", "    'nodes.toml',\n", ""), "nodes.toml: gateway/operations/meson.build does not name it"),
     "a member without an example": (
         with_change("gateway/operations/nodes.toml", "  labels: object", "  colour: text"), "Node.colour: common.toml has no example"),
     "a type that is not there": (
