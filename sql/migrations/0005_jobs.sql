@@ -271,37 +271,40 @@ COMMENT ON FUNCTION cortana.task_events_stay IS
     'Trigger: refuses to change, delete or truncate events, for every role. Archiving drops whole partitions.';
 CREATE TRIGGER task_events_stay BEFORE UPDATE OR DELETE ON task_events
     FOR EACH ROW EXECUTE FUNCTION task_events_stay();
--- Partitions inherit triggers for rows, and none for statements: create_event_partitions() gives them this one, too.
+-- Partitions inherit triggers for rows, and none for statements: create_event_partition() gives them this one, too.
 CREATE TRIGGER task_events_stay_whole BEFORE TRUNCATE ON task_events
     FOR EACH STATEMENT EXECUTE FUNCTION task_events_stay();
 CREATE TRIGGER task_events_stay_whole BEFORE TRUNCATE ON cortana.task_events_default
     FOR EACH STATEMENT EXECUTE FUNCTION task_events_stay();
 
-CREATE FUNCTION cortana.create_event_partitions(p_months int DEFAULT 3) RETURNS int
-LANGUAGE plpgsql SECURITY DEFINER AS $$
+CREATE FUNCTION cortana.create_event_partition(p_month timestamp) RETURNS boolean
+LANGUAGE plpgsql AS $$
 DECLARE
-    first_month timestamp := date_trunc('month', now() AT TIME ZONE 'UTC');
-    month timestamp;
-    made int := 0;
+    name CONSTANT text := 'task_events_' || to_char(p_month, 'YYYY_MM');
+    first CONSTANT timestamptz := p_month AT TIME ZONE 'UTC';
+    next CONSTANT timestamptz := (p_month + interval '1 month') AT TIME ZONE 'UTC';
+BEGIN
+    IF to_regclass('cortana.' || name) IS NOT NULL
+       OR EXISTS (SELECT FROM task_events_default d WHERE d.ts >= first AND d.ts < next) THEN
+        RETURN false;
+    END IF;
+    EXECUTE format('CREATE TABLE cortana.%I PARTITION OF public.task_events FOR VALUES FROM (%L) TO (%L)', name, first, next);
+    EXECUTE format('ALTER TABLE cortana.%I ENABLE ROW LEVEL SECURITY', name);
+    EXECUTE format('CREATE TRIGGER task_events_stay_whole BEFORE TRUNCATE ON cortana.%I'
+                   ' FOR EACH STATEMENT EXECUTE FUNCTION cortana.task_events_stay()', name);
+    RETURN true;
+END
+$$;
+COMMENT ON FUNCTION cortana.create_event_partition IS
+    'Creates the partition of a month (UTC). Returns false if it exists, or if events of the month are in the default partition.';
+
+CREATE FUNCTION cortana.create_event_partitions(p_months int DEFAULT 3) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     PERFORM take_lock('create_event_partitions');
-    FOR i IN 0 .. p_months LOOP
-        month := first_month + make_interval(months => i);
-        CONTINUE WHEN to_regclass(format('cortana.task_events_%s', to_char(month, 'YYYY_MM'))) IS NOT NULL;
-        CONTINUE WHEN EXISTS (SELECT FROM task_events_default d
-                              WHERE d.ts >= month AT TIME ZONE 'UTC'
-                                AND d.ts < (month + interval '1 month') AT TIME ZONE 'UTC');
-        EXECUTE format('CREATE TABLE cortana.%I PARTITION OF public.task_events FOR VALUES FROM (%L) TO (%L)',
-                       'task_events_' || to_char(month, 'YYYY_MM'),
-                       month AT TIME ZONE 'UTC', (month + interval '1 month') AT TIME ZONE 'UTC');
-        EXECUTE format('ALTER TABLE cortana.%I ENABLE ROW LEVEL SECURITY',
-                       'task_events_' || to_char(month, 'YYYY_MM'));
-        EXECUTE format('CREATE TRIGGER task_events_stay_whole BEFORE TRUNCATE ON cortana.%I'
-                       ' FOR EACH STATEMENT EXECUTE FUNCTION cortana.task_events_stay()',
-                       'task_events_' || to_char(month, 'YYYY_MM'));
-        made := made + 1;
-    END LOOP;
-    RETURN made;
+    RETURN (SELECT count(*) FILTER (WHERE create_event_partition(
+                date_trunc('month', now() AT TIME ZONE 'UTC') + make_interval(months => i)))
+            FROM generate_series(0, p_months) AS i);
 END
 $$;
 COMMENT ON FUNCTION cortana.create_event_partitions IS

@@ -556,45 +556,6 @@ CREATE TRIGGER job_triggers_before_write
                                paused_at, tenant_id
     ON job_triggers FOR EACH ROW EXECUTE FUNCTION job_triggers_before_write();
 
-CREATE FUNCTION cortana.find_trigger(p_name text, p_tenant_id uuid) RETURNS uuid
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    found uuid[] := ARRAY(SELECT id FROM job_triggers
-                          WHERE name = p_name AND (p_tenant_id IS NULL OR tenant_id = p_tenant_id));
-BEGIN
-    IF cardinality(found) > 1 THEN
-        RAISE EXCEPTION '% tenants have a trigger with the name %', cardinality(found), left(p_name, 100)
-            USING ERRCODE = 'ambiguous_alias', HINT = 'Name the tenant: p_tenant_id => …';
-    END IF;
-    RETURN found[1];
-END
-$$;
-COMMENT ON FUNCTION cortana.find_trigger IS
-    'Returns the id of the trigger with a name; null: it does not exist. Without a tenant, the name must be that of '
-    'only one trigger.';
-
-CREATE FUNCTION pause_trigger(p_name text, p_reason text DEFAULT NULL, p_tenant_id uuid DEFAULT NULL)
-RETURNS boolean
-LANGUAGE sql AS $$
-    WITH paused AS (
-        UPDATE job_triggers SET paused_at = coalesce(paused_at, clock_timestamp()), pause_reason = p_reason
-        WHERE id = (SELECT find_trigger(p_name, p_tenant_id)) RETURNING 1)
-    SELECT EXISTS (SELECT FROM paused)
-$$;
-COMMENT ON FUNCTION pause_trigger IS
-    'Pauses a schedule or trigger until resume_trigger(). Instants and events that pass during the pause are not made '
-    'up for. Returns false if the trigger does not exist.';
-
-CREATE FUNCTION resume_trigger(p_name text, p_tenant_id uuid DEFAULT NULL) RETURNS boolean
-LANGUAGE sql AS $$
-    WITH resumed AS (
-        UPDATE job_triggers SET paused_at = NULL, pause_reason = NULL
-        WHERE id = (SELECT find_trigger(p_name, p_tenant_id)) RETURNING 1)
-    SELECT EXISTS (SELECT FROM resumed)
-$$;
-COMMENT ON FUNCTION resume_trigger IS
-    'Resumes a paused schedule or trigger. Returns false if the trigger does not exist.';
-
 -- ---- events -------------------------------------------------------------------------------------
 
 CREATE OR REPLACE FUNCTION cortana.event_noted(p_id uuid, p_name text, p_data jsonb, p_tenant_id uuid, p_video_id uuid,
@@ -998,55 +959,6 @@ COMMENT ON FUNCTION scheduler_tick IS
     'program may call it every second instead. wait_ms: in how many milliseconds the next schedule is due; null: '
     'none is known.';
 
-CREATE FUNCTION fire_now(p_name text, p_now timestamptz DEFAULT clock_timestamp())
-RETURNS trigger_firings
-LANGUAGE plpgsql AS $$
-DECLARE
-    schedule job_triggers;
-BEGIN
-    SELECT * INTO schedule FROM job_triggers
-    WHERE id = find_trigger(p_name, NULL) AND cron IS NOT NULL FOR NO KEY UPDATE;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'no schedule is called %', left(p_name, 100) USING ERRCODE = 'no_data_found',
-            HINT = 'To fire a trigger, emit its event with emit_event().';
-    END IF;
-    RETURN run_trigger(schedule, schedule_scope(schedule, p_now), NULL, NULL, NULL, gen_random_uuid(), p_now);
-END
-$$;
-COMMENT ON FUNCTION fire_now IS
-    'Fires a schedule now. Raises no_data_found if the schedule does not exist.';
-
--- ---- overview ----------------------------------------------------------------------------------
-
-CREATE VIEW trigger_overview WITH (security_invoker = true) AS
-SELECT t.id, t.name, t.description, t.tenant_id, t.event, t.filter, t.cron, t.time_zone, t.catch_up,
-       t.action, t.target, t.next_at, t.paused_at, t.pause_reason, f.fired_at AS last_at,
-       f.instant AS last_instant, f.outcome AS last_outcome, f.job_id AS last_job_id,
-       f.run_id AS last_run_id, t.last_error, t.last_error_at
-FROM job_triggers t
-LEFT JOIN LATERAL (SELECT * FROM trigger_firings f WHERE f.trigger_id = t.id
-                   ORDER BY f.id DESC LIMIT 1) AS f ON true;
-COMMENT ON VIEW trigger_overview IS 'One row for each trigger or schedule, with its last firing.';
-GRANT SELECT ON trigger_overview TO service_role;
-
-CREATE VIEW webhook_overview WITH (security_invoker = true) AS
-SELECT w.name, w.url, w.description, w.tenant_id, w.created_at, w.disabled_at, w.disabled_reason,
-       (SELECT count(*) FROM webhook_secrets s
-        WHERE s.webhook = w.name AND (s.expires_at IS NULL OR s.expires_at > clock_timestamp()))
-           AS valid_secrets,
-       (SELECT string_agg(coalesce(t.event, t.cron), ', ' ORDER BY t.name) FROM job_triggers t
-        WHERE t.action = 'webhook' AND t.target = w.name) AS events,
-       last.id AS last_job_id, last.status AS last_status, last.finished_at AS last_at,
-       last.payload #>> '{error,message}' AS last_error
-FROM webhooks w
-LEFT JOIN LATERAL (
-    SELECT j.id, j.status, j.finished_at, j.payload FROM jobs j
-    WHERE j.job_type = 'webhook'
-      AND coalesce(j.payload ->> 'webhook', j.payload #>> '{original_payload,webhook}') = w.name
-    ORDER BY j.created_at DESC LIMIT 1) AS last ON true;
-COMMENT ON VIEW webhook_overview IS 'One row for each webhook, with its last message, without secrets.';
-GRANT SELECT ON webhook_overview TO service_role;
-
 -- ---- upkeep -------------------------------------------------------------------------------------
 
 CREATE FUNCTION cortana.forget_trigger_notes(p_now timestamptz) RETURNS void
@@ -1090,6 +1002,6 @@ SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION cortana.cron_field, cortana.parse_cron, cortana.cron_next_local,
     cortana.zone_offset, cortana.zone_change, cortana.local_instants, next_cron, next_crons,
     cortana.check_time_zone, emit_event TO cortana_app, service_role;
-GRANT EXECUTE ON FUNCTION cortana.check_trigger_template, cortana.resolve_strictly, pause_trigger,
-    resume_trigger, cortana.find_trigger, cortana.is_passing, cortana.check_tenants_trigger, cortana.act_for_trigger, cortana.run_trigger, cortana.schedule_scope, cortana.due_instants,
-    cortana.fire_schedules, cortana.dispatch_events, cortana.forget_trigger_notes, fire_now, restore_default_schedules TO service_role;
+GRANT EXECUTE ON FUNCTION cortana.check_trigger_template, cortana.resolve_strictly,
+    cortana.is_passing, cortana.check_tenants_trigger, cortana.act_for_trigger, cortana.run_trigger, cortana.schedule_scope, cortana.due_instants,
+    cortana.fire_schedules, cortana.dispatch_events, cortana.forget_trigger_notes, restore_default_schedules TO service_role;

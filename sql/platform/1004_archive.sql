@@ -72,22 +72,11 @@ COMMENT ON FUNCTION drop_archived_events IS
 CREATE FUNCTION restore_events(p_lines jsonb) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
-    month timestamp;
     restored bigint;
 BEGIN
-    FOR month IN SELECT DISTINCT date_trunc('month', (l ->> 'ts')::timestamptz AT TIME ZONE 'UTC')
-                 FROM jsonb_array_elements(p_lines) AS l LOOP
-        IF to_regclass('cortana.task_events_' || to_char(month, 'YYYY_MM')) IS NULL
-           AND NOT EXISTS (SELECT FROM task_events_default d
-                           WHERE d.ts >= month AT TIME ZONE 'UTC'
-                             AND d.ts < (month + interval '1 month') AT TIME ZONE 'UTC') THEN
-            EXECUTE format('CREATE TABLE cortana.%I PARTITION OF public.task_events FOR VALUES FROM (%L) TO (%L)',
-                           'task_events_' || to_char(month, 'YYYY_MM'), month AT TIME ZONE 'UTC',
-                           (month + interval '1 month') AT TIME ZONE 'UTC');
-            EXECUTE format('ALTER TABLE cortana.%I ENABLE ROW LEVEL SECURITY',
-                           'task_events_' || to_char(month, 'YYYY_MM'));
-        END IF;
-    END LOOP;
+    PERFORM create_event_partition(m.month)
+    FROM (SELECT DISTINCT date_trunc('month', (l ->> 'ts')::timestamptz AT TIME ZONE 'UTC') AS month
+          FROM jsonb_array_elements(p_lines) AS l) AS m;
     INSERT INTO task_events (id, ts, job_id, video_id, correlation_id, run_id, source, level, type,
                              message, data)
     SELECT l.id, l.ts, l.job_id, l.video_id, l.correlation_id, l.run_id, l.source, l.level, l.type,

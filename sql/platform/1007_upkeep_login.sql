@@ -3,7 +3,6 @@
 CREATE POLICY webhook_secrets_upkeep ON cortana.webhook_secrets FOR SELECT TO cortana_upkeep USING (true);
 SELECT show_upkeep('job_definitions', 'job_triggers', 'trigger_firings', 'event_outbox', 'webhooks',
     'event_archives', 'job_archives');
-GRANT SELECT ON trigger_overview, webhook_overview TO cortana_upkeep;
 -- How many secrets a webhook has.
 GRANT SELECT (webhook, expires_at) ON cortana.webhook_secrets TO cortana_upkeep;
 GRANT EXECUTE ON FUNCTION plan_command, cortana.command_files, cortana.fill_argument, event_partitions_before,

@@ -58,6 +58,15 @@ class Queue:
         (row,) = self.run(f"SELECT * FROM enqueue_job({arguments})", *named.values())
         return row["job_id"], row["is_new"]
 
+    def pause_trigger(self, name, is_paused=True):
+        self.run("UPDATE job_triggers SET paused_at = CASE WHEN %s THEN now() END WHERE name = %s", is_paused, name)
+
+    def fire_schedule(self, name, now=None):
+        """As api.fire_trigger() does it."""
+        (firing,) = self.run("SELECT f.* FROM job_triggers t CROSS JOIN coalesce(%s, clock_timestamp()) AS now, run_trigger("
+                             "t, schedule_scope(t, now), NULL, NULL, NULL, gen_random_uuid(), now) AS f WHERE t.name = %s", now, name)
+        return firing
+
     def add(self, job_type="transcode", payload=None, **named):
         return self.enqueue(job_type, payload, **named)[0]
 

@@ -41,7 +41,7 @@ def test_a_job_says_what_enqueued_it(queue, cluster):
     fired = queue.run("SELECT source, source_ref FROM jobs WHERE source <> 'manual' AND source <> 'api'")
     assert [(row["source"], row["source_ref"]) for row in fired] == [("event", str(event))]
     queue.run("INSERT INTO job_triggers (name, cron, action, target) VALUES ('nightly', '0 3 * * *', 'job', 'webhook')")
-    queue.run("SELECT fire_now('nightly')")
+    queue.fire_schedule("nightly")
     assert queue.value("SELECT source_ref FROM jobs WHERE source = 'schedule'") == "nightly"
 
 

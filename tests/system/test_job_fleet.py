@@ -552,6 +552,8 @@ def test_an_archived_month_comes_back_as_it_was(queue):
     assert queue.value("SELECT restore_events(%s)", text) == 50
     assert queue.value("SELECT restore_events(%s)", text) == 0
     assert queue.run("SELECT * FROM task_events ORDER BY id") == everything
+    with pytest.raises(psycopg2.errors.CheckViolation, match="append-only"):
+        queue.run("TRUNCATE task_events_2020_01")
     with pytest.raises(psycopg2.errors.InvalidParameterValue):
         queue.run("SELECT * FROM export_events('jobs; DROP TABLE jobs')")
     assert queue.value("SELECT drop_archived_events('task_events_default', 'k', 0, 'c')") is False

@@ -383,11 +383,6 @@ def test_two_tenants_may_use_one_name(queue):
         queue.run(insert, ALICE)
     with pytest.raises(psycopg2.errors.UniqueViolation):
         queue.run(insert, None)
-    with pytest.raises(psycopg2.Error, match="3 tenants have a trigger with the name mine"):
-        queue.run("SELECT pause_trigger('mine')")
-    assert queue.value("SELECT pause_trigger('mine', 'x', %s)", ALICE) is True
-    assert queue.value("SELECT count(*) FROM job_triggers WHERE paused_at IS NOT NULL") == 1
-    assert queue.value("SELECT resume_trigger('mine', %s)", ALICE) is True
 
 
 def test_a_reader_holds_up_no_claim(queue, database):

@@ -19,7 +19,7 @@ PATH = "search_path=pg_catalog, public, cortana, extensions, pg_temp"
 PUBLIC_RELATIONS = """videos segments kept_frames unread_lines entities entity_types search_materialized jobs job_types job_attempts
     task_events task_artifacts workers runs workflows job_definitions job_triggers trigger_firings
     webhooks hosts nodes embedding_models pipeline_stages job_overview worker_overview run_overview
-    job_counts worker_activity job_failures trigger_overview webhook_overview queue_depth job_flow
+    job_counts worker_activity job_failures queue_depth job_flow
     host_overview node_overview queue_depth_by_tenant claimable_jobs
     search_materialized_number_seq trigger_firings_id_seq""".split()
 PUBLIC_FUNCTIONS = """enqueue_job enqueue_jobs claim_jobs renew_lease report_progress report_log watch_job priority_number fence_job
@@ -28,9 +28,9 @@ PUBLIC_FUNCTIONS = """enqueue_job enqueue_jobs claim_jobs renew_lease report_pro
     pause_tenant resume_tenant drain_worker cancel_jobs set_priority why_job nodes_to_wake start_run
     restart_run cancel_run hand_on continue_step change_workflow jobs_to_archive export_jobs drop_archived_jobs
     restore_jobs event_partitions_before export_events drop_archived_events restore_events
-    define_command run_command plan_command json_schema_fault emit_event scheduler_tick fire_now
+    define_command run_command plan_command json_schema_fault emit_event scheduler_tick
     next_cron next_crons add_webhook rotate_webhook disable_webhook enable_webhook send_webhook
-    pause_trigger resume_trigger restore_default_schedules search_segments search_semantic
+    restore_default_schedules search_segments search_semantic
     embed_videos_with embed_videos embedding_model_in_use use_pgvector prune_embeddings
     announce_upload accept_object_event reprocess_video delete_video limit_tenant time_ordered_uuid video_export
     plan_clip request_clip split_videos reindex_video refresh_search_materialized

@@ -138,7 +138,7 @@ def test_a_name_that_is_not_there_is_an_error_that_is_seen(queue):
     assert dispatch(queue) == (1, 1) and jobs(queue) == []
     (firing,) = firings(queue)
     assert firing["outcome"] == "failed" and "{{event.data.missing}}, but there is no such value" in firing["error"]
-    (seen,) = queue.run("SELECT last_error FROM trigger_overview WHERE name = 't'")
+    (seen,) = queue.run("SELECT last_error FROM job_triggers WHERE name = 't'")
     assert "event.data.missing" in seen["last_error"]
     assert queue.value("SELECT message FROM task_events WHERE level = 'error'").startswith("trigger t: the template names {{event")
     emit(queue, data={"missing": 1})
@@ -181,11 +181,10 @@ def test_filters_and_tenants_choose_events(queue):
 def test_a_paused_trigger_does_nothing(queue):
     add(queue, event="order.paid")
     emit(queue)
-    assert queue.value("SELECT pause_trigger('t', 'holidays')") is True
+    queue.pause_trigger("t")
     emit(queue)
     assert dispatch(queue) == (1, 0) and jobs(queue) == []
-    assert queue.value("SELECT resume_trigger('t')") is True
-    assert queue.value("SELECT pause_trigger('x')") is False
+    queue.pause_trigger("t", False)
     emit(queue)
     assert dispatch(queue) == (1, 0) and len(jobs(queue)) == 1
 
@@ -315,7 +314,7 @@ def test_an_application_tells_of_its_own(queue):
     for statement in ("SELECT * FROM event_outbox", "SELECT * FROM job_triggers", "SELECT scheduler_tick()",
                       "SELECT note_event('video.ready', '{}', NULL, NULL, NULL, NULL, NULL)",
                       "INSERT INTO job_triggers (name, event, action, target) VALUES ('x', 'a.b', 'job', 'work')",
-                      "SELECT pause_trigger('t')", "SELECT fire_now('t')", "SELECT run_upkeep()"):
+                      "UPDATE job_triggers SET paused_at = now()", "SELECT fire_schedules()", "SELECT run_upkeep()"):
         with pytest.raises(psycopg2.errors.InsufficientPrivilege):
             queue.run(statement)
     # What its work says of itself is said all the same.
@@ -357,9 +356,9 @@ def test_a_schedule_knows_its_next_instant(queue):
     assert row["next_at"] == datetime.datetime(year, 12, 31, 23, tzinfo=UTC)
     queue.run("UPDATE job_triggers SET time_zone = 'UTC'")
     assert queue.value("SELECT next_at FROM job_triggers") == datetime.datetime(year + 1, 1, 1, tzinfo=UTC)
-    queue.run("SELECT pause_trigger('s')")
+    queue.pause_trigger("s")
     assert queue.value("SELECT next_at FROM job_triggers") is None
-    queue.run("SELECT resume_trigger('s')")
+    queue.pause_trigger("s", False)
     assert queue.value("SELECT next_at FROM job_triggers") == datetime.datetime(year + 1, 1, 1, tzinfo=UTC)
 
 
@@ -437,7 +436,7 @@ def test_a_schedule_whose_failure_passes_is_tried_again_behind_the_others(queue)
         assert firings(queue, "bad") == []
         (order,) = queue.run("SELECT array_agg(name ORDER BY tried_at NULLS FIRST, next_at) AS names FROM job_triggers")
         assert order["names"] == ["good", "bad"]
-        assert "busy" in queue.value("SELECT last_error FROM trigger_overview WHERE name = 'bad'")
+        assert "busy" in queue.value("SELECT last_error FROM job_triggers WHERE name = 'bad'")
     finally:
         queue.run("DROP TRIGGER busy ON jobs")
         queue.run("DROP FUNCTION busy")
@@ -448,14 +447,10 @@ def test_a_schedule_whose_failure_passes_is_tried_again_behind_the_others(queue)
 
 def test_a_schedule_is_fired_by_hand(queue):
     schedule(queue, payload={"day": "{{schedule.date}}"})
-    (fired,) = queue.run("SELECT * FROM fire_now('s', %s)", NOON - DAY)
+    fired = queue.fire_schedule("s", NOON - DAY)
     assert fired["outcome"] == "fired" and fired["instant"] is None
     assert payloads(queue) == [{"day": "2026-11-20"}]
     assert queue.value("SELECT next_at FROM job_triggers") == NOON, "its own instants stay"
-    add(queue, event="order.paid")
-    for name in ("t", "nothing"):
-        with pytest.raises(psycopg2.errors.NoDataFound):
-            queue.run("SELECT fire_now(%s)", name)
 
 
 def test_a_tick_does_both_and_knows_when_to_come_again(queue):
@@ -532,10 +527,10 @@ def test_the_schedules_that_come_with_the_system(queue):
         "archive-events": "30 3 2 * *", "archive-jobs": "0 3 * * *", "gc": "0 4 * * sun", "purge-clips": "15 3 * * *",
         "prune-embeddings": "45 4 * * sun"}
     queue.run("UPDATE job_triggers SET cron = '0 5 * * *' WHERE name = 'gc'")
-    queue.run("SELECT pause_trigger('purge-clips')")
+    queue.pause_trigger("purge-clips")
     queue.run("DELETE FROM job_triggers WHERE name = 'archive-events'")
     assert queue.value("SELECT restore_default_schedules()") == 1
     assert queue.value("SELECT cron FROM job_triggers WHERE name = 'gc'") == "0 5 * * *"
     assert queue.value("SELECT paused_at IS NOT NULL FROM job_triggers WHERE name = 'purge-clips'")
-    queue.run("SELECT fire_now('archive-events')")
+    queue.fire_schedule("archive-events")
     assert payloads(queue, "command") == [{"command": "archive-events", "args": {}}]

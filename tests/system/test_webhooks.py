@@ -233,7 +233,7 @@ def test_what_an_answer_means(queue, workers, receiver, path, expected):
 def test_gone_is_gone(queue, workers, receiver):
     add(queue, receiver.url("/410"))
     assert outcome(queue, send(queue)) == ("dead", "Refused")
-    (row,) = queue.run("SELECT * FROM webhook_overview")
+    (row,) = queue.run("SELECT * FROM webhooks")
     assert row["disabled_reason"] == "the receiver answered 410 Gone"
     assert outcome(queue, send(queue)) == ("dead", "Refused")
     assert len(receiver.received) == 1
@@ -367,7 +367,7 @@ def test_two_triggers_of_one_event_send_one_message_id_and_a_schedule_its_own(qu
     queue.run("INSERT INTO job_triggers (name, cron, action, target) VALUES ('s', '@hourly', 'webhook', 'w')")
     queue.run("SELECT emit_event('order.paid', '{\"n\": 1, \"m\": 2}')")
     queue.run("SELECT dispatch_events()")
-    queue.run("SELECT fire_now('s')")
+    queue.fire_schedule("s")
     first, second, third = (row["payload"] for row in queue.run("SELECT payload FROM jobs ORDER BY sequence"))
     assert first["id"] == second["id"] != third["id"]
     assert (first["data"], second["data"]) == ({"n": 1, "m": 2}, {"n": 1})
@@ -379,7 +379,7 @@ def test_secrets_are_for_the_service_alone(queue, workers, receiver):
     outcome(queue, send(queue))
     for role in ("cortana_app", "authenticated", "anon"):
         queue.run(f"SET ROLE {role}")
-        for statement in ("SELECT * FROM webhook_secrets", "SELECT * FROM webhooks", "SELECT * FROM webhook_overview",
+        for statement in ("SELECT * FROM webhook_secrets", "SELECT * FROM webhooks",
                           "SELECT webhook_to_call('w')", "SELECT rotate_webhook('w')", "SELECT send_webhook('w', 'x', '{}')",
                           "SELECT add_webhook('x', 'https://a.example/')", "SELECT disable_webhook('w')"):
             with pytest.raises(psycopg2.errors.InsufficientPrivilege):
@@ -390,7 +390,7 @@ def test_secrets_are_for_the_service_alone(queue, workers, receiver):
     queue.run("RESET ROLE")
     told = json.dumps(queue.snapshot(), default=str) + workers.started[0].log_path.read_text()
     assert secret not in told and "whsec_" not in told
-    assert secret not in json.dumps(queue.run("SELECT * FROM webhook_overview"), default=str)
+    assert secret not in json.dumps(queue.run("SELECT api.webhook_object(w) FROM webhooks w"), default=str)
 
 
 @pytest.mark.parametrize("payload", [
