@@ -1,31 +1,30 @@
 #include "cli/commands/export.h"
 
-#include "cli/commands/operation.h"
 #include "cli/commands/verbs.h"
 
 #include <string.h>
 #include <sys/stat.h>
 
-static int write_piece(void *opaque, const char *text, size_t length, struct cv_error *error)
+static int write_piece(void *opaque, const char *data, size_t length, struct cv_error *error)
 {
     errno = 0;
-    return fwrite(text, 1, length, opaque) == length
-               ? 0
-               : cv_fail_errno(error, errno, "cannot write the export");
+    return fwrite(data, 1, length, opaque) == length ? 0
+           : errno ? cv_fail_errno(error, errno, "cannot write the file")
+                   : cv_fail(error, CV_ERROR_IO, "cannot write the file");
 }
 
-/* Writes a new file and renames it, so that the file is always complete. */
-static int write_file(struct cv_db *db, const char *video_id, struct cv_export_params *params,
-                      const char *path, struct cv_error *error)
+int cli_write_file(const char *path, cli_fill *fill, void *opaque, struct cv_error *error)
 {
     struct stat status;
     cv_auto_free char *part = NULL;
+    if (strcmp(path, "-") == 0) {
+        return fill(opaque, write_piece, stdout, error);
+    }
     bool is_special = stat(path, &status) == 0 && !S_ISREG(status.st_mode); /* /dev/stdout */
     CV_TRY(cv_format(&part, error, is_special ? "%s" : "%s.part", path));
     FILE *file = fopen(part, "we");
     CV_TRY_ERRNO(file, error, "cannot write %s", path);
-    params->opaque = file;
-    int result = cv_export_video(db, video_id, params, error);
+    int result = fill(opaque, write_piece, file, error);
     if (fclose(file) && result == 0) {
         result = cv_fail_errno(error, errno, "cannot write %s", path);
     }
@@ -38,31 +37,52 @@ static int write_file(struct cv_db *db, const char *video_id, struct cv_export_p
     return result;
 }
 
-int cli_export_file(struct cv_db *db, const char *video_id, const struct cv_export_params *params,
-                    const char *path, struct cv_error *error)
+struct text_request {
+    struct cli_call *call;
+    const json_t *values;
+};
+
+/* The same text from the server and from the database. */
+static int write_text(void *opaque, cli_write *write, void *file, struct cv_error *error)
 {
-    struct cv_export_params own = *params;
-    own.write = write_piece;
-    own.opaque = stdout;
-    return strcmp(path, "-") == 0 ? cv_export_video(db, video_id, &own, error)
-                                  : write_file(db, video_id, &own, path, error);
+    const struct text_request *request = opaque;
+    const json_t *values = request->values;
+    struct cv_export_params params = {
+        .bom = json_is_true(json_object_get(values, "bom")),
+        .no_positions = json_is_false(json_object_get(values, "positions")),
+        .write = write,
+        .opaque = file,
+    };
+    if (request->call->server) {
+        return cli_ask_file(request->call, "export", values, write, file, error);
+    }
+    (void)cv_export_format_of(json_string_value(json_object_get(values, "format")), &params.format);
+    return cv_export_video(request->call->session.db,
+                           json_string_value(json_object_get(values, "id")), &params, error);
+}
+
+int cli_export_file(struct cli_call *call, json_t *values, const char *format, const char *path,
+                    struct cv_error *error)
+{
+    struct text_request request = {call, values};
+    json_t *named = json_string(format[0] ? format : "json");
+    CV_TRY_MEMORY(json_object_set_new(values, "format", named) == 0, error, "a request");
+    return cli_write_file(path, write_text, &request, error);
 }
 
 int cli_export(struct cli_call *call, struct cv_error *error)
 {
-    char id[CLI_UUID_SIZE];
     char format[CLI_EXTENSION_SIZE];
     const char *output = cli_value(call, "output");
-    struct cv_export_params params = {.bom = cli_given(call, "bom"),
-                                      .no_positions = cli_given(call, "no-positions")};
+    bool bom = cli_given(call, "bom");
+    cv_auto(json_decref) json_t *values = NULL;
     CV_TRY(cli_output_format(call, output, CV_EXPORT_FORMATS, format));
-    (void)cv_export_format_of(format, &params.format); /* else JSON */
-    if ((params.bom && params.format != CV_EXPORT_CSV) ||
-        (params.no_positions && params.format != CV_EXPORT_VTT)) {
-        return cli_usage(call, params.bom ? "--bom belongs to --format csv"
-                                          : "--no-positions belongs to --format vtt");
+    if ((bom && strcmp(format, "csv") != 0) ||
+        (cli_given(call, "no-positions") && strcmp(format, "vtt") != 0)) {
+        return cli_usage(call, bom ? "--bom belongs to --format csv"
+                                   : "--no-positions belongs to --format vtt");
     }
     CV_TRY(cli_open(call, error));
-    CV_TRY(cli_find(call, "video", call->arguments[0], id, error));
-    return cli_export_file(call->session.db, id, &params, output ? output : "-", error);
+    CV_TRY(cli_read_values(call, &values, error));
+    return cli_export_file(call, values, format, output ? output : "-", error);
 }

@@ -1,11 +1,16 @@
-/* Writes a video's text to a file. */
+/* Writes a video's text, or anything else, to a file. */
 #pragma once
 
 #include "common/export/export.h"
 
-#include "cli/commands/tell.h"
+#include "cli/commands/operation.h"
 
-/* Writes the video's text to `path`, completely or not at all ("-": standard output). */
-CV_MUST_CHECK int cli_export_file(struct cv_db *db, const char *video_id,
-                                  const struct cv_export_params *params, const char *path,
-                                  struct cv_error *error);
+/* Has `fill` write a file with `write` (cli_write, opaque: the FILE), completely or not at all: a new file
+ * is renamed when it is whole. "-" is standard output. */
+typedef int cli_fill(void *opaque, cli_write *write, void *file, struct cv_error *error);
+CV_MUST_CHECK int cli_write_file(const char *path, cli_fill *fill, void *opaque,
+                                 struct cv_error *error);
+
+/* Writes the video's text to `path`, with the parameters of the operation export but for the format. */
+CV_MUST_CHECK int cli_export_file(struct cli_call *call, json_t *values, const char *format,
+                                  const char *path, struct cv_error *error);

@@ -101,6 +101,13 @@ int cli_ask_items(struct cli_call *call, const char *operation, const json_t *va
     return 0;
 }
 
+int cli_ask_file(struct cli_call *call, const char *operation, const json_t *values,
+                 cli_write *write, void *opaque, struct cv_error *error)
+{
+    return cli_server_read(call->server, find_operation(operation), values, NULL, write, opaque,
+                           error);
+}
+
 /* ---- names ------------------------------------------------------------------------------------ */
 
 int cli_find(struct cli_call *call, const char *kind, const char *name, char id[CLI_UUID_SIZE],
@@ -277,6 +284,31 @@ static int read_time(struct cli_call *call, const struct source *source, const c
     return 0;
 }
 
+/* Reads a time of a video, or a length, in milliseconds. */
+static int read_moment(struct cli_call *call, const struct source *source, const char *text,
+                       int64_t *ret_ms)
+{
+    bool is_option = source->text[0] < '0' || source->text[0] > '9';
+    return cli_parse_time(text, ret_ms) ? 0
+           : is_option
+               ? cli_usage(call, "--%s takes a time like 2, 0.5 or 500ms, not '%s'", source->text,
+                           text)
+               : cli_usage(call, "'%s' is not a time: 3.4 (seconds), 0:03.4, 1m2s or 3400ms", text);
+}
+
+/* Reads a part of a picture. */
+static int read_crop(struct cli_call *call, const char *text, json_t **ret_crop)
+{
+    char rest;
+    int width = 0, height = 0, x = 0, y = 0;
+    if (sscanf(text, "%5dx%5d+%5d+%5d%c", &width, &height, &x, &y, &rest) != 4 || width <= 0) {
+        return cli_usage(call, "--crop takes a part of the picture as WIDTHxHEIGHT+X+Y, not '%s'",
+                         text);
+    }
+    *ret_crop = json_pack("{s:i, s:i, s:i, s:i}", "x", x, "y", y, "width", width, "height", height);
+    return 0;
+}
+
 /* Every value of an option; NULL: out of memory. */
 static json_t *read_list(const struct cli_call *call, const char *option)
 {
@@ -308,10 +340,15 @@ static int read_value(struct cli_call *call, const struct source *source, const 
     } else if (strcmp(kind, "seconds") == 0 || strcmp(kind, "hours") == 0) {
         CV_TRY(read_time(call, source, text, &number));
         *ret_value = json_integer(number);
+    } else if (strcmp(kind, "ms") == 0) {
+        CV_TRY(read_moment(call, source, text, &number));
+        *ret_value = json_integer(number);
+    } else if (strcmp(kind, "crop") == 0) {
+        CV_TRY(read_crop(call, text, ret_value));
     } else if (strcmp(kind, "list") == 0) {
         *ret_value = read_list(call, source->text);
-    } else if (strcmp(kind, "flag") == 0) {
-        *ret_value = json_true();
+    } else if (strcmp(kind, "flag") == 0 || strcmp(kind, "off") == 0) {
+        *ret_value = json_boolean(strcmp(kind, "flag") == 0);
     } else if (strcmp(kind, "since") == 0) {
         CV_TRY(read_since(call, text, since));
         *ret_value = json_string(since);
@@ -332,6 +369,25 @@ static int read_value(struct cli_call *call, const struct source *source, const 
     }
     CV_TRY_MEMORY(*ret_value, error, "a value");
     return 0;
+}
+
+bool cli_set_member(json_t *object, const char *name, json_t *value)
+{
+    char outer[WORD_MAX];
+    const char *dot = strchr(name, '.');
+    if (!dot) {
+        return json_object_set_new(object, name, value) == 0;
+    }
+    (void)snprintf(outer, sizeof(outer), "%.*s", (int)(dot - name), name);
+    json_t *inner = json_object_get(object, outer);
+    if (!inner) {
+        inner = json_object();
+        if (!inner || json_object_set_new(object, outer, inner)) {
+            json_decref(value);
+            return false;
+        }
+    }
+    return json_object_set_new(inner, dot + 1, value) == 0;
 }
 
 int cli_read_values(struct cli_call *call, json_t **ret_values, struct cv_error *error)
@@ -356,7 +412,7 @@ int cli_read_values(struct cli_call *call, json_t **ret_values, struct cv_error 
                 return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "%s holds no JSON object", text);
             }
             CV_TRY_MEMORY(is_all ? json_object_update_new(values, value) == 0
-                                 : json_object_set_new(values, source.member, value) == 0,
+                                 : cli_set_member(values, source.member, value),
                           error, "a request");
         }
     }

@@ -28,6 +28,13 @@ CV_MUST_CHECK int cli_ask(struct cli_call *call, const char *operation, const js
 CV_MUST_CHECK int cli_ask_items(struct cli_call *call, const char *operation, const json_t *values,
                                 int64_t limit, json_t **ret_items, struct cv_error *error);
 
+/* Receives a piece of a file. Returns 0, or a failure that ends the transfer (CV_ERROR_IO). */
+typedef int cli_write(void *opaque, const char *data, size_t length, struct cv_error *error);
+
+/* Reads the file that an operation answers with from the server (call->server). */
+CV_MUST_CHECK int cli_ask_file(struct cli_call *call, const char *operation, const json_t *values,
+                               cli_write *write, void *opaque, struct cv_error *error);
+
 /* Reads a JSON document from a file, "-" for standard input; the caller frees *ret_value. */
 CV_MUST_CHECK int cli_read_file(const char *path, json_t **ret_value, struct cv_error *error);
 
@@ -38,6 +45,10 @@ CV_MUST_CHECK int cli_put_json(const json_t *value, struct cv_error *error);
  * beginning). CV_ERROR_NOT_FOUND, or CV_ERROR_CONFLICT if several fit. */
 CV_MUST_CHECK int cli_find(struct cli_call *call, const char *kind, const char *name,
                            char id[CLI_UUID_SIZE], struct cv_error *error);
+
+/* Takes the value (NULL: out of memory) as a member of the object, or, for "options.format", of an
+ * object in it; false: out of memory. */
+CV_MUST_CHECK bool cli_set_member(json_t *object, const char *name, json_t *value);
 
 /* Runs the verb's operation and prints its answer; cli_request opens the session before. */
 CV_MUST_CHECK int cli_run_operation(struct cli_call *call, struct cv_error *error);

@@ -265,14 +265,13 @@ static int choose_query(struct cli_call *call, const char *video_id, char *query
 
 /* Makes a link to a clip that is a file of the store, whose own name is two UUIDs:
  * DIR/clips/feed_0m03.400s-0m05.900s.mp4. Gone with the clip, it points at nothing. */
-static int link_clip(const struct run *run, const struct cli_clip *clip, const char *path,
-                     char **ret_link, struct cv_error *error)
+static int link_clip(const struct run *run, const json_t *clip, const char *path, char **ret_link,
+                     struct cv_error *error)
 {
     cv_auto_free char *folder = NULL;
-    cv_auto_free char *name = NULL;
+    const char *name = json_string_value(json_object_get(clip, "name"));
     cv_auto_free char *link = NULL;
     CV_TRY(cv_format(&folder, error, "%s/clips", run->call->session.installation.directory));
-    CV_TRY(cli_clip_file(clip, &name, error));
     CV_TRY(cv_format(&link, error, "%s/%s", folder, name));
     CV_TRY_ERRNO(mkdir(folder, 0700) == 0 || errno == EEXIST, error, "make %s", folder);
     CV_TRY_ERRNO(unlink(link) == 0 || errno == ENOENT, error, "replace %s", link);
@@ -299,30 +298,30 @@ static int print_example(struct run *run, const struct cli_video *video, struct 
     if (cv_db_rows(rows) == 0) {
         return 0;
     }
-    struct cli_clip clip = {
-        .padding_ms = CLI_CLIP_PADDING_MS,
-        .video_id = video->id,
-        .name = video->name,
-        .t_start = cv_db_int(rows, 0, "t_start", 0),
-        .t_end = cv_db_int(rows, 0, "t_end", 0),
-    };
+    int64_t at_ms = cv_db_int(rows, 0, "t_start", 0);
+    int64_t end_ms = cv_db_int(rows, 0, "t_end", 0);
+    cv_auto(json_decref) json_t *clip = NULL;
+    cv_auto(json_decref) json_t *values =
+        json_pack("{s:s, s:I, s:I, s:i}", "video_id", video->id, "t_start", (json_int_t)at_ms,
+                  "t_end", (json_int_t)end_ms, "padding_ms", CLI_CLIP_PADDING_MS);
+    CV_TRY_MEMORY(values, error, "a request");
     char start[CLI_TIME_SIZE];
     char end[CLI_TIME_SIZE];
     (void)printf("\n%ssearch %s%s\n%11s – %-11s  ", has_colors ? "\033[1m" : "", query,
-                 has_colors ? "\033[0m" : "", cli_time(clip.t_start, start),
-                 cli_time(clip.t_end, end));
+                 has_colors ? "\033[0m" : "", cli_time(at_ms, start), cli_time(end_ms, end));
     cli_put(stdout, cv_db_text(rows, 0, "snippet"));
     (void)putchar('\n');
     (void)fflush(stdout);
 
-    cv_auto_free char *key = NULL;
     cv_auto_free char *path = NULL;
-    CV_TRY(cli_clip_make(call, &run->workers, &clip, &key, error));
+    CV_TRY(cli_clip_make(call, &run->workers, values, &clip, error));
+    cv_auto_free char *key = cli_clip_key(clip);
+    CV_TRY_MEMORY(key, error, "a clip");
     CV_TRY(cli_object_path(call->session.store, key, &path, error));
     cv_auto_free char *link = NULL;
-    CV_TRY(path[0] == '/' ? link_clip(run, &clip, path, &link, error) : 0);
+    CV_TRY(path[0] == '/' ? link_clip(run, clip, path, &link, error) : 0);
     (void)printf("clip %s\n", link ? link : path);
-    const struct cli_moment moment = {.video_id = video->id, .query = query, .at_ms = clip.t_start};
+    const struct cli_moment moment = {.video_id = video->id, .query = query, .at_ms = at_ms};
     int result = cli_page_link(call, &moment, &run->link, error);
     return result < 0 ? result : 0;
 }
@@ -334,15 +333,15 @@ static int export_one(struct run *run, const char *video_id, size_t number, stru
     const char *slash = strrchr(wanted, '/');
     const char *dot = strrchr(slash ? slash : wanted, '.');
     size_t stem = dot ? (size_t)(dot - wanted) : strlen(wanted);
-    struct cv_export_params params = {.format = CV_EXPORT_JSON};
+    cv_auto(json_decref) json_t *values = json_pack("{s:s}", "id", video_id);
+    CV_TRY_MEMORY(values, error, "a request");
     cv_auto_free char *path = NULL;
     char format[CLI_EXTENSION_SIZE];
     CV_TRY(cli_output_format(run->call, wanted, CV_EXPORT_FORMATS, format));
-    (void)cv_export_format_of(format, &params.format); /* else JSON */
     CV_TRY(run->list.count == 1
                ? cv_format(&path, error, "%s", wanted)
                : cv_format(&path, error, "%.*s-%zu%s", (int)stem, wanted, number, dot ? dot : ""));
-    return cli_export_file(run->call->session.db, video_id, &params, path, error);
+    return cli_export_file(run->call, values, format, path, error);
 }
 
 static int show_one(struct run *run, const struct cli_video *video, size_t number,

@@ -14,7 +14,8 @@ enum {
     URL_MAX_LENGTH = 2048,
     TOKEN_MAX_LENGTH = 4096, /* as the gateway takes it */
     ANSWER_MAX = 64 << 20,   /* bytes of an answer; a page of 200 jobs has some 200 kB */
-    TIMEOUT_MS = 60 * 1000,  /* longer than any time limit of an operation that a verb runs */
+    TRANSFER_TIMEOUT_MS = 60 * 60 * 1000, /* of a file */
+    TIMEOUT_MS = 60 * 1000, /* longer than any time limit of an operation that a verb runs */
 };
 
 struct cli_server {
@@ -171,9 +172,10 @@ static int fail_unanswered(const struct cli_server *server, int result, struct c
                : cv_fail_context(error, result, "%s does not answer", server->url);
 }
 
+/* `write` receives the body of an answer that is no refusal; NULL: it is in *ret_answer. */
 static int send_request(struct cli_server *server, const char *method, const char *url,
-                        const json_t *body, struct cv_http_answer *ret_answer,
-                        struct cv_error *error)
+                        const json_t *body, cli_write *write, void *opaque,
+                        struct cv_http_answer *ret_answer, struct cv_error *error)
 {
     cv_auto_free char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     const char *headers[] = {"Accept: application/json", "X-Cortana: 1", NULL, NULL, NULL};
@@ -190,13 +192,15 @@ static int send_request(struct cli_server *server, const char *method, const cha
                                             .body = text,
                                             .body_length = text ? strlen(text) : 0,
                                             .answer_max = ANSWER_MAX,
-                                            .timeout_ms = TIMEOUT_MS,
+                                            .write = write,
+                                            .opaque = opaque,
+                                            .timeout_ms = write ? TRANSFER_TIMEOUT_MS : TIMEOUT_MS,
                                             .allowed = &server->networks,
                                             .allow_setting = "",
                                             .cancel = server->cancel};
     CV_TRY_MEMORY(!body || text, error, "a request");
     int result = cv_http_send(server->client, &request, ret_answer, error);
-    return result ? fail_unanswered(server, result, error) : 0;
+    return result && error->type != CV_ERROR_IO ? fail_unanswered(server, result, error) : result;
 }
 
 /* Reads the body of an answer: *ret_body is NULL if there is none. Fails if the answer is a refusal. */
@@ -224,9 +228,27 @@ int cli_server_ask(struct cli_server *server, const struct cli_operation *operat
     cv_auto(json_decref) json_t *body = NULL;
     CV_TRY(make_target(server, operation, values, &url, &body, error));
     CV_TRY(send_request(server, operation->method, url.data, operation->has_body ? body : NULL,
-                        &answer, error));
+                        NULL, NULL, &answer, error));
     *ret_status = answer.status;
     return read_answer(server, &answer, ret_body, error);
+}
+
+int cli_server_read(struct cli_server *server, const struct cli_operation *operation,
+                    const json_t *values, const char *path, cli_write *write, void *opaque,
+                    struct cv_error *error)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer url = CV_BUFFER_INIT;
+    cv_auto(cv_http_answer_deinit) struct cv_http_answer answer = {0};
+    cv_auto(json_decref) json_t *body = NULL;
+    if (operation) {
+        CV_TRY(make_target(server, operation, values, &url, &body, error));
+    } else {
+        cv_buffer_printf(&url, "%s%s", server->url, path);
+    }
+    CV_TRY_MEMORY(!url.failed, error, "a request");
+    CV_TRY(send_request(server, "GET", url.data, NULL, write, opaque, &answer, error));
+    cv_auto(json_decref) json_t *refusal = NULL;
+    return read_answer(server, &answer, &refusal, error);
 }
 
 /* ---- stored tokens ----------------------------------------------------------------------------- */
@@ -341,7 +363,7 @@ static int exchange_code(struct cli_server *server, char token[TOKEN_MAX_LENGTH 
     cv_auto(json_decref) json_t *body = json_pack("{s:s}", "token", token);
     CV_TRY_MEMORY(body, error, "a request");
     (void)snprintf(url, sizeof(url), "%s/api/v1/session", server->url);
-    CV_TRY(send_request(server, "POST", url, body, &answer, error));
+    CV_TRY(send_request(server, "POST", url, body, NULL, NULL, &answer, error));
     CV_TRY(read_answer(server, &answer, &answered, error));
     const char *cookie = answer.head.data ? strcasestr(answer.head.data, "set-cookie:") : NULL;
     const char *value = cookie ? strchr(cookie, '=') : NULL;

@@ -16,6 +16,12 @@ CV_DEFINE_CLEANUP(struct cli_server *, cli_server_close)
 /* Its address, without a slash at the end. */
 const char *cli_server_url(const struct cli_server *server);
 
+/* Reads the file that an operation answers with, or, with NULL for it, that lies at a path of the
+ * server, piece by piece. A refusal is a failure, as for cli_server_ask. */
+CV_MUST_CHECK int cli_server_read(struct cli_server *server, const struct cli_operation *operation,
+                                  const json_t *values, const char *path, cli_write *write,
+                                  void *opaque, struct cv_error *error);
+
 /* Runs an operation; *ret_status is the status of the answer, and *ret_body is NULL if the answer
  * has no body. A refusal is a failure with the detail that the server gives; CV_ERROR_CONNECTION or
  * CV_ERROR_TIMEOUT if no answer comes. */

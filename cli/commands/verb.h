@@ -63,8 +63,8 @@ struct cli_verb {
     /* Verbs that are one operation of the API (cli_request in operation.c). */
     const char *operation; /* its name; NULL: the verb is code */
     /* Its parameters, separated by blanks: SOURCE[>MEMBER][:KIND]. SOURCE is the name of an option, the
-     * number of an argument, or =JSON. MEMBER "*": an object whose members they are. KIND: number,
-     * seconds, hours (both of a time), flag, unless (the option is not given), list (all that are
+     * number of an argument, or =JSON. MEMBER "*": an object whose members they are; "options.mute": a
+     * member of a member. KIND: number, ms (a time of a video), crop (of a picture), seconds, hours (both of a time), flag, off (false if the option is given), unless (the option is not given), list (all that are
      * given), since, uuid, json, object, file (a JSON file), type (a job type), video, job, run,
      * trigger, schedule (found by their name); else text. */
     const char *values;

@@ -390,7 +390,7 @@ const struct cli_verb cli_verbs[] = {
      "take for a formula; srt and ass are subtitles; vtt has each line at its place on screen; txt "
      "is only the text; md is a table.",
      .options = export_options, .completion = CLI_COMPLETE_VIDEO, .login = CLI_LOGIN_OPERATOR,
-     .run = cli_export},
+     .remote = true, .values = "bom:flag no-positions>positions:off 0>id:video", .run = cli_export},
     {"clip", "VIDEO START [END]", 2, 3, "cut a clip out of a video",
      .text = "Cuts from two seconds before START to two seconds after END (--padding 0: at exactly "
              "these times), exactly to the frame, and writes the clip to the current folder or to "
@@ -400,7 +400,11 @@ const struct cli_verb cli_verbs[] = {
              "so that the same clip is available at "
              "once the next time.\n\n" NAMED_VIDEO,
      .options = clip_options, .completion = CLI_COMPLETE_VIDEO, .store = true, .long_lasting = true,
-     OPERATOR_JSON, .run = cli_clip},
+     OPERATOR_JSON, .remote = true,
+     .values = "1>t_start:ms 2>t_end:ms =2000>padding_ms padding>padding_ms:ms mode>options.mode "
+               "max-height>options.max_height:number mute>options.mute:flag crop>options.crop:crop "
+               "0>video_id:video",
+     .run = cli_clip},
     {"reindex", "[VIDEO]…", 0, MANY,
      "read videos again, with other languages or models, without decoding them",
      .text = "Reads the pictures of lines that were kept when a video was first read, and replaces "

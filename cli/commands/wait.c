@@ -1,6 +1,7 @@
 #include "cli/commands/wait.h"
 
 #include "cli/commands/bucket.h"
+#include "cli/commands/operation.h"
 
 #include <limits.h>
 #include <poll.h>
@@ -281,14 +282,7 @@ static int read_changes(struct cli_call *call, struct watch *watch, const char *
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     cv_auto(cv_db_result_free) struct cv_db_result *counts = NULL;
-    CV_TRY(
-        cv_db_run(call->session.db, &rows, error,
-                  "SELECT p.video_id, p.step, p.status, p.skipped, p.progress, p.progress_message,"
-                  " p.running_ms, p.error_type, p.error_message, p.refused,"
-                  " (extract(epoch FROM p.retry_at - clock_timestamp()) * 1000)::bigint"
-                  " AS retry_in_ms FROM pipeline_stages p"
-                  " WHERE p.video_id = ANY ($1::uuid[])",
-                  ids));
+    /* The number first: what ends meanwhile is printed before the wait ends. */
     CV_TRY(cv_db_run(call->session.db, &counts, error,
                      "SELECT count(*) FILTER (WHERE v.status NOT IN ('ready', 'failed')"
                      " OR r.status = 'running') AS waiting,"
@@ -298,6 +292,14 @@ static int read_changes(struct cli_call *call, struct watch *watch, const char *
                      " ON r.video_id = v.id AND r.id = ANY ($2::uuid[])"
                      " WHERE v.id = ANY ($1::uuid[])",
                      ids, runs));
+    CV_TRY(
+        cv_db_run(call->session.db, &rows, error,
+                  "SELECT p.video_id, p.step, p.status, p.skipped, p.progress, p.progress_message,"
+                  " p.running_ms, p.error_type, p.error_message, p.refused,"
+                  " (extract(epoch FROM p.retry_at - clock_timestamp()) * 1000)::bigint"
+                  " AS retry_in_ms FROM pipeline_stages p"
+                  " WHERE p.video_id = ANY ($1::uuid[])",
+                  ids));
     for (int i = 0; i < cv_db_rows(rows); i++) {
         print_change(watch, rows, i);
     }
@@ -345,48 +347,52 @@ int cli_wait_for_videos(struct cli_call *call, struct cli_workers *workers,
     }
 }
 
-/* ---- the job of a clip --------------------------------------------------------------------------------- */
+/* ---- clips ----------------------------------------------------------------------------------------- */
 
-/* Checks the job. 1: it is done; 0: not yet. */
-static int check_job(struct cli_call *call, struct cli_progress *progress, const char *job_id,
-                     struct cv_error *error)
+/* Asks how far the clip is, and shows it. 1: it is done; 0: not yet. */
+static int check_clip(struct cli_call *call, struct cli_progress *progress, const json_t *values,
+                      json_t **ret_clip, struct cv_error *error)
 {
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(cv_db_run(call->session.db, &rows, error,
-                     "SELECT state, progress, progress_message, error_type, error_message"
-                     " FROM job_overview WHERE id = $1::uuid",
-                     job_id));
-    if (cv_db_rows(rows) == 0) {
-        return cv_fail(error, CV_ERROR_NOT_FOUND, "clip: its job %s is gone", job_id);
-    }
-    const char *state = cv_db_text(rows, 0, "state");
-    const char *doing = cv_db_text(rows, 0, "progress_message");
+    cv_auto(json_decref) json_t *clip = NULL;
+    CV_TRY(cli_ask(call, "clip", values, &clip, error));
+    const char *state = json_string_value(json_object_get(clip, "state"));
+    const char *doing = json_string_value(json_object_get(clip, "message"));
     if (strcmp(state, "failed") == 0 || strcmp(state, "canceled") == 0) {
-        const char *type = cv_db_text(rows, 0, "error_type");
+        const char *type = json_string_value(cli_find_member(clip, "error.type"));
         cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
-        explain(&text, type, type ? cv_db_text(rows, 0, "error_message") : state);
-        cli_progress_erase(progress);
-        return cv_fail(error, type ? cv_error_type_from_name(type) : CV_ERROR_CANCELED, "clip: %s",
+        explain(&text, type,
+                type ? json_string_value(cli_find_member(clip, "error.message"))
+                     : "it was canceled");
+        return cv_fail(error, type ? cv_error_type_from_name(type) : CV_ERROR_CANCELED, "%s",
                        text.failed ? state : text.data);
     }
     cli_progress_begin(progress);
-    cli_progress_row(progress, "clip", cv_db_double(rows, 0, "progress", 0), doing ? doing : state);
+    cli_progress_row(progress, "clip", json_number_value(json_object_get(clip, "progress")),
+                     doing ? doing : state);
     cli_progress_end(progress);
+    *ret_clip = cv_take(clip);
     return strcmp(state, "done") == 0;
 }
 
-int cli_wait_for_clip(struct cli_call *call, struct cli_workers *workers, const char *job_id,
+int cli_wait_for_clip(struct cli_call *call, struct cli_workers *workers, json_t **clip,
                       struct cv_error *error)
 {
     cv_auto(cli_progress_deinit) struct cli_progress progress;
+    cv_auto(json_decref) json_t *values = json_pack("{s:O}", "id", json_object_get(*clip, "id"));
+    CV_TRY_MEMORY(values, error, "a request");
     cli_progress_init(&progress, call->quiet || call->json, call->plain);
     for (;;) {
-        int result = check_job(call, &progress, job_id, error);
+        json_t *now = NULL;
+        int result = check_clip(call, &progress, values, &now, error);
+        if (now) {
+            json_decref(*clip);
+            *clip = now;
+        }
         if (result == 1) {
             cli_progress_erase(&progress);
             return 0;
         }
-        result = recover(call, &progress, result, error);
+        result = call->server ? result : recover(call, &progress, result, error);
         result = result ? result : check_workers(call, workers, &progress, error);
         if (result || rest(call, REFRESH_MS)) {
             cli_progress_erase(&progress);

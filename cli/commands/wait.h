@@ -12,9 +12,10 @@ CV_MUST_CHECK int cli_wait_for_videos(struct cli_call *call, struct cli_workers 
                                       const struct cli_video_list *list, size_t *ret_failed,
                                       struct cv_error *error);
 
-/* Waits for the job of a clip; fails with its error if it fails permanently or is canceled. */
+/* Waits until a clip (an object of the API, which is replaced by what it becomes) is done; fails with
+ * its error if it fails permanently or is canceled. */
 CV_MUST_CHECK int cli_wait_for_clip(struct cli_call *call, struct cli_workers *workers,
-                                    const char *job_id, struct cv_error *error);
+                                    json_t **clip, struct cv_error *error);
 
 /* Keeps the workers and the scanner running and shows their work, and prints a line for every video
  * that arrives, becomes ready or fails, until interrupted; then returns 0. */

@@ -28,20 +28,6 @@ const char *cli_time(int64_t ms, char text[CLI_TIME_SIZE])
     return text;
 }
 
-const char *cli_time_for_file(int64_t ms, char text[CLI_TIME_SIZE])
-{
-    int64_t hours = ms / MS_PER_HOUR;
-    int64_t minutes = ms / MS_PER_MINUTE % 60;
-    double seconds = (double)(ms % MS_PER_MINUTE) / MS_PER_SECOND;
-    if (hours > 0) {
-        (void)snprintf(text, CLI_TIME_SIZE, "%" PRId64 "h%02" PRId64 "m%06.3fs", hours, minutes,
-                       seconds);
-    } else {
-        (void)snprintf(text, CLI_TIME_SIZE, "%" PRId64 "m%06.3fs", minutes, seconds);
-    }
-    return text;
-}
-
 const char *cli_duration(int64_t ms, char text[CLI_TIME_SIZE])
 {
     if (ms < MS_PER_SECOND) {

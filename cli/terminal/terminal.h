@@ -12,10 +12,6 @@ enum { CLI_TIME_SIZE = 32 };
 /* Formats milliseconds as "1:02:03.456" or "2:03.456"; returns `text`. */
 const char *cli_time(int64_t ms, char text[CLI_TIME_SIZE]);
 
-/* Formats milliseconds for a file's name, as cli_parse_time reads them: "2m03.456s"; returns
- * `text`. */
-const char *cli_time_for_file(int64_t ms, char text[CLI_TIME_SIZE]);
-
 /* Formats a duration briefly: "340 ms", "12.5 s", "3 min", "2 h", "5 d"; returns `text`. */
 const char *cli_duration(int64_t ms, char text[CLI_TIME_SIZE]);
 

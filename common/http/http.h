@@ -52,12 +52,16 @@ void cv_http_client_close(struct cv_http_client *client);
 CV_DEFINE_CLEANUP(struct cv_http_client *, cv_http_client_close)
 
 struct cv_http_request {
-    const char *url;                        /* http or https */
-    const char *method;                     /* "GET", "POST", … */
-    const char *const *headers;             /* "name: value", NULL at the end */
-    const char *body;                       /* NULL: none */
-    size_t body_length;                     /* bytes */
-    size_t answer_max;                      /* bytes of the answer's body that are read */
+    const char *url;            /* http or https */
+    const char *method;         /* "GET", "POST", … */
+    const char *const *headers; /* "name: value", NULL at the end */
+    const char *body;           /* NULL: none */
+    size_t body_length;         /* bytes */
+    size_t answer_max;          /* bytes of the answer's body that are read */
+    /* Receives the body of an answer 2xx piece by piece, in place of answer.body; NULL: none does.
+     * What it returns is not 0: the exchange ends with its failure. */
+    int (*write)(void *opaque, const char *data, size_t length, struct cv_error *error);
+    void *opaque;
     int64_t timeout_ms;                     /* for the whole exchange */
     const char *ca_file;                    /* NULL: the system's certificates */
     const struct cv_http_networks *allowed; /* in addition to public addresses */

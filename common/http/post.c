@@ -21,6 +21,9 @@ struct exchange {
     const struct cv_http_request *request;
     struct cv_http_answer answer;
     bool is_refused; /* an address that may not be called */
+    CURL *curl;
+    int written; /* what request->write returned last */
+    struct cv_error *error;
 };
 
 static void exchange_deinit(struct exchange *exchange)
@@ -119,6 +122,13 @@ static size_t receive_body(char *data, size_t size, size_t count, void *opaque)
     struct exchange *exchange = opaque;
     struct cv_buffer *body = &exchange->answer.body;
     size_t length = size * count;
+    long status = 0;
+    (void)curl_easy_getinfo(exchange->curl, CURLINFO_RESPONSE_CODE, &status);
+    if (exchange->request->write && status / 100 == 2) {
+        exchange->written =
+            exchange->request->write(exchange->request->opaque, data, length, exchange->error);
+        return exchange->written ? 0 : length;
+    }
     size_t room = exchange->request->answer_max - body->length;
     exchange->answer.is_cut = length > room;
     cv_buffer_append(body, data, length > room ? room : length);
@@ -246,7 +256,8 @@ static int explain(const struct exchange *exchange, CURLcode code, struct cv_err
 int cv_http_send(struct cv_http_client *client, const struct cv_http_request *request,
                  struct cv_http_answer *ret_answer, struct cv_error *error)
 {
-    cv_auto(exchange_deinit) struct exchange exchange = {.request = request};
+    cv_auto(exchange_deinit) struct exchange exchange = {
+        .request = request, .curl = client->curl, .error = error};
     cv_auto(curl_slist_free_all) struct curl_slist *lines = NULL;
     CV_TRY(make_lines(request, &lines, error));
     curl_easy_reset(client->curl); /* keeps the connection */
@@ -257,6 +268,9 @@ int cv_http_send(struct cv_http_client *client, const struct cv_http_request *re
     answer->took_ms = cv_monotonic_ms() - began;
     (void)curl_easy_getinfo(client->curl, CURLINFO_RESPONSE_CODE, &answer->status);
     CV_TRY_MEMORY(!answer->body.failed && !answer->head.failed, error, "an answer");
+    if (exchange.written) {
+        return exchange.written;
+    }
     /* A longer answer than the caller reads is still a success. */
     if (code != CURLE_OK && !(code == CURLE_WRITE_ERROR && answer->is_cut)) {
         return explain(&exchange, code, error);

@@ -1090,32 +1090,47 @@ RETURN api.changed_job((p ->> 'id')::uuid, public.retry_job((p ->> 'id')::uuid),
 
 -- ---- clips -------------------------------------------------------------------------------------------------
 
-CREATE FUNCTION api.clip_name(j jobs) RETURNS text
+CREATE FUNCTION api.time_in_name(p_ms int) RETURNS text
+LANGUAGE sql IMMUTABLE
+RETURN concat(CASE WHEN p_ms >= 3600000 THEN p_ms / 3600000 || 'h' || lpad((p_ms / 60000 % 60)::text, 2, '0')
+                   ELSE (p_ms / 60000)::text END, 'm', to_char(p_ms % 60000 / 1000.0, 'FM00.000'), 's');
+COMMENT ON FUNCTION api.time_in_name IS 'A time of a video for the name of a file: 2m03.456s, 1h02m03.456s.';
+
+CREATE FUNCTION api.clip_name(p_video uuid, p_start int, p_end int, p_format text) RETURNS text
 LANGUAGE sql STABLE AS $$
-    SELECT concat_ws('-', nullif(trim(BOTH '-' FROM left(regexp_replace(
-                         coalesce(v.title, v.original_name, ''), '[^A-Za-z0-9]+', '-', 'g'), 40)), ''),
-                     (j.result ->> 't_start') || 'ms') || substring(j.result ->> 'clip_path' FROM '\.[a-z0-9]+$')
-    FROM videos v WHERE v.id = j.video_id
+    SELECT concat(regexp_replace(left(ltrim(coalesce(nullif(v.title, v.original_name), regexp_replace(v.original_name, '\.[A-Za-z0-9]{1,5}$', ''), 'clip'), '. '), 40),
+                                 '[[:cntrl:]/\\]', '_', 'g'),
+                  '_', api.time_in_name(p_start),
+                  CASE WHEN p_format <> 'jpg' THEN '-' || api.time_in_name(CASE
+                      WHEN EXISTS (SELECT FROM jobs j WHERE j.video_id = v.id AND j.job_type = 'transcode'
+                                   AND j.status IN ('queued', 'processing')) THEN p_end
+                      ELSE least(p_end, round(v.duration * 1000)::int) END) END, '.', p_format)
+    FROM videos v WHERE v.id = p_video
 $$;
-COMMENT ON FUNCTION api.clip_name IS 'The file name of a clip for downloads, in characters that every system accepts.';
+COMMENT ON FUNCTION api.clip_name IS
+    'The name of a clip''s file: the video''s title and where the clip begins and ends. A clip ends with its video, whose '
+    'length is certain once transcode has ended.';
 
 CREATE FUNCTION api.clip_object(j jobs) RETURNS jsonb
-LANGUAGE sql STABLE
-RETURN jsonb_build_object(
-    'id', coalesce(j.payload ->> 'clip_id', j.payload #>> '{original_payload,clip_id}'), 'job_id', j.id,
-    'video_id', j.video_id, 'state', api.job_state(j), 'progress', j.progress, 'message', j.progress_message,
-    't_start', coalesce(j.payload -> 't_start', j.payload #> '{original_payload,t_start}'),
-    't_end', coalesce(j.payload -> 't_end', j.payload #> '{original_payload,t_end}'),
-    'format', coalesce(j.payload ->> 'format', j.payload #>> '{original_payload,format}', 'mp4'),
-    'created_at', j.created_at, 'finished_at', j.finished_at, 'removed_at', j.result -> 'removed_at',
-    'error', CASE WHEN j.payload ? 'error' THEN jsonb_build_object(
-                 'type', j.payload #>> '{error,type}', 'message', j.payload #>> '{error,message}') END,
-    'url', NULL, 'expires', NULL)
-    || CASE WHEN j.status = 'done' AND j.result ? 'clip_path' AND NOT j.result ? 'removed_at'
-            THEN jsonb_build_object(
-                'grant', jsonb_build_object('scopes', ARRAY['clip'], 'id', j.payload ->> 'clip_id'),
-                'path', (j.result ->> 'clip_path') || coalesce('?name=' || api.clip_name(j), ''))
-            ELSE '{}' END;
+LANGUAGE sql STABLE AS $$
+    SELECT jsonb_build_object(
+        'id', c.asked ->> 'clip_id', 'job_id', j.id, 'name', c.name,
+        'video_id', j.video_id, 'state', api.job_state(j), 'progress', j.progress, 'message', j.progress_message,
+        't_start', c.asked -> 't_start', 't_end', c.asked -> 't_end', 'format', coalesce(c.asked ->> 'format', 'mp4'),
+        'created_at', j.created_at, 'finished_at', j.finished_at, 'removed_at', j.result -> 'removed_at',
+        'error', CASE WHEN j.payload ? 'error' THEN jsonb_build_object(
+                     'type', j.payload #>> '{error,type}', 'message', j.payload #>> '{error,message}') END,
+        'url', NULL, 'expires', NULL)
+        || CASE WHEN j.status = 'done' AND j.result ? 'clip_path' AND NOT j.result ? 'removed_at'
+                THEN jsonb_build_object(
+                    'grant', jsonb_build_object('scopes', ARRAY['clip'], 'id', c.asked ->> 'clip_id'),
+                    'path', (j.result ->> 'clip_path')
+                            || coalesce('?name=' || ltrim(regexp_replace(c.name, '[^A-Za-z0-9_.-]+', '-', 'g'), '-.'), ''))
+                ELSE '{}' END
+    FROM (SELECT w.asked, api.clip_name(j.video_id, (w.asked ->> 't_start')::int, (w.asked ->> 't_end')::int,
+                                        coalesce(w.asked ->> 'format', 'mp4')) AS name
+          FROM coalesce(j.payload -> 'original_payload', j.payload) AS w (asked)) AS c
+$$;
 COMMENT ON FUNCTION api.clip_object IS
     'A clip, from the newest job that makes it. The gateway makes "url" and "expires" from "grant" and "path".';
 

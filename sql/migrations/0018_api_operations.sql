@@ -224,7 +224,7 @@ BEGIN
         ELSE
             ids := ARRAY(
                 SELECT v.id FROM videos v
-                WHERE wanted IN (v.original_name, regexp_replace(v.original_name, '\.[^.]+$', ''))
+                WHERE wanted IN (v.title, v.original_name, regexp_replace(v.original_name, '\.[^.]+$', ''))
                       AND (v.duplicate_of IS NULL OR NOT EXISTS (
                           SELECT FROM videos o WHERE o.id = v.duplicate_of AND o.original_name = v.original_name))
                    OR v.id BETWEEN low AND high

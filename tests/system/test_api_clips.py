@@ -83,7 +83,7 @@ def test_a_clip_from_request_to_removal(gateway, place, library, store):
     assert done["state"] == "done" and done["expires"]
     download = gateway.ask(done["url"], base="")
     assert (download.status, download.data) == (200, BYTES) and download.headers["Content-Type"] == "video/mp4"
-    assert download.headers["Content-Disposition"] == 'attachment; filename="video-own-100ms.mp4"'
+    assert download.headers["Content-Disposition"] == 'attachment; filename="video-own_0m00.100s-0m00.600s.mp4"'
     plain = done["url"].split("?")[0]
     assert "Content-Disposition" not in gateway.ask(plain, base="").headers
     for wrong in ("?name=", "?name=a/b", "?name=..", "?name=a%22b", "?name=" + "x" * 81, "?x=1", "?name=a&x=1"):

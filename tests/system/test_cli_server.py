@@ -15,11 +15,12 @@ VERBS = ["workers", "workers --all --json", "hosts", "rules", "rules --json", "w
          "webhooks enable hook", "webhooks", "schedules pause nightly", "schedules resume nightly", "schedules", "schedules show nightly",
          "jobs pause ocr", "jobs resume ocr", "jobs priority 7 {short}", "tenants pause {job}", "tenants resume {job}",
          "videos", "videos --json --limit 2", "videos --name OWN", "videos show {video}", "videos show {video} --json",
-         "search bridge", "search bridge --json --limit 3", "search bridg -C 2 --video {video}", "search anna --exact"]
+         "search bridge", "search bridge --json --limit 3", "search bridg -C 2 --video {video}", "search anna --exact",
+         "export {video} -f srt", "export {video} -f csv --bom", "export {video} -f vtt --no-positions", "export {video}"]
 REFUSED = ["jobs why ffffffff", "jobs why {nobody}", "workflows show nothing", "commands show nothing", "webhooks test nothing",
            "schedules pause nothing", "schedules show nothing", "jobs cancel {nobody}", "jobs retry {job}", "runs start nothing",
            "videos show nothing.mp4", "videos show {nobody}", "delete {nobody}",
-           "search nowherefound", "search x --video nothing.mp4"]
+           "search nowherefound", "export nothing.mp4", "search x --video nothing.mp4"]
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ import uuid
 
 import psycopg2
 import pytest
+from api import Gateway, make_login, token
 from media_tools import make_clip, streams
 
 VIDEO = "5b0e0c7e-3d5f-4a7b-9a52-6f1f7a3c0002"
@@ -158,7 +159,7 @@ def test_a_failing_clip_says_why(program, workers, jobs, video):
     """Before anybody knows how long and how large the video is; nobody finds a dead letter to look at."""
     workers.start("clip-generate-worker")
     done = cortana(program, workers, "50s", "51s")
-    assert done.returncode == 1 and "the clip begins at 50000 ms, and the video ends at 60" in done.stderr
+    assert done.returncode == 1 and "cortana clip: the clip begins at 50000 ms, and the video ends at 60" in done.stderr
     assert VIDEO not in done.stderr and "S3" not in done.stderr and "master" not in done.stderr
     done = cortana(program, workers, "1s", "2s", "--crop", "64x64+300+0")
     assert done.returncode == 1 and "the crop reaches over the edge of a picture of 320x240 pixels; choose" in done.stderr
@@ -168,6 +169,27 @@ def test_a_failing_clip_says_why(program, workers, jobs, video):
     done = cortana(program, workers, "5s", "60s", "--padding", "0")
     assert done.returncode == 0, "what lasts longer than the video ends with it"
     assert float(streams(workers.store.parent / done.stdout.strip())["video"]["duration"]) == pytest.approx(1, abs=0.05)
+
+
+def test_a_clip_comes_from_a_server_and_again_when_its_object_is_gone(program, workers, jobs, queue, video, database, tmp_path):
+    make_login(queue)
+    workers.start("clip-generate-worker")
+    jobs.row("UPDATE videos SET title = 'Übung 1/2' RETURNING 1")
+    gateway = Gateway(program, database, tmp_path, STORE_URL=f"dir:{workers.store}")
+    url = f"http://127.0.0.1:{gateway.port}"
+    environment = {**workers.environment(), "XDG_CONFIG_HOME": str(tmp_path)}
+    subprocess.run([program("cortana"), "login", url], input=token(role="service_role", sub=None), text=True, check=True, env=environment)
+    files = []
+    for place in ([], ["--server", url]):
+        for _ in range(2):
+            done = subprocess.run([program("cortana"), "clip", "Übung 1/2", "1s", "3s", *place], text=True, capture_output=True,
+                                  env=environment, cwd=tmp_path, check=False)
+            assert (done.returncode, done.stdout) == (0, "Übung 1_2_0m01.000s-0m03.000s.mp4\n"), done.stderr
+            files.append((tmp_path / done.stdout.strip()).read_bytes())
+            (clip,) = (workers.store / "videos/clips").rglob("*.mp4")
+            clip.unlink()  # as a bucket's rule does
+    assert gateway.process.stop() == 0
+    assert len({len(one) for one in files}) == 1 and jobs.row("SELECT count(*) AS n FROM jobs")["n"] == 4
 
 
 @pytest.mark.parametrize("arguments, words", [
