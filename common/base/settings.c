@@ -73,7 +73,6 @@ static const struct {
     {"CORTANA_LOG_DAYS", false},
     {"CORTANA_OUTPUT_DAYS", false},
     {"CORTANA_WORKER_LABELS", false},
-    {"CORTANA_DISK_WATCH_MS", false},
     {"CORTANA_SCRATCH_BYTES", false},
     {"CORTANA_STORE_PROBE_MS", false},
     {"CORTANA_WEBHOOK_ALLOW", false},

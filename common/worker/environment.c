@@ -155,6 +155,7 @@ enum {
     PROBE_MS = 5 * 1000, /* between probes; each is one small put, get and delete */
     PROBE_LEAST_MS = 20,
     PROBE_MOST_MS = 60 * 60 * 1000,
+    DISK_PROBES = 12, /* disks are checked each time that so many probes take: once a minute */
 };
 
 /* ---- the store ------------------------------------------------------------------------------- */
@@ -336,7 +337,7 @@ void cv_supervisor_watch_environment(struct cv_supervisor *supervisor, int64_t n
 {
     supervisor->environment_trouble[0] = '\0';
     if (now >= supervisor->disk_at) {
-        supervisor->disk_at = now + supervisor->disk_watch_ms;
+        supervisor->disk_at = now + DISK_PROBES * supervisor->again_ms;
         check_disks(supervisor);
     }
     if (is_a_disk_full(supervisor)) {

@@ -17,7 +17,6 @@ enum {
     LEASE_MS = 5 * 60 * 1000,
     HEARTBEAT_MS = 2 * 60 * 1000,
     GRACE_MS = 30 * 1000,
-    DISK_WATCH_MS = 60 * 1000,
     MARGIN_PARTS = 10, /* the margin before a lease's end, as a part of the lease */
     LAST_SETTLE_MS = 10 * 1000,
     LAST_SETTLE_HURRY_MS = 3 * 1000, /* after a second signal */
@@ -243,8 +242,6 @@ static int read_settings(struct cv_supervisor *supervisor, struct cv_error *erro
     CV_TRY(cv_env_int("CORTANA_HEARTBEAT_MS", heartbeat, 50, MOST_MS, &supervisor->heartbeat_ms,
                       error));
     CV_TRY(cv_env_int("CORTANA_GRACE_MS", GRACE_MS, 0, MOST_MS, &supervisor->grace_ms, error));
-    CV_TRY(cv_env_int("CORTANA_DISK_WATCH_MS", DISK_WATCH_MS, 50, MOST_MS,
-                      &supervisor->disk_watch_ms, error));
     CV_TRY(cv_scratch_most(&supervisor->scratch_most, error));
     if (supervisor->heartbeat_ms >= supervisor->lease_ms) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,

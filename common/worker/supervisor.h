@@ -120,7 +120,6 @@ struct cv_supervisor {
     int64_t lease_ms;
     int64_t heartbeat_ms;
     int64_t grace_ms;
-    int64_t disk_watch_ms;
     int64_t again_ms; /* between two probes of a store or installation that refuses */
     bool listen;
     char host[64];

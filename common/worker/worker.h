@@ -17,8 +17,8 @@
  *   CORTANA_LEASE_MS      a claim's lease (300000)
  *   CORTANA_HEARTBEAT_MS  interval of renewals (120000; two fifths of CORTANA_LEASE_MS if that is set)
  *   CORTANA_GRACE_MS      how long a running job may continue after SIGTERM (30000)
- *   CORTANA_DISK_WATCH_MS interval of checks of the disks of scratch and a directory store (60000)
- *   CORTANA_STORE_PROBE_MS interval of probes of a store or installation that does not work (5000)
+ *   CORTANA_STORE_PROBE_MS interval of probes of a store or installation that does not work (5000);
+ *                          disks are checked at twelve times this interval
  *   CORTANA_LISTEN        address and port for probes and metrics; --listen overrides it (off)
  *   CORTANA_READ_PATHS    directories A:B that a stage may read besides the system's
  *   CORTANA_SANDBOX       "require": do not start where a required layer is missing; "off": for debuggers

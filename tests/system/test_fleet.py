@@ -69,7 +69,7 @@ def test_a_full_disk_stops_claims_until_there_is_room(jobs, workers, tmp_path):
     with small_disk(workers.scratch, "4m"), small_disk(workers.store, "16m"):
         filler = workers.scratch / "filler"
         filler.write_bytes(b"x" * ((4 << 20) * 97 // 100))
-        worker = workers.start("test-stage", "--listen", "127.0.0.1:0", CORTANA_DISK_WATCH_MS=100)
+        worker = workers.start("test-stage", "--listen", "127.0.0.1:0", CORTANA_STORE_PROBE_MS=20)
         told = wait_until(lambda: worker.says("nothing is claimed"), "the worker to notice")
         assert [line["level"] for line in told] == ["error"]
         port = port_of(worker)

@@ -17,7 +17,7 @@ from test_faults import small_disk
 from workers import Worker, wait_until
 
 COUNT = int(os.environ.get("CORTANA_REFUSED_JOBS", "8"))
-QUICK = {"CORTANA_STORE_PROBE_MS": 100, "CORTANA_DISK_WATCH_MS": 100, "S3_ATTEMPTS": 2,
+QUICK = {"CORTANA_STORE_PROBE_MS": 100, "S3_ATTEMPTS": 2,
          "S3_STALL_TIMEOUT_S": 2}
 BUCKET = "refuses"
 
@@ -301,7 +301,7 @@ def test_a_full_directory(jobs, workers):
 def test_a_disk_that_fills_up_under_a_job(jobs, workers):
     """The put fails before the disk is looked at the next time."""
     with small_disk(workers.store, "4m"):
-        worker = start(workers, CORTANA_DISK_WATCH_MS=3600000)
+        worker = start(workers, CORTANA_STORE_PROBE_MS=3600000)
         wait_ready(port_of(worker))
         filler = workers.store / "filler"
         filler.write_bytes(b"x" * ((4 << 20) * 97 // 100))
