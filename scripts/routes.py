@@ -187,4 +187,5 @@ def main(source, target):
     pathlib.Path(target).write_text("\n".join(lines), encoding="utf-8")
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])

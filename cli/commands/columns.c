@@ -58,6 +58,15 @@ const struct cli_column cli_columns_schedules[] = {
     END,
 };
 
+const struct cli_column cli_columns_tenants[] = {
+    {"[{tenant_id}|default]", "TENANT"},
+    {"{stored_bytes:size}", "STORED"},
+    {"{max_bytes:size}", "LIMIT"},
+    {"videos", "VIDEOS"},
+    {"[{?paused_at}[{pause_reason}|yes]]", "PAUSED"},
+    END,
+};
+
 const struct cli_column cli_columns_triggers[] = {
     {"name", "TRIGGER"},           {"event", "EVENT"},
     {"{action} {target}", "DOES"}, {"{last.fired_at:ago}", "AGO"},

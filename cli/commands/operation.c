@@ -43,7 +43,9 @@ static int ask_database(struct cli_call *call, const struct cli_operation *opera
         error->type = strcmp(state, "P0002") == 0   ? CV_ERROR_NOT_FOUND
                       : strcmp(state, "55000") == 0 ? CV_ERROR_CONFLICT
                                                     : error->type;
-        return result;
+        return strcmp(state, "23514") == 0 /* it names a constraint, which says nothing to users */
+                   ? cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "a value is out of its range")
+                   : result;
     }
     const char *body = cv_db_text(rows, 0, "body");
     call->status = cv_db_int(rows, 0, "status", 200);
@@ -352,6 +354,8 @@ static int read_value(struct cli_call *call, const struct source *source, const 
     } else if (strcmp(kind, "since") == 0) {
         CV_TRY(read_since(call, text, since));
         *ret_value = json_string(since);
+    } else if (strcmp(kind, "tenant") == 0 && !cv_is_uuid(text) && strcmp(text, "default") != 0) {
+        return cli_usage(call, "TENANT is a UUID, or default, not '%s'", text);
     } else if (strcmp(kind, "uuid") == 0 && !cv_is_uuid(text)) {
         return cli_usage(call, "%s%s takes a UUID, not '%s'", source->text[0] == '0' ? "" : "--",
                          source->text[0] == '0' ? call->verb->arguments : source->text, text);
@@ -403,6 +407,8 @@ int cli_read_values(struct cli_call *call, json_t **ret_values, struct cv_error 
         if (strcmp(source.kind, "unless") == 0) {
             (void)snprintf(source.text, sizeof(source.text), "=");
             text = text ? NULL : "true";
+        } else if (strcmp(source.kind, "limit") == 0 && text && strcmp(text, "none") == 0) {
+            text = NULL;
         }
         if (text) {
             CV_TRY(read_value(call, &source, text, &value, error));
@@ -415,6 +421,9 @@ int cli_read_values(struct cli_call *call, json_t **ret_values, struct cv_error 
                                  : cli_set_member(values, source.member, value),
                           error, "a request");
         }
+    }
+    for (int i = 1; call->verb->settings && i < call->count; i++) {
+        CV_TRY(cli_read_setting(call, call->arguments[i], values, error));
     }
     *ret_values = cv_take(values);
     return 0;

@@ -13,9 +13,20 @@ struct cli_operation {
     bool is_redacted;  /* secrets are removed from its answer */
 };
 
+/* A member of an operation's body. */
+struct cli_parameter {
+    const char *operation;
+    const char *name;
+    const char *type; /* as in JSON Schema; "string" also if other types are allowed, too */
+    double low, high; /* of an integer, or of the integers of a list */
+    bool is_nullable;
+};
+
 /* Generated from the OpenAPI document (scripts/operations.py). */
 extern const struct cli_operation cli_operations[];
 extern const size_t cli_operation_count;
+extern const struct cli_parameter cli_parameters[];
+extern const size_t cli_parameter_count;
 
 /* Runs an operation with the parameters `values` (borrowed), in a transaction of its own or on the
  * server, as the verb was opened (cli_open). *ret_body is the body of the answer, which the caller
@@ -57,3 +68,8 @@ CV_MUST_CHECK int cli_run_operation(struct cli_call *call, struct cv_error *erro
  * 0, CLI_EXIT_USAGE after printing what is wrong, or a failure. The caller frees *ret_values. */
 CV_MUST_CHECK int cli_read_values(struct cli_call *call, json_t **ret_values,
                                   struct cv_error *error);
+
+/* Reads NAME=VALUE into `values`: NAME is one of `settings` of the verb's row. 0, CLI_EXIT_USAGE
+ * after printing what is wrong, or a failure. */
+CV_MUST_CHECK int cli_read_setting(struct cli_call *call, const char *text, json_t *values,
+                                   struct cv_error *error);

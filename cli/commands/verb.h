@@ -64,11 +64,17 @@ struct cli_verb {
     const char *operation; /* its name; NULL: the verb is code */
     /* Its parameters, separated by blanks: SOURCE[>MEMBER][:KIND]. SOURCE is the name of an option, the
      * number of an argument, or =JSON. MEMBER "*": an object whose members they are; "options.mute": a
-     * member of a member. KIND: number, ms (a time of a video), crop (of a picture), seconds, hours (both of a time), flag, off (false if the option is given), unless (the option is not given), list (all that are
-     * given), since, uuid, json, object, file (a JSON file), type (a job type), video, job, run,
+     * member of a member. KIND: number, ms (a time of a video), crop (of a picture), seconds, hours (both
+     * of a time), flag, off (false if the option is given), unless (the option is not given), list (all
+     * that are given), since, uuid, tenant (a UUID or "default"), limit (none: left out), json,
+     * object, file (a JSON file), type (a job type), video, job, run,
      * trigger, schedule (found by their name); else text. */
     const char *values;
-    bool each;                        /* run once for each argument, as its first */
+    bool each; /* run once for each argument, as its first */
+    /* NAME=VALUE, given behind the first argument: SETTING[>MEMBER], separated by blanks. The operation's
+     * description says what a value may be: a number, a time where the member's name ends in "_ms", yes or
+     * no, words with commas between them, or none. */
+    const char *settings;
     const struct cli_column *columns; /* of a list */
     const struct cli_column *fields;  /* of one thing, printed one a line */
     const char *also;  /* behind the fields: a list, of the same parameters; its operation's name */

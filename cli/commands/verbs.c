@@ -305,19 +305,6 @@ static const struct cli_option workers_options[] = {
     NO_MORE,
 };
 
-static const struct cli_option every_options[] = {
-    {"every", 0, "SECONDS", "time between two checks (30)", 0, NULL},
-    NO_MORE,
-};
-
-static const struct cli_option nodes_add_options[] = {
-    {"types", 0, "TYPE,…", "job types for which the node is woken", 0, NULL},
-    {"host", 0, "NAME", "host name that its workers report (NAME)", 0, NULL},
-    {"mac", 0, "ADDRESS", "wake the node with a magic packet to this hardware address", 0, NULL},
-    {"script", 0, "PATH", "wake the node with this program", CLI_COMPLETE_FILE, NULL},
-    NO_MORE,
-};
-
 static const struct cli_option migrate_options[] = {
     {"check", 0, NULL, "only list pending migrations; exit 1 if there are any", 0, NULL},
     {"postgres", 0, NULL,
@@ -353,6 +340,8 @@ static const struct cli_option embeddings_add_options[] = {
 /* Most commands need an operator's rights and have --json. */
 #define OPERATOR_JSON .login = CLI_LOGIN_OPERATOR, .json = true
 #define UPKEEP_JSON .login = CLI_LOGIN_UPKEEP, .json = true
+
+#define SETTINGS_DONE "the settings of {0} hold from the next claim on"
 
 const struct cli_verb cli_verbs[] = {
     {"run", "[VIDEO|FOLDER|URL|-]…", 0, MANY, "make videos on this machine searchable",
@@ -675,35 +664,40 @@ const struct cli_verb cli_verbs[] = {
     {"workers drain", "WORKER", 1, 1,
      "let a worker finish its jobs and exit; it claims nothing more",
      .text = "The beginning of an id, such as a host, means all workers whose id begins with it.",
-     OPERATOR_JSON, .run = cli_workers_drain},
+     OPERATOR_JSON, .operation = "drain_worker", .values = "0>worker",
+     .done = "worker {0} claims nothing more, and goes when what it runs has ended",
+     .thing = "worker", .run = cli_request},
 
     {"hosts list", "", 0, 0, "list the hosts, their CPU budgets and how full their disks are",
      UPKEEP_JSON, .operation = "hosts", .columns = cli_columns_hosts,
      .note = "no worker has been seen on any host", .run = cli_request},
     {"hosts set", "HOST NAME=VALUE…", 2, MANY, "change the limits of a host",
-     .text =
-         "cpu-budget=N  largest sum of the weights of jobs that run there at once; none: no limit",
-     OPERATOR_JSON, .run = cli_hosts_set},
+     .text = "cpu-budget=N  largest sum of the weights of jobs that run there at once, or none",
+     OPERATOR_JSON, .operation = "change_host", .values = "0>host",
+     .settings = "cpu-budget>cpu_budget", .done = SETTINGS_DONE, .thing = "host",
+     .run = cli_request},
 
     {"nodes list", "", 0, 0, "list the nodes that may sleep, and which are awake", UPKEEP_JSON,
      .operation = "nodes", .columns = cli_columns_nodes,
-     .note = "there are no nodes; see cortana nodes add --help", .run = cli_request},
-    {"nodes add", "NAME", 1, 1, "add a node that may be woken", .options = nodes_add_options,
-     OPERATOR_JSON, .run = cli_nodes_add},
-    {"nodes set", "NODE NAME=VALUE…", 2, MANY, "change a node",
-     .text = "host=NAME, types=TYPE,…, mac=ADDRESS, broadcast=ADDRESS, port=N, enabled=yes|no",
-     OPERATOR_JSON, .run = cli_nodes_set},
-    {"nodes remove", "NODE", 1, 1, "remove a node", OPERATOR_JSON, .run = cli_nodes_remove},
+     .note = "there are no nodes; see cortana nodes set --help", .run = cli_request},
+    {"nodes set", "NODE NAME=VALUE…", 2, MANY, "add or change a node",
+     .text = "types=TYPE,…  for whose jobs it is woken\nmac=ADDRESS  wake it with a magic packet "
+             "(broadcast=ADDRESS, port=N)\nscript=PATH,…  wake it with a program\nhost=NAME  as "
+             "its workers report it\nmax=N  jobs that run there at once, or none\nenabled=yes|no",
+     OPERATOR_JSON, .operation = "define_node", .values = "0>node",
+     .settings = "host types>job_types mac broadcast port script enabled>is_enabled "
+                 "max>max_concurrency",
+     .done = SETTINGS_DONE, .run = cli_request},
+    {"nodes remove", "NODE", 1, 1, "remove a node", OPERATOR_JSON, .operation = "delete_node",
+     .values = "0>node", .done = "{0} is forgotten", .thing = "node", .run = cli_request},
     {"nodes wake", "NODE", 1, 1,
      "wake a node with a magic packet or its script, whether or not it is needed", OPERATOR_JSON,
-     .run = cli_nodes_wake},
-    {"nodes watch", "", 0, 0,
-     "wake the nodes that jobs of the next 5 minutes need, until interrupted",
-     .text = "May run on several machines: each node is woken at most once in 5 minutes.",
-     .options = every_options, .login = CLI_LOGIN_OPERATOR, .run = cli_nodes_watch},
+     .operation = "wake_node", .values = "0>node", .thing = "node",
+     .done = "a scheduler wakes node {0} within 30 seconds", .run = cli_triggers_request},
 
     {"tenants list", "", 0, 0, "list the tenants: how much each stores and may store",
-     OPERATOR_JSON, .run = cli_tenants_list},
+     OPERATOR_JSON, .operation = "tenants", .columns = cli_columns_tenants,
+     .note = "no tenant stores anything", .run = cli_request},
     {"tenants pause", "TENANT", 1, 1, "claim no more jobs of a tenant; running jobs continue",
      .options = reason_options, OPERATOR_JSON, .operation = "pause_tenant",
      .values = "0>id:uuid reason", .done = "tenant {0} is paused; what runs goes on",
@@ -714,7 +708,8 @@ const struct cli_verb cli_verbs[] = {
     {"tenants limit", "TENANT SIZE", 2, 2, "limit the bytes of originals that a tenant may store",
      .text = "TENANT is a UUID (a team, or a user without one), or default for all that have no "
              "limit of their own. SIZE is a number of bytes, or one like 500GB, or none.",
-     OPERATOR_JSON, .run = cli_tenants_limit},
+     OPERATOR_JSON, .operation = "limit_tenant", .values = "0>id:tenant 1>max_bytes:limit",
+     .done = "{0} [may store {max_bytes}|has no limit of its own]", .run = cli_request},
 
     {"rules list", "", 0, 0, "list the rules of claims, one line per job type", UPKEEP_JSON,
      .operation = "job_types", .columns = cli_columns_rules, .run = cli_request},
@@ -725,10 +720,15 @@ const struct cli_verb cli_verbs[] = {
              "whole fleet; none: no limit\ninteractive=-10..0  added to the priority while "
              "somebody searches or plays\nput-off=yes|no  claim nothing for 30 s at a time while "
              "somebody searches or plays\nevents=yes|no  write an event for every change of "
-             "status, or only for failures\ntime-limit='1 hour'  time after which an attempt is "
-             "killed\nretries='{1 minute,5 minutes}'  delays before the retries, one entry "
-             "each\npublic=yes|no  whether applications may enqueue it",
-     OPERATOR_JSON, .run = cli_rules_set},
+             "status, or only for failures\ntime-limit=1h  time after which an attempt is "
+             "killed\nretries=1m,5m  times before the retries, one for each\n"
+             "public=yes|no  whether applications may enqueue it",
+     OPERATOR_JSON, .operation = "change_job_type", .values = "0>name",
+     .settings = "priority>base_priority interactive>interactive_adjustment "
+                 "put-off>put_off_while_interactive events>status_events weight>cpu_weight "
+                 "max>max_running max-per-tenant>max_running_per_tenant time-limit>time_limit_ms "
+                 "retries>retry_delays_ms public>is_public",
+     .done = SETTINGS_DONE, .thing = "job type", .run = cli_request},
     {"token", "", 0, 0, "print a token for the HTTP API",
      .text = "Signed with CORTANA_JWT_SECRET or CORTANA_JWT_SECRET_FILE, as set for the gateway; "
              "else, or with --data, with the secret of the installation. Anyone who has the token "

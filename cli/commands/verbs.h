@@ -35,14 +35,6 @@ cli_action cli_commands_run;
 cli_action cli_schedules_next, cli_schedules_defaults, cli_schedules_upkeep;
 cli_action cli_triggers_request, cli_triggers_show;
 
-/* fleet.c */
-cli_action cli_workers_drain;
-cli_action cli_hosts_set;
-cli_action cli_tenants_list, cli_tenants_limit;
-cli_action cli_nodes_add, cli_nodes_set, cli_nodes_remove, cli_nodes_wake;
-cli_action cli_nodes_watch;
-cli_action cli_rules_set;
-
 /* backup.c */
 cli_action cli_backup, cli_restore;
 

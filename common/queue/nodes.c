@@ -205,10 +205,3 @@ int cv_queue_wake_nodes(struct cv_db *db, cv_queue_wake_told *tell, struct cv_er
     }
     return 0;
 }
-
-int cv_queue_wake_node(struct cv_db *db, const char *name, struct cv_error *error)
-{
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(cv_db_run(db, &rows, error, "SELECT * FROM machines_to_wake($1)", name));
-    return cv_db_rows(rows) == 0 ? CV_QUEUE_NO_SUCH_JOB : wake(rows, 0, error);
-}

@@ -229,14 +229,11 @@ CV_MUST_CHECK int cv_queue_report_disk(struct cv_db *db, const struct cv_disk_st
                                        struct cv_error *error);
 
 /* Wakes the nodes without a running worker that jobs due within five minutes need, each node at most
- * once in five minutes, whichever process asks. Calls `tell` for each node; `failure` is NULL when the
- * packet was sent or the script succeeded. */
+ * once in five minutes, whichever process asks, and those that somebody asked for. Calls `tell` for
+ * each node; `failure` is NULL when the packet was sent or the script succeeded. */
 typedef void cv_queue_wake_told(const char *node, const struct cv_error *failure);
 CV_MUST_CHECK int cv_queue_wake_nodes(struct cv_db *db, cv_queue_wake_told *tell,
                                       struct cv_error *error);
-
-/* Wakes one node by name, also when no job needs it. CV_QUEUE_NO_SUCH_JOB: there is no such node. */
-CV_MUST_CHECK int cv_queue_wake_node(struct cv_db *db, const char *name, struct cv_error *error);
 
 /* ---- migrations ------------------------------------------------------------------------------ */
 

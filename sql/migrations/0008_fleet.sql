@@ -211,7 +211,7 @@ RETURN NULL::int;
 COMMENT ON FUNCTION cortana.host_limit IS
     'Hook: how many jobs of all types may run on a host at once; null: no limit. Who knows of limits replaces it.';
 
-CREATE FUNCTION cortana.machines_to_wake(p_name text DEFAULT NULL)
+CREATE FUNCTION cortana.machines_to_wake()
 RETURNS TABLE (name text, host text, wake_method text, mac text, broadcast text, port int, script jsonb)
 LANGUAGE plpgsql AS $$
 BEGIN

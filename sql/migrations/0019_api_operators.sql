@@ -282,7 +282,8 @@ CREATE FUNCTION api.drain_worker(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM api.require_service();
-    IF NOT public.drain_worker(p ->> 'worker') THEN
+    PERFORM public.drain_worker(id) FROM workers WHERE state <> 'stopped' AND starts_with(id, p ->> 'worker');
+    IF NOT FOUND THEN
         RETURN api.not_found();
     END IF;
     RETURN ROW(204, NULL, NULL, NULL)::api.answer;
@@ -380,6 +381,8 @@ RETURN jsonb_build_object(
     'name', t.name, 'description', t.description, 'base_priority', t.base_priority,
     'time_limit_ms', round(extract(epoch FROM t.time_limit) * 1000), 'is_public', t.is_public,
     'one_per_video', t.one_per_video, 'max_retries', cardinality(t.retry_delays), 'cpu_weight', t.cpu_weight,
+    'retry_delays_ms', coalesce((SELECT jsonb_agg(round(extract(epoch FROM d) * 1000) ORDER BY n)
+                                 FROM unnest(t.retry_delays) WITH ORDINALITY AS delays (d, n)), '[]'),
     'max_running', t.max_running, 'max_running_per_tenant', t.max_running_per_tenant,
     'interactive_adjustment', t.interactive_adjustment, 'put_off_while_interactive', t.put_off_while_interactive,
     'status_events', t.status_events, 'paused_at', t.paused_at, 'pause_reason', t.pause_reason, 'updated_at', t.updated_at);
@@ -408,6 +411,11 @@ BEGIN
         interactive_adjustment = coalesce((p ->> 'interactive_adjustment')::int, t.interactive_adjustment),
         put_off_while_interactive = coalesce((p ->> 'put_off_while_interactive')::boolean, t.put_off_while_interactive),
         status_events = coalesce((p ->> 'status_events')::boolean, t.status_events),
+        is_public = coalesce((p ->> 'is_public')::boolean, t.is_public),
+        retry_delays = CASE WHEN p ? 'retry_delays_ms'
+            THEN ARRAY(SELECT make_interval(secs => ms::float8 / 1000)
+                       FROM jsonb_array_elements_text(p -> 'retry_delays_ms') WITH ORDINALITY AS delays (ms, n) ORDER BY n)
+            ELSE t.retry_delays END,
         updated_at = now()
     WHERE t.name = p ->> 'name';
     RETURN api.job_type(p);
@@ -509,6 +517,7 @@ BEGIN
     RETURN api.all_items((
         SELECT jsonb_agg(jsonb_build_object(
                    'tenant_id', tenant, 'stored_bytes', coalesce(tenant_bytes(tenant), 0),
+                   'videos', (SELECT count(*) FROM videos v WHERE coalesce(v.team_id, v.owner_id) = tenant),
                    'max_bytes', tenant_max_bytes(tenant), 'queued', coalesce(d.queued, 0),
                    'waiting', coalesce(d.waiting, 0), 'running', coalesce(d.running, 0),
                    'retrying', coalesce(d.retrying, 0), 'dead', coalesce(d.dead, 0), 'oldest_seconds', d.oldest_seconds,
@@ -522,7 +531,7 @@ BEGIN
                      max(q.oldest_seconds) FILTER (WHERE q.status = 'queued') AS oldest_seconds
               FROM queue_depth_by_tenant q WHERE q.tenant_id IS NOT NULL GROUP BY 1) AS d
         FULL JOIN paused_tenants t ON t.tenant_id = d.tenant_id
-        FULL JOIN (SELECT l.tenant_id FROM tenant_limits l WHERE l.tenant_id IS NOT NULL
+        FULL JOIN (SELECT l.tenant_id FROM tenant_limits l
                    UNION (SELECT coalesce(v.team_id, v.owner_id) FROM videos v
                           WHERE coalesce(v.team_id, v.owner_id) IS NOT NULL
                           GROUP BY 1 ORDER BY sum(v.original_size) DESC NULLS LAST LIMIT largest)) AS l
@@ -553,7 +562,7 @@ CREATE FUNCTION api.limit_tenant(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM api.require_service();
-    PERFORM public.limit_tenant((p ->> 'id')::uuid, (p ->> 'max_bytes')::bigint);
+    PERFORM public.limit_tenant(nullif(p ->> 'id', 'default')::uuid, pg_size_bytes(p ->> 'max_bytes'));
     RETURN ROW(204, NULL, NULL, NULL)::api.answer;
 END
 $$;

@@ -10,6 +10,7 @@ CREATE TABLE nodes (
     port int NOT NULL DEFAULT 9 CHECK (port BETWEEN 1 AND 65535),
     script text[],
     is_enabled boolean NOT NULL DEFAULT true,
+    wake_requested_at timestamptz,
     woken_at timestamptz,
     labels jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(labels) = 'object'),
     max_concurrency int CHECK (max_concurrency >= 1),
@@ -28,6 +29,7 @@ COMMENT ON COLUMN nodes.mac IS 'Hardware address, for Wake-on-LAN.';
 COMMENT ON COLUMN nodes.broadcast IS 'Address that the Wake-on-LAN packet is sent to.';
 COMMENT ON COLUMN nodes.port IS 'UDP port of the Wake-on-LAN packet.';
 COMMENT ON COLUMN nodes.is_enabled IS 'False: the node is never woken.';
+COMMENT ON COLUMN nodes.wake_requested_at IS 'When somebody asked for it to be woken; null: nobody, or it was done.';
 COMMENT ON COLUMN nodes.woken_at IS 'When the node was last woken.';
 
 SELECT secure_table('nodes');
@@ -56,14 +58,15 @@ DECLARE
 BEGIN
     FOR node IN
         SELECT * FROM nodes n
-        WHERE n.is_enabled AND (n.woken_at IS NULL OR n.woken_at < clock_timestamp() - soon)
-          AND NOT EXISTS (SELECT FROM workers w
-                          WHERE w.host = n.host AND w.state = 'running'
-                            AND w.last_seen > clock_timestamp() - soon)
+        WHERE n.wake_requested_at IS NOT NULL
+           OR n.is_enabled AND (n.woken_at IS NULL OR n.woken_at < clock_timestamp() - soon)
+              AND NOT EXISTS (SELECT FROM workers w
+                              WHERE w.host = n.host AND w.state = 'running'
+                                AND w.last_seen > clock_timestamp() - soon)
         ORDER BY n.name
         FOR UPDATE SKIP LOCKED
     LOOP
-        CONTINUE WHEN NOT EXISTS (
+        CONTINUE WHEN node.wake_requested_at IS NULL AND NOT EXISTS (
             SELECT FROM unnest(node.job_types) AS wanted (job_type)
             JOIN job_types t ON t.name = wanted.job_type AND t.paused_at IS NULL
             CROSS JOIN LATERAL (
@@ -87,7 +90,7 @@ BEGIN
                        AND j.scheduled_for <= horizon
                      LIMIT awake.free + 1)) AS starting) AS work
             WHERE work.due > awake.free);
-        UPDATE nodes SET woken_at = clock_timestamp() WHERE name = node.name;
+        UPDATE nodes SET woken_at = clock_timestamp(), wake_requested_at = NULL WHERE name = node.name;
         RETURN NEXT node;
     END LOOP;
 END
@@ -95,28 +98,19 @@ $$;
 COMMENT ON FUNCTION nodes_to_wake IS
     'Returns the nodes to wake now, and marks each as woken, so that it is not returned again within 5 minutes. A '
     'node is returned if no worker runs on its host and more jobs are due within 5 minutes than running workers '
-    'have free slots.';
+    'have free slots, or if somebody asked for it.';
 
 CREATE OR REPLACE FUNCTION cortana.host_limit(p_host text) RETURNS int
 LANGUAGE sql STABLE
 RETURN (SELECT min(max_concurrency) FROM nodes WHERE host = p_host);
 COMMENT ON FUNCTION cortana.host_limit IS 'How many jobs of all types may run on a host at once; null: no limit.';
 
-CREATE OR REPLACE FUNCTION cortana.machines_to_wake(p_name text DEFAULT NULL)
+CREATE OR REPLACE FUNCTION cortana.machines_to_wake()
 RETURNS TABLE (name text, host text, wake_method text, mac text, broadcast text, port int, script jsonb)
-LANGUAGE plpgsql AS $$
-#variable_conflict use_column
-BEGIN
-    IF p_name IS NULL THEN
-        RETURN QUERY SELECT n.name, n.host, n.wake_method, n.mac, n.broadcast, n.port, to_jsonb(n.script) FROM nodes_to_wake() AS n;
-    ELSE
-        RETURN QUERY UPDATE nodes n SET woken_at = clock_timestamp() WHERE n.name = p_name
-            RETURNING n.name, n.host, n.wake_method, n.mac, n.broadcast, n.port, to_jsonb(n.script);
-    END IF;
-END
+LANGUAGE sql AS $$
+    SELECT n.name, n.host, n.wake_method, n.mac, n.broadcast, n.port, to_jsonb(n.script) FROM nodes_to_wake() AS n
 $$;
-COMMENT ON FUNCTION cortana.machines_to_wake IS
-    'The nodes to wake now, each marked as woken: those of nodes_to_wake(), or the one that is named.';
+COMMENT ON FUNCTION cortana.machines_to_wake IS 'The nodes to wake now, each marked as woken: those of nodes_to_wake().';
 
 CREATE FUNCTION api.nodes(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE AS $$
@@ -126,11 +120,53 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION api.define_node(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql AS $$
+DECLARE
+    node nodes;
+BEGIN
+    PERFORM api.require_service();
+    SELECT * INTO node FROM nodes WHERE name = p ->> 'node' FOR UPDATE;
+    IF NOT FOUND THEN
+        node := jsonb_populate_record(NULL::nodes, '{"broadcast": "255.255.255.255", "port": 9, "is_enabled": true, "labels": {}}');
+        node.name := p ->> 'node';
+        node.host := p ->> 'node';
+    END IF;
+    node := jsonb_populate_record(node, p - 'node');
+    node.wake_method := CASE WHEN p ? 'script' THEN 'script' WHEN p ? 'mac' THEN 'wol' ELSE node.wake_method END;
+    DELETE FROM nodes WHERE name = node.name;
+    INSERT INTO nodes SELECT node.*;
+    RETURN api.ok((SELECT to_jsonb(o) FROM node_overview o WHERE o.name = node.name));
+EXCEPTION WHEN not_null_violation OR check_violation THEN
+    RAISE EXCEPTION 'a node has job_types for which it is woken, and mac, a hardware address like 00:11:22:aa:bb:cc, or script, the absolute path of a program with its arguments'
+        USING ERRCODE = 'invalid_parameter_value';
+END
+$$;
+
+CREATE FUNCTION api.delete_node(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM api.require_service();
+    DELETE FROM nodes WHERE name = p ->> 'node';
+    RETURN CASE WHEN FOUND THEN ROW(204, NULL, NULL, NULL)::api.answer ELSE api.not_found() END;
+END
+$$;
+
+CREATE FUNCTION api.wake_node(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM api.require_service();
+    UPDATE nodes SET wake_requested_at = now() WHERE name = p ->> 'node';
+    RETURN CASE WHEN FOUND THEN ROW(204, NULL, NULL, NULL)::api.answer ELSE api.not_found() END;
+END
+$$;
+
 -- ---- who may call what --------------------------------------------------------------------------
 
 SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION nodes_to_wake TO service_role;
 GRANT EXECUTE ON FUNCTION api.nodes TO authenticated, service_role;
+GRANT EXECUTE ON FUNCTION api.define_node, api.delete_node, api.wake_node TO cortana_app, service_role;
 SELECT show_upkeep('nodes');
 GRANT SELECT ON node_overview TO cortana_upkeep;
 GRANT EXECUTE ON FUNCTION api.nodes TO cortana_upkeep;

@@ -182,14 +182,14 @@ def test_the_lines_of_the_manual(gateway, library, place, store, tmp_path):
         done = subprocess.run(["bash", "-c", line], env=environment, cwd=tmp_path, capture_output=True, text=True,
                               check=False)
         assert done.returncode == 0, (line, done.stderr)
-        is_empty = any(word in line for word in ("DELETE", "OPTIONS", "/pause", "/resume", "/limit", "/drain", " -o "))
+        is_empty = any(word in line for word in ("DELETE", "OPTIONS", "/pause", "/resume", "/limit", "/drain", "/wake", " -o "))
         assert not done.stdout if is_empty else json.loads(done.stdout), (line, done.stdout)
     text = "\n".join(lines)
     for _, path in OPERATIONS:
         names = {"tenants": "$TENANT", "triggers": "$TRIGGER", "videos": "$VIDEO", "jobs": "$JOB", "clips": "$CLIP", "uploads": "$UPLOAD", "runs": "$RUN", "keys": "$KEY",
                  "segments": "$SEGMENT"}
         line = path.replace("{id}", names.get(path.split("/")[1], "")).replace("{name}", "ours" if "webhooks" in path else "embed")
-        line = line.replace("{worker}", "$WORKER").replace("{host}", "$HOST").replace("{key}", "hello")
+        line = line.replace("{worker}", "$WORKER").replace("{host}", "$HOST").replace("{key}", "hello").replace("{node}", "gpu")
         assert line in text or f"POST {path}" in MANUAL.read_text()
     place[1].run("DELETE FROM videos WHERE id IN (%s, %s) OR id IN (SELECT id FROM upload_sessions)", video, another)
 

@@ -35,7 +35,7 @@ CALLERS = {
     "service": ("service", ("own", "team", "foreign"), token(role="service_role", sub=None)),
 }
 # What a drawn or made-up value would not do for; by the name of the parameter.
-SAMPLES = {"name": "embed", "key": "hello", "worker": "host-1:7:boot", "host": "host-1", "q": "bridge", "kind": "mention",
+SAMPLES = {"name": "embed", "key": "hello", "worker": "host-1:7:boot", "host": "host-1", "node": "gpu", "q": "bridge", "kind": "mention",
            "value": "@anna", "cron": "30 2 * * *", "time_zone": "UTC", "workflow": "video_pipeline", "languages": "eng",
            "url": "https://example.net/hook"}
 BODIES = {
@@ -44,6 +44,7 @@ BODIES = {
     "upload_parts": {"numbers": [1]},
     "change_workflow": {"name": "w", "steps": [], "dry_run": True},
     "change_host": {"cpu_budget": 1},
+    "define_node": {"job_types": ["ocr"], "mac": "00:11:22:aa:bb:cc"},
     "create_job": {"type": "clip_generate"},
     "send_event": {"name": "a.b"},
 }

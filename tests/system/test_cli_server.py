@@ -13,12 +13,17 @@ SERVICE = token(role="service_role", sub=None)
 VERBS = ["workers", "workers --all --json", "hosts", "rules", "rules --json", "workflows", "workflows show video_pipeline",
          "commands --json", "commands show gc", "jobs why {job}", "jobs why {short}", "webhooks disable hook --reason moved",
          "webhooks enable hook", "webhooks", "schedules pause nightly", "schedules resume nightly", "schedules", "schedules show nightly",
-         "jobs pause ocr", "jobs resume ocr", "jobs priority 7 {short}", "tenants pause {job}", "tenants resume {job}",
+         "rules set ocr weight=2 retries=1m,2m max=none", "hosts set h cpu-budget=4", "tenants limit {job} 5GB",
+         "tenants limit default none", "tenants", "nodes set n types=ocr mac=00:11:22:aa:bb:cc", "nodes set n port=7 max=none",
+         "nodes wake n", "nodes", "workers drain h", "jobs pause ocr", "jobs resume ocr", "jobs priority 7 {short}",
+         "tenants pause {job}", "tenants resume {job}",
          "videos", "videos --json --limit 2", "videos --name OWN", "videos show {video}", "videos show {video} --json",
          "search bridge", "search bridge --json --limit 3", "search bridg -C 2 --video {video}", "search anna --exact",
          "export {video} -f srt", "export {video} -f csv --bom", "export {video} -f vtt --no-positions", "export {video}"]
 REFUSED = ["jobs why ffffffff", "jobs why {nobody}", "workflows show nothing", "commands show nothing", "webhooks test nothing",
            "schedules pause nothing", "schedules show nothing", "jobs cancel {nobody}", "jobs retry {job}", "runs start nothing",
+           "rules set nothing weight=1", "hosts set nothing cpu-budget=1", "nodes wake nothing",
+           "nodes remove nothing", "nodes set n2 types=ocr", "nodes set n2 port=7", "workers drain nothing",
            "videos show nothing.mp4", "videos show {nobody}", "delete {nobody}",
            "search nowherefound", "export nothing.mp4", "search x --video nothing.mp4"]
 

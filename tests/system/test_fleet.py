@@ -52,12 +52,12 @@ def test_a_drained_worker_obeys_a_signal(jobs, workers, cortana):
 
 
 def test_rules_change_while_workers_run(jobs, workers, cortana):
-    assert cortana("rules", "set", "test_stage", "max=0").returncode == 0
+    jobs.rows("UPDATE job_types SET max_running = 0 WHERE name = 'test_stage'")
     job = jobs.enqueue({"do": "succeed"})
     workers.start("test-stage", "--slots", 2)
     wait_until(lambda: jobs.rows("SELECT id FROM workers"), "the worker")
     assert "limit reached" in cortana("jobs", "why", job).stdout
-    assert cortana("rules", "set", "test_stage", "max=none", "time-limit=2 seconds").returncode == 0
+    assert cortana("rules", "set", "test_stage", "max=none", "time-limit=2s").returncode == 0
     jobs.wait_for(job, "done")
     slow = jobs.enqueue({"do": "work", "ms": 3600000})
     jobs.wait_for(slow, "failed")
@@ -97,46 +97,49 @@ def test_a_full_disk_stops_claims_until_there_is_room(jobs, workers, tmp_path):
 # ---- nodes -----------------------------------------------------------------------------------------
 
 
-def test_a_magic_packet_wakes_a_node(jobs, cortana):
+@pytest.fixture
+def look(program, database):
+    """Lets a scheduler look once at what is to be done."""
+    return lambda: subprocess.run([program("scheduler"), "--once"], env={**os.environ, "DATABASE_URL": database},
+                                  text=True, capture_output=True, check=True, timeout=300)
+
+
+def test_a_magic_packet_wakes_a_node(jobs, cortana, look):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
         listener.bind(("127.0.0.1", 0))
         listener.settimeout(10)
-        jobs.rows("INSERT INTO nodes (name, host, job_types, wake_method, mac, broadcast, port)"
-                  " VALUES ('gpu', 'gpu', '{test_stage}', 'wol', '02:AB:00-00:00:7f', '127.0.0.1', %s)",
-                  listener.getsockname()[1])
+        assert cortana("nodes", "set", "gpu", "types=test_stage", "mac=02:AB:00-00:00:7f").returncode == 0
+        done = cortana("nodes", "set", "gpu", "broadcast=127.0.0.1", f"port={listener.getsockname()[1]}", "enabled=no", "max=3")
+        assert done.returncode == 0, done.stderr
+        assert jobs.row("SELECT host, max_concurrency FROM nodes") == {"host": "gpu", "max_concurrency": 3}
         assert cortana("nodes", "wake", "gpu").returncode == 0
+        look()
         packet = listener.recv(2000)
     mac = bytes([0x02, 0xAB, 0x00, 0x00, 0x00, 0x7F])
     assert packet == b"\xff" * 6 + mac * 16
+    assert cortana("nodes", "set", "gpu", "enabled=yes", "max=none").returncode == 0
     assert re.search(r"^gpu +waking +wol ", cortana("nodes").stdout, re.M)
-    assert cortana("nodes", "wake", "nobody").returncode == 1
+    look()  # what was asked for once is done once
+    assert jobs.row("SELECT wake_requested_at, max_concurrency FROM nodes") == {"wake_requested_at": None, "max_concurrency": None}
+    for verb in ("wake", "remove"):
+        assert "no node is called 'nobody'" in cortana("nodes", verb, "nobody").stderr
+    assert cortana("nodes", "remove", "gpu").stdout == "gpu is forgotten\n"
 
 
-def test_a_watcher_runs_the_script_of_a_node_that_is_needed_without_a_shell(
-        jobs, program, database, tmp_path):
+def test_a_scheduler_runs_the_script_of_a_node_that_is_needed_without_a_shell(jobs, cortana, look, tmp_path):
     said = tmp_path / "said"
     script = tmp_path / "wake"
-    script.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" \"$NODE_NAME\" \"${{DATABASE_URL-none}}\" > {said}.new\n"
-                      f"mv {said}.new {said}\n")
+    script.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" \"$NODE_NAME\" \"${{DATABASE_URL-none}}\" > {said}\n")
     script.chmod(0o755)
     hostile = "$(touch /tmp/owned); `id` 'x' > y"
-    jobs.rows("INSERT INTO nodes (name, host, job_types, wake_method, script) VALUES"
-              " ('n', 'n', '{test_stage}', 'script', %s), ('broken', 'b', '{test_stage}', 'script', '{/bin/false}')",
-              [str(script), hostile])
-    with open(tmp_path / "errors", "wb") as errors:
-        watcher = subprocess.Popen([program("cortana"), "nodes", "watch", "--every", "0.1"], stderr=errors,
-                                   env={**os.environ, "DATABASE_URL": database}, stdout=subprocess.DEVNULL)
-    try:
-        wait_until(lambda: jobs.rows("SELECT 1 FROM pg_stat_activity WHERE query ~ 'FROM machines_to_wake'"
-                                     " AND pid <> pg_backend_pid()"), "the watcher")
-        assert not said.exists(), "no job needs it"
-        jobs.rows("SELECT enqueue_job('test_stage', '{}', p_scheduled_for => now() + interval '4 minutes')")
-        wait_until(said.exists, "the script")
-        assert said.read_text().splitlines() == [hostile, "n", "none"]
-        wait_until(lambda: "ended with status 1" in (tmp_path / "errors").read_text(), "the broken one's failure")
-    finally:
-        watcher.send_signal(signal.SIGINT)
-        assert watcher.wait(300) == 0
+    for node, words in (("n", f"{script},{hostile}"), ("broken", "/bin/false")):
+        assert cortana("nodes", "set", node, "types=test_stage", f"script={words}").returncode == 0
+    look()
+    assert not said.exists(), "no job needs it"
+    jobs.rows("SELECT enqueue_job('test_stage', '{}', p_scheduled_for => now() + interval '4 minutes')")
+    done = look()
+    assert said.read_text().splitlines() == [hostile, "n", "none"]
+    assert "ended with status 1" in done.stdout + done.stderr
 
 
 # ---- commands --------------------------------------------------------------------------------------
@@ -145,7 +148,11 @@ def test_a_watcher_runs_the_script_of_a_node_that_is_needed_without_a_shell(
 def test_rules_are_shown_and_checked(cortana):
     assert cortana("rules", "set", "ocr", "weight=5", "max=3", "put-off=yes").returncode == 0
     assert re.search(r"^ocr +5 +put off +5 +3 +- ", cortana("rules").stdout, re.M)
-    assert cortana("rules", "set", "ocr", "weight=6").returncode == 1
+    assert cortana("rules", "set", "ocr", "retries=1m,90s", "time-limit=2h", "public=yes", "max=none").returncode == 0
+    rule, = (rule for rule in map(json.loads, cortana("rules", "--json").stdout.splitlines()) if rule["name"] == "ocr")
+    assert (rule["retry_delays_ms"], rule["time_limit_ms"], rule["is_public"], rule["max_running"]) == ([60000, 90000], 7200000, True, None)
+    for wrong in ("weight=6", "put-off=maybe", "retries=soon", "time-limit=0", "weight"):
+        assert cortana("rules", "set", "ocr", wrong).returncode == 64, wrong
     assert cortana("rules", "set", "nothing", "weight=1").returncode == 1
     assert cortana("rules", "set", "ocr", "name=x").returncode == 64
 

@@ -352,9 +352,9 @@ def test_every_list_speaks_json(library):
 @pytest.mark.parametrize("command, words", [
     ("jobs list --type ocrr", "did you mean ocr?"), ("jobs list --status runing", "processing"),
     ("jobs list --since yesterday", "2026-05-17"), ("jobs pause nothing", "there are "),
-    ("rules set ocr priority=99", "priority takes a number from 0 to 10"),
+    ("rules set ocr priority=99", "a number from 0 to 10"),
     ("rules set ocr prority=1", "did you mean priority?"), ("hosts set h cpu-budget=1", "no host"),
-    ("nodes add n --types ocr --mac xyz", "hardware address"), ("videos --status redy", "did you mean ready?"),
+    ("nodes set n types=ocr mac=xyz", "hardware address"), ("videos --status redy", "did you mean ready?"),
     ("export last --format doc", "json jsonl csv srt"), ("completion tcsh", "bash zsh fish"),
     ("search x --limt 5", "did you mean --limit?"), ("vidoes", "did you mean cortana videos?"),
     ("jbos", "did you mean cortana jobs?"), ("abcdefgh", "no command"),

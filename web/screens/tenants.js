@@ -28,7 +28,7 @@ class TenantsScreen extends Overview {
     }
 
     content() {
-        const {tenants} = this.lists;
+        const tenants = this.lists.tenants.filter((one) => one.tenant_id); // without the limit of all others
         return tenants.length ? html`<table><thead><tr><th>${t('job.state')}</th><th>${t('tenant')}</th>${Object.keys(NUMBERS).map((name) => html`<th
             class="number">${t(`tenant.${name}`)}</th>`)}<th class="number">${t('tenant.oldest')}</th><th>${t('failure.do')}</th></tr></thead>
             <tbody>${tenants.map((one) => this.row(one))}</tbody></table>` : empty('jobs', t('tenant.none'), t('tenant.none.text'));
