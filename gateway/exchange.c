@@ -39,6 +39,20 @@ void answer_set_body(struct answer *answer, char *body)
     answer->length = body ? strlen(body) : 0;
 }
 
+void answer_become_feed(struct exchange *exchange)
+{
+    struct answer *answer = &exchange->answer;
+    cv_auto(json_decref) json_t *body = answer_json(answer);
+    const char *text = json_string_value(json_object_get(body, "feed"));
+    char *copy = text ? strdup(text) : NULL;
+    if (!copy) {
+        exchange_refuse(exchange, REFUSE_BUSY, "out of memory");
+        return;
+    }
+    answer_set_body(answer, copy);
+    answer->content_type = "application/atom+xml; charset=utf-8";
+}
+
 json_t *answer_json(const struct answer *answer)
 {
     return json_loadb(answer->body ? answer->body : "", answer->body ? answer->length : 0, 0, NULL);

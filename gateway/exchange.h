@@ -11,6 +11,7 @@
 #include <microhttpd.h>
 #include <pthread.h>
 
+struct exchange;
 struct mcp_call;
 struct relay;
 
@@ -40,6 +41,9 @@ void answer_set_header(struct answer *answer, const char *name, const char *valu
 
 /* Replaces the body by a text, which the answer takes over; NULL: none. */
 void answer_set_body(struct answer *answer, char *body);
+
+/* For an answer {"feed": …}: the body becomes that text, an Atom feed. */
+void answer_become_feed(struct exchange *exchange);
 
 /* The body as JSON, which the caller owns; NULL if it is none. */
 json_t *answer_json(const struct answer *answer);

@@ -44,6 +44,7 @@ enum step {
     STEP_OFFSET,     /* takes a parameter from Upload-Offset */
     STEP_ROOM,       /* upload_check_room */
     STEP_GRANTS,     /* media_fill_grants */
+    STEP_FEED,       /* answer_become_feed */
     STEP_FINISH,     /* goes on with api.finish_upload */
     STEP_AGENT,      /* agents_read */
     STEP_AGENT_NEXT, /* agents_go_on */

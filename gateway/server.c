@@ -531,6 +531,7 @@ static const struct way {
     [STEP_OFFSET] = {.run = take_header},
     [STEP_ROOM] = {.run = upload_check_room, .if_refused = confirmed_after_body + 1},
     [STEP_GRANTS] = {.run = media_fill_grants},
+    [STEP_FEED] = {.run = answer_become_feed},
     [STEP_FINISH] = {.run = finish_upload},
     [STEP_AGENT] = {.run = agents_read},
     [STEP_AGENT_NEXT] = {.run = agents_go_on},

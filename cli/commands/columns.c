@@ -111,6 +111,17 @@ const struct cli_column cli_fields_video[] = {
     END,
 };
 
+const struct cli_column cli_columns_alerts[] = {
+    {"matched_at", "FOUND"},          {"search.name", "SEARCH"},       {"video_title", "VIDEO"},
+    {"{moments.0.t_start} ms", "AT"}, {"moments.0.text", "ON SCREEN"}, END,
+};
+
+const struct cli_column cli_columns_searches[] = {
+    {"id", "ID"},         {"name", "SEARCH"},
+    {"query", "QUERY"},   {"{matches}", "VIDEOS"},
+    {"feed_url", "FEED"}, END,
+};
+
 const struct cli_column cli_columns_webhooks[] = {
     {"name", "WEBHOOK"},
     {"url", "URL"},

@@ -282,6 +282,12 @@ static const struct cli_option triggers_emit_options[] = {
     NO_MORE,
 };
 
+static const struct cli_option alerts_save_options[] = {
+    {"name", 0, "NAME", "what people call it (the query)", 0, NULL},
+    {"clip", 0, NULL, "make a clip of the first moment of each video that it finds", 0, NULL},
+    NO_MORE,
+};
+
 static const struct cli_option webhooks_add_options[] = {
     {"event", 0, "EVENT",
      "send messages about this event; may be given several times (see cortana triggers for "
@@ -603,7 +609,8 @@ const struct cli_verb cli_verbs[] = {
      UPKEEP_JSON, .remote = true, .values = "0>id:trigger", .run = cli_triggers_show},
     {"triggers add", "NAME EVENT job|run|command|webhook TARGET [PAYLOAD]", 4, 5,
      "add a trigger, which runs an action when an event happens",
-     .text = "EVENT is video.uploaded, video.ready, clip.created, job.failed, or one of your own. "
+     .text = "EVENT is video.uploaded, video.ready, clip.created, search.matched, job.failed, or "
+             "one of your own. "
              "TARGET is a job type, a workflow, a command's key or a webhook's name. PAYLOAD is "
              "JSON; {{event.video_id}} and {{event.data.NAME}} become values.",
      .options = triggers_add_options, OPERATOR_JSON, .operation = "create_trigger",
@@ -625,6 +632,18 @@ const struct cli_verb cli_verbs[] = {
      .values = "0>name 1>data:object video>video_id:video tenant>tenant_id:uuid",
      .done = "event {id}", .run = cli_triggers_request},
 
+    {"alerts list", "", 0, 0, "list what saved searches have found", OPERATOR_JSON,
+     .operation = "alerts", .columns = cli_columns_alerts, .note = "nothing was found yet",
+     .run = cli_request},
+    {"alerts searches", "", 0, 0, "list the saved searches, with their feeds", OPERATOR_JSON,
+     .operation = "saved_searches", .columns = cli_columns_searches,
+     .note = "no search is saved: cortana alerts save QUERY", .run = cli_request},
+    {"alerts save", "QUERY", 1, 1, "save a search, which is asked of each new video",
+     .options = alerts_save_options, OPERATOR_JSON, .operation = "save_search",
+     .values = "0>query name clip:flag", .done = "{id}", .run = cli_request},
+    {"alerts delete", "ID", 1, 1, "delete a saved search and what it has found", OPERATOR_JSON,
+     .operation = "delete_saved_search", .values = "0>id:uuid", .thing = "saved search",
+     .done = "deleted", .run = cli_request},
     {"webhooks list", "", 0, 0,
      "list the webhooks, their events, and the outcome of the last message", UPKEEP_JSON,
      .operation = "webhooks", .columns = cli_columns_webhooks, .run = cli_request},
@@ -781,6 +800,10 @@ const struct cli_group cli_groups[] = {
      "The program `scheduler` runs them; you may run any number of schedulers."},
     {"triggers", "actions when events happen",
      "The program `scheduler` runs them; any number of schedulers may run."},
+    {"alerts", "saved searches, and what they found in new videos",
+     "A saved search is asked of each video when its text becomes searchable. What it finds is an "
+     "event (search.matched), which a webhook or a trigger can wait for, and an entry of its "
+     "feed."},
     {"webhooks", "URLs that receive signed messages about events",
      "The program `webhook-worker` delivers the messages. Non-public addresses are refused except "
      "in networks of its CORTANA_WEBHOOK_ALLOW."},

@@ -18,7 +18,7 @@ def test_what_an_agent_finds_here(agent, place):
     about, tools, templates, videos = agent(["listTools", {}], ["listResourceTemplates", {}], ["listResources", {}])
     assert about["server"]["name"] == "cortana" and set(about["can"]) == {"tools", "resources"}
     by_name = {one["name"]: one for one in tools["tools"]}
-    assert set(by_name) == {"search", "moment", "transcript", "videos", "clip", "compare"}
+    assert set(by_name) == {"search", "moment", "transcript", "videos", "clip", "compare", "alerts"}
     assert by_name["search"]["inputSchema"]["required"] == ["q"] and by_name["search"]["annotations"]["readOnlyHint"]
     assert by_name["clip"]["inputSchema"]["properties"]["options"]["properties"]["format"]["enum"] == ["mp4", "webm", "gif", "jpg"]
     assert len(templates["resourceTemplates"]) == 2

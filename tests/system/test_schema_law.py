@@ -20,7 +20,7 @@ PUBLIC_RELATIONS = """videos segments kept_frames unread_lines entities entity_t
     task_events task_artifacts workers runs workflows job_definitions job_triggers trigger_firings
     webhooks hosts nodes embedding_models pipeline_stages job_overview worker_overview run_overview
     job_counts worker_activity job_failures queue_depth job_flow
-    host_overview node_overview queue_depth_by_tenant claimable_jobs
+    host_overview node_overview queue_depth_by_tenant claimable_jobs saved_searches saved_search_matches
     search_materialized_number_seq trigger_firings_id_seq""".split()
 PUBLIC_FUNCTIONS = """enqueue_job enqueue_jobs claim_jobs renew_lease report_progress report_log watch_job priority_number fence_job
     complete_job complete_jobs fail_job release_job settle_canceled_job record_artifacts cancel_job
