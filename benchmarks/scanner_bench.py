@@ -66,7 +66,7 @@ def look(store, *arguments):
                           env={**os.environ, "DATABASE_URL": CONNINFO, **where,
                                "CORTANA_SETTLE_MS": str(SETTLE_MS)},
                           stderr=subprocess.PIPE, text=True, check=True)
-    taken, lists = re.search(r"(\d+) uploads taken, (\d+) lists", done.stderr).groups()
+    taken, lists = re.search(r"(\d+) uploads imported, (\d+) lists", done.stderr).groups()
     return time.monotonic() - start, int(lists), int(taken)
 
 

@@ -139,7 +139,7 @@ static int find_code(struct cv_db *db, struct exchange *exchange, struct cv_erro
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cv_db_run(
-        db, &rows, error, "SELECT api.take_code(decode($1, 'hex'), $2::boolean)::text AS claims",
+        db, &rows, error, "SELECT api.use_code(decode($1, 'hex'), $2::boolean)::text AS claims",
         exchange->principal.key_digest, caller_only_asks(exchange) ? "false" : "true"));
     return admission_accept_code(exchange, cv_db_text(rows, 0, "claims")) ? 0 : REFUSED;
 }
@@ -152,7 +152,7 @@ static int find_key(struct cv_db *db, struct exchange *exchange, struct cv_error
     }
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cv_db_run(db, &rows, error,
-                     "SELECT api.take_key(decode($1, 'hex'), $2::inet)::text AS claims",
+                     "SELECT api.use_key(decode($1, 'hex'), $2::inet)::text AS claims",
                      exchange->principal.key_digest, exchange->address));
     if (!admission_accept_key(exchange, cv_db_text(rows, 0, "claims"))) {
         CV_TRY(REFUSED);

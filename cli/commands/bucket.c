@@ -248,7 +248,7 @@ static int make_folders(struct cv_store *store, struct cv_error *error)
 {
     static const char mark[] = CV_KEYS_INBOX "put videos here.txt";
     static const char text[] =
-        "A video that is put here is taken in: it moves to its place, and its text becomes\n"
+        "A video that is put here is imported: it moves to its place, and its text becomes\n"
         "searchable. " CV_KEYS_INBOX "OWNER/ (a UUID) makes it that user's.\n";
     const struct cv_new_object object = {.key = mark, .data = text, .size = sizeof(text) - 1};
     return cv_store_put(store, &object, NULL, error);

@@ -100,7 +100,7 @@ static void check_objects(struct cli_session *session, struct cv_cancel *cancel,
     long long lost = (long long)(found[CV_GC_LOST_ORIGINAL] + found[CV_GC_LOST_PROXY] +
                                  found[CV_GC_LOST_THUMB] + found[CV_GC_DEAD_ROW]);
     print_result(orphans > 0 || lost > 0 ? WARN : OK, report, "objects",
-                 "%lld looked at%s: %lld to be removed, %lld missing, %lld not taken in yet%s",
+                 "%lld examined%s: %lld to be removed, %lld missing, %lld not imported yet%s",
                  (long long)summary.objects, summary.is_complete ? "" : " (there are more)",
                  orphans, lost, (long long)found[CV_GC_UNREGISTERED],
                  orphans > 0 || lost > 0 ? ": see cortana gc" : "");

@@ -33,7 +33,7 @@ CV_MUST_CHECK int cli_video_list_add(struct cli_video_list *list, const struct c
 /* What to do with videos. */
 struct cli_import_options {
     json_t *options; /* members for the payloads of the first jobs, passed on to later stages */
-    bool text_only;  /* no playback; it is made if the video is taken in again without this */
+    bool text_only;  /* no playback; it is made if the video is imported again without this */
 };
 
 /* Imports the file at `path`, called `name`, unless it is known. A known video is read again if

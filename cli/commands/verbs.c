@@ -357,7 +357,7 @@ const struct cli_verb cli_verbs[] = {
              "--languages are given, its text is read again (see cortana reindex). If a run is "
              "interrupted, the next one continues it.\n\nA folder stands for the videos in it; a "
              "URL is fetched with yt-dlp, if that is installed; - is standard input. Without a "
-             "video, it runs until Ctrl-C and takes in files that are put into the inbox of its "
+             "video, it runs until Ctrl-C and imports files that are put into the inbox of its "
              "store.\n\nMeanwhile it serves a page for browsers on this machine: the printed link "
              "signs its reader in for an hour (see cortana token). On a terminal the page stays up "
              "until Ctrl-C, with a link to the example; with --no-page, --quiet or --json, or if "
@@ -372,7 +372,7 @@ const struct cli_verb cli_verbs[] = {
          "hits come first. Words that were mistyped, misread, joined or split are found too, "
          "unless --exact is given. Fields restrict the search: from:holiday (file name, title, "
          "platform or id of a video, or a part of it), lang:deu, tag:berlin or tag:@anna, after: "
-         "and before: with the date when the video was taken in (2024, 2024-05-17; before is "
+         "and before: with the date when the video was imported (2024, 2024-05-17; before is "
          "exclusive) or a time in the video (1:30, 90s).\n\nEach hit has its time, its box in "
          "pixels of the frame, the kind of match, and the text with the match marked. If thousands "
          "of lines contain a word, the newest are ranked. Exit status 1: nothing was found.",

@@ -427,7 +427,7 @@ static void print_video_changes(struct cli_call *call, struct cli_progress *prog
     } else if (strcmp(status, "duplicate") == 0) {
         cv_buffer_printf(&text, " is the same as %s", twin ? twin : "another video");
     } else {
-        cv_buffer_text(&text, " is taken in");
+        cv_buffer_text(&text, " is imported");
     }
     cli_progress_erase(progress);
     cli_put(stdout, text.failed ? name : text.data);

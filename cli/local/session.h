@@ -32,7 +32,7 @@ struct cli_session {
     char *fleet_url;        /* URL for workers; NULL: that of this command */
     char *gateway_url;      /* URL for the gateway; NULL: there is none */
     char *store_url;
-    char owner_id[CLI_OWNER_SIZE]; /* owner of videos that are taken in; "": nobody */
+    char owner_id[CLI_OWNER_SIZE]; /* owner of videos that are imported; "": nobody */
     bool is_local;
     struct cli_installation installation; /* if is_local */
 };

@@ -92,7 +92,7 @@ int cli_tokens_prepare(const char *directory, char ret_owner[CLI_OWNER_SIZE],
     }
     if (result == 0 && !cv_is_uuid(owner)) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "%s must contain a UUID, the owner of the videos that are taken in", path);
+                       "%s must contain a UUID, the owner of the videos that are imported", path);
     }
     if (result == 0) {
         (void)snprintf(ret_owner, CLI_OWNER_SIZE, "%s", owner);

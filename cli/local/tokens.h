@@ -2,7 +2,7 @@
  *
  * DIR/gateway.secret: the secret of HS256 tokens; only the installation's user may read it.
  *
- * DIR/owner: the id of the user who owns the videos that `run` takes in. */
+ * DIR/owner: the id of the user who owns the videos that `run` imports. */
 #pragma once
 
 #include "cli/local/installation.h"

@@ -1,7 +1,7 @@
 /* Keys of objects: which keys are valid, and the key of each kind of object. C spells the prefixes only
  * here (scripts/check enforces it); SQL spells them in sql/migrations.
  *
- *   inbox/[{owner}/[{team}/]]…{name}.{ext}     uploads that the scanner has not taken in yet
+ *   inbox/[{owner}/[{team}/]]…{name}.{ext}     uploads that the scanner has not imported yet
  *   uploads/{video}                            an unfinished upload through the API, in a directory
  *   videos/original/{video}/master.{ext}       the uploaded file
  *   videos/proxy/{video}/…                     HLS: index.m3u8, a folder for each rendition

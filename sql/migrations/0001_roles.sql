@@ -174,13 +174,13 @@ CREATE TABLE cortana.locks (
     name text PRIMARY KEY
 );
 COMMENT ON TABLE cortana.locks IS
-    'Rows that take_lock() locks until the transaction ends. Advisory locks would not do, because every role that '
+    'Rows that acquire_lock() locks until the transaction ends. Advisory locks would not do, because every role that '
     'may connect can hold one, even a role that may only read.';
 ALTER TABLE cortana.locks ENABLE ROW LEVEL SECURITY;
 CREATE POLICY locks_service ON cortana.locks TO service_role USING (true) WITH CHECK (true);
 GRANT SELECT, INSERT, UPDATE ON cortana.locks TO service_role;
 
-CREATE FUNCTION cortana.take_lock(p_name text) RETURNS void
+CREATE FUNCTION cortana.acquire_lock(p_name text) RETURNS void
 LANGUAGE plpgsql
 SET lock_timeout = '3s' AS $$
 BEGIN
@@ -191,7 +191,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION cortana.take_lock IS
+COMMENT ON FUNCTION cortana.acquire_lock IS
     'Waits until no other transaction holds the lock of this name, at most 3 s (then lock_not_available), and '
     'holds the lock until the transaction ends. Use few names: each leaves a row in cortana.locks for good.';
 
@@ -199,4 +199,4 @@ COMMENT ON FUNCTION cortana.take_lock IS
 
 SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION cortana.current_team_ids TO authenticated, service_role;
-GRANT EXECUTE ON FUNCTION cortana.acts_for_everyone, cortana.may_touch, cortana.take_lock TO service_role;
+GRANT EXECUTE ON FUNCTION cortana.acts_for_everyone, cortana.may_touch, cortana.acquire_lock TO service_role;

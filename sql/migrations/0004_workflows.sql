@@ -410,7 +410,7 @@ BEGIN
                 USING ERRCODE = 'check_violation';
         END IF;
     ELSE
-        PERFORM take_lock('workflow ' || NEW.name);
+        PERFORM acquire_lock('workflow ' || NEW.name);
         PERFORM check_workflow_steps(NEW.steps);
         NEW.version := coalesce(NEW.version,
             (SELECT coalesce(max(version), 0) + 1 FROM workflows WHERE name = NEW.name));

@@ -301,7 +301,7 @@ COMMENT ON FUNCTION cortana.create_event_partition IS
 CREATE FUNCTION cortana.create_event_partitions(p_months int DEFAULT 3) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-    PERFORM take_lock('create_event_partitions');
+    PERFORM acquire_lock('create_event_partitions');
     RETURN (SELECT count(*) FILTER (WHERE create_event_partition(
                 date_trunc('month', now() AT TIME ZONE 'UTC') + make_interval(months => i)))
             FROM generate_series(0, p_months) AS i);
@@ -749,7 +749,7 @@ BEGIN
         PERFORM settle_runs(ARRAY(SELECT DISTINCT unnest(run_ids)));
     END IF;
     IF dead IS NOT NULL THEN
-        PERFORM note_dead_jobs(dead);
+        PERFORM record_dead_jobs(dead);
     END IF;
     IF news IS NOT NULL THEN
         PERFORM pg_notify('cv_watch', message) FROM unnest(news) AS message;

@@ -428,7 +428,7 @@ COMMENT ON FUNCTION cortana.job_types_inserted IS 'Trigger: adds a row to job_ty
 CREATE TRIGGER job_types_inserted AFTER INSERT ON job_types
     FOR EACH ROW EXECUTE FUNCTION job_types_inserted();
 
-CREATE FUNCTION cortana.take_upkeep(p_job_type text, OUT is_turn boolean, OUT from_priority int,
+CREATE FUNCTION cortana.acquire_upkeep(p_job_type text, OUT is_turn boolean, OUT from_priority int,
                             OUT from_sequence bigint)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -451,7 +451,7 @@ BEGIN
     from_sequence := NULL;
 END
 $$;
-COMMENT ON FUNCTION cortana.take_upkeep IS
+COMMENT ON FUNCTION cortana.acquire_upkeep IS
     'Returns whether this claim has to check the type for expired leases and due retries, and otherwise where in '
     'the index the claim begins.';
 
@@ -551,7 +551,7 @@ BEGIN
                   HINT = 'The arguments are claim_jobs(worker, job type, how many, lease), the worker first.';
     END IF;
     -- If the type has a limit, the jobs of a dead worker must not count towards it.
-    SELECT * INTO upkeep FROM take_upkeep(p_job_type);
+    SELECT * INTO upkeep FROM acquire_upkeep(p_job_type);
     has_looked := upkeep.is_turn OR kind.max_running IS NOT NULL
                   OR kind.max_running_per_tenant IS NOT NULL;
     IF has_looked THEN
@@ -1054,10 +1054,10 @@ COMMENT ON FUNCTION set_priority IS
 
 -- ---- who may call what --------------------------------------------------------------------------
 
-SELECT secure_objects('{check_job_size,check_payload,end_attempt,fair_sequence,lease_jobs,take_upkeep}');
+SELECT secure_objects('{check_job_size,check_payload,end_attempt,fair_sequence,lease_jobs,acquire_upkeep}');
 GRANT EXECUTE ON FUNCTION enqueue_job, enqueue_jobs, cancel_job, retry_job, watch_job TO cortana_app, service_role;
 GRANT EXECUTE ON FUNCTION cortana.fair_sequence, cortana.check_job_size, cortana.check_payload, cortana.complete_payload, cortana.check_own_job, cortana.end_attempt,
-    cortana.settle_failure, cortana.rescue_expired_jobs, cortana.promote_due_jobs, cortana.take_upkeep,
+    cortana.settle_failure, cortana.rescue_expired_jobs, cortana.promote_due_jobs, cortana.acquire_upkeep,
     cortana.claim_from_head, cortana.lease_jobs, claim_jobs, renew_lease, report_progress, report_log,
     fence_job, complete_job, cortana.release_dependents, complete_jobs, fail_job, release_job, settle_canceled_job,
     record_artifacts, retry_failed_jobs, cortana.filter_condition, cortana.lock_filtered_jobs, cancel_jobs,

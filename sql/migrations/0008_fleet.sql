@@ -260,7 +260,7 @@ BEGIN
     END IF;
     IF p_kind.max_running IS NOT NULL OR p_kind.max_running_per_tenant IS NOT NULL THEN
         BEGIN
-            PERFORM take_lock('claims of type ' || p_kind.name);
+            PERFORM acquire_lock('claims of type ' || p_kind.name);
         EXCEPTION WHEN lock_not_available THEN  -- the worker tries again soon
             room := 0;
             RETURN;
@@ -274,7 +274,7 @@ BEGIN
         host_most := host_limit(worker.host);
         IF host_most IS NOT NULL THEN
             BEGIN
-                PERFORM take_lock('claims on host ' || worker.host);
+                PERFORM acquire_lock('claims on host ' || worker.host);
             EXCEPTION WHEN lock_not_available THEN
                 room := 0;
                 RETURN;
@@ -288,7 +288,7 @@ BEGIN
         SELECT * INTO machine FROM hosts WHERE name = worker.host AND cpu_budget IS NOT NULL;
         IF FOUND THEN
             BEGIN
-                PERFORM take_lock('claims on host ' || worker.host);
+                PERFORM acquire_lock('claims on host ' || worker.host);
             EXCEPTION WHEN lock_not_available THEN
                 room := 0;
                 RETURN;

@@ -12,7 +12,7 @@ CREATE TABLE cortana.uploads (
     tries int NOT NULL DEFAULT 0,
     video_id uuid,
     refused text,
-    noted_at timestamptz NOT NULL DEFAULT now()
+    found_at timestamptz NOT NULL DEFAULT now()
 );
 COMMENT ON TABLE cortana.uploads IS
     'Objects that the scanner has found but not yet registered. The scanner checks each object a second time, and '
@@ -137,7 +137,7 @@ BEGIN
     IF p_tenant_id IS NULL OR most IS NULL THEN
         RETURN NULL;
     END IF;
-    PERFORM take_lock('room of tenants ' || abs(hashtextextended(p_tenant_id::text, 0) % 64));
+    PERFORM acquire_lock('room of tenants ' || abs(hashtextextended(p_tenant_id::text, 0) % 64));
     RETURN greatest(most - tenant_bytes(p_tenant_id, p_without), 0);
 END
 $$;
@@ -147,7 +147,7 @@ COMMENT ON FUNCTION cortana.tenant_room IS
 
 -- ---- files that arrive --------------------------------------------------------------------------
 
-CREATE FUNCTION cortana.note_objects(p_objects jsonb, p_settle interval) RETURNS bigint
+CREATE FUNCTION cortana.record_objects(p_objects jsonb, p_settle interval) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
     news bigint;
@@ -170,7 +170,7 @@ BEGIN
     RETURN news;
 END
 $$;
-COMMENT ON FUNCTION cortana.note_objects IS
+COMMENT ON FUNCTION cortana.record_objects IS
     'Records objects that the scanner has found in a list: [{key, size, etag, video_id}], with video_id for those '
     'under videos/original/. Objects that are new or have changed are checked a second time after p_settle. Returns '
     'how many are new or changed.';
@@ -308,7 +308,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     other videos;
 BEGIN
-    PERFORM take_lock('originals ' || abs(hashtextextended(
+    PERFORM acquire_lock('originals ' || abs(hashtextextended(
         concat_ws('/', p_video.owner_id, p_video.team_id, p_size), 0) % 64));
     verdict := 'none';
     FOR other IN
@@ -366,7 +366,7 @@ BEGIN
             outcome := 'no room';
             IF EXISTS (SELECT FROM uploads WHERE key IN (p_key, p_upload_key) AND tries = 0) THEN
                 PERFORM video_event(p_video_id, 'warn', 'original',
-                    'the owner may not store so many bytes: the video is taken in when there is room',
+                    'the owner may not store so many bytes: the video is imported when there is room',
                     jsonb_build_object('size', p_size,
                         'max_bytes', tenant_max_bytes(coalesce(video.team_id, video.owner_id))));
             END IF;
@@ -804,7 +804,7 @@ COMMENT ON FUNCTION cortana.thin_frames IS
 
 CREATE FUNCTION cortana.prune_object_notes() RETURNS void
 LANGUAGE sql AS $$
-    DELETE FROM uploads WHERE refused IS NOT NULL AND noted_at < now() - interval '7 days';
+    DELETE FROM uploads WHERE refused IS NOT NULL AND found_at < now() - interval '7 days';
     DELETE FROM object_removals WHERE finished_at < now() - interval '30 days';
 $$;
 COMMENT ON FUNCTION cortana.prune_object_notes IS
@@ -816,7 +816,7 @@ COMMENT ON FUNCTION cortana.prune_object_notes IS
 SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION accept_object_event TO cortana_app, service_role;
 GRANT EXECUTE ON FUNCTION limit_tenant, cortana.tenant_bytes, cortana.tenant_max_bytes, cortana.tenant_room,
-    time_ordered_uuid, cortana.note_objects, announce_upload, cortana.due_uploads,
+    time_ordered_uuid, cortana.record_objects, announce_upload, cortana.due_uploads,
     cortana.postpone_upload, cortana.retry_upload, cortana.refuse_upload, cortana.prepare_upload,
     cortana.video_event, cortana.find_twin, cortana.register_original, cortana.register_video,
     cortana.compare_original, cortana.undigested_twins, cortana.unseen_originals,

@@ -1,13 +1,13 @@
--- Events: what happens to videos and jobs, for others. note_event() writes the timeline; event_noted() is where the
+-- Events: what happens to videos and jobs, for others. record_event() writes the timeline; event_recorded() is where the
 -- platform listens.
 
-CREATE FUNCTION cortana.event_noted(p_id uuid, p_name text, p_data jsonb, p_tenant_id uuid, p_video_id uuid,
+CREATE FUNCTION cortana.event_recorded(p_id uuid, p_name text, p_data jsonb, p_tenant_id uuid, p_video_id uuid,
                                     p_job_id uuid, p_run_id uuid, p_correlation_id uuid) RETURNS void
 LANGUAGE sql AS $$ $$;
-COMMENT ON FUNCTION cortana.event_noted IS
+COMMENT ON FUNCTION cortana.event_recorded IS
     'Hook: called for each event, in the transaction that causes it. Does nothing; who acts on events replaces it.';
 
-CREATE FUNCTION cortana.note_event(p_name text, p_data jsonb, p_tenant_id uuid, p_video_id uuid, p_job_id uuid,
+CREATE FUNCTION cortana.record_event(p_name text, p_data jsonb, p_tenant_id uuid, p_video_id uuid, p_job_id uuid,
                            p_run_id uuid, p_correlation_id uuid) RETURNS uuid
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
@@ -17,19 +17,19 @@ BEGIN
     INSERT INTO task_events (job_id, video_id, correlation_id, run_id, source, type, message, data)
     VALUES (p_job_id, p_video_id, correlation, p_run_id, event_source(), 'event', p_name,
             jsonb_build_object('event_id', event_id, 'data', p_data));
-    PERFORM event_noted(event_id, p_name, p_data, p_tenant_id, p_video_id, p_job_id, p_run_id, correlation);
+    PERFORM event_recorded(event_id, p_name, p_data, p_tenant_id, p_video_id, p_job_id, p_run_id, correlation);
     RETURN event_id;
 END
 $$;
-COMMENT ON FUNCTION cortana.note_event IS
-    'Writes an event, in the caller''s transaction, to the timeline, and tells event_noted(). Does not check the rights '
+COMMENT ON FUNCTION cortana.record_event IS
+    'Writes an event, in the caller''s transaction, to the timeline, and tells event_recorded(). Does not check the rights '
     'of the caller. For the functions of this schema only.';
 
 CREATE FUNCTION cortana.runs_inserted() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM runs WHERE video_id = NEW.video_id AND id <> NEW.id) THEN
-        PERFORM note_event('video.uploaded', jsonb_strip_nulls(jsonb_build_object(
+        PERFORM record_event('video.uploaded', jsonb_strip_nulls(jsonb_build_object(
                                'title', v.title, 'original_name', v.original_name,
                                'size', v.original_size, 'path', v.s3_original_path)),
                            NEW.tenant_id, NEW.video_id, NULL, NEW.id, NEW.correlation_id)
@@ -50,7 +50,7 @@ DECLARE
     run runs;
 BEGIN
     SELECT * INTO run FROM runs WHERE video_id = NEW.id ORDER BY created_at DESC LIMIT 1;
-    PERFORM note_event('video.ready', jsonb_strip_nulls(jsonb_build_object(
+    PERFORM record_event('video.ready', jsonb_strip_nulls(jsonb_build_object(
                            'title', NEW.title, 'original_name', NEW.original_name,
                            'duration', NEW.duration, 'resolution', NEW.resolution)),
                        coalesce(NEW.team_id, NEW.owner_id), NEW.id, NULL, run.id, run.correlation_id);
@@ -62,17 +62,17 @@ CREATE TRIGGER videos_ready AFTER UPDATE ON videos
     FOR EACH ROW WHEN (NEW.status = 'ready' AND OLD.status <> 'ready'
                        AND NEW.ready_at IS DISTINCT FROM OLD.ready_at) EXECUTE FUNCTION videos_ready();
 
-CREATE FUNCTION cortana.note_dead_jobs(p_job_ids uuid[]) RETURNS void
+CREATE FUNCTION cortana.record_dead_jobs(p_job_ids uuid[]) RETURNS void
 LANGUAGE sql AS $$
-    SELECT note_event('job.failed', jsonb_build_object(
+    SELECT record_event('job.failed', jsonb_build_object(
                           'job_type', job_type, 'step', step, 'attempt', attempt,
                           'error', jsonb_build_object('type', payload #> '{error,type}',
                                                       'message', payload #> '{error,message}')),
                       tenant_id, video_id, id, run_id, correlation_id)
     FROM jobs WHERE id = ANY (p_job_ids) ORDER BY id
 $$;
-COMMENT ON FUNCTION cortana.note_dead_jobs IS
+COMMENT ON FUNCTION cortana.record_dead_jobs IS
     'Emits the event job.failed for jobs that will not be tried again.';
 
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION cortana.event_noted, cortana.note_event, cortana.note_dead_jobs TO service_role;
+GRANT EXECUTE ON FUNCTION cortana.event_recorded, cortana.record_event, cortana.record_dead_jobs TO service_role;

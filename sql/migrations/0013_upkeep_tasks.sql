@@ -22,7 +22,7 @@ INSERT INTO upkeep_tasks (name, description, every) VALUES
     ('sessions', 'interactive sessions that have ended', '1 minute'),
     ('event_partitions', 'the months to come of task_events', '1 hour'),
     ('queue_history', 'what happened to jobs, by minute and by hour', '1 minute'),
-    ('api_notes', 'what the HTTP API has noted of its callers and is not kept any longer', '1 hour'),
+    ('api_records', 'what the HTTP API has recorded about its callers, when it is old', '1 hour'),
     ('uploads', 'uploads that nobody has gone on with for a week', '1 hour'),
     ('search_words', 'words that no line holds any more', '1 day');
 
@@ -48,15 +48,15 @@ BEGIN
         CASE task.name
         WHEN 'expired_leases' THEN
             PERFORM rescue_expired_jobs(name), promote_due_jobs(name) FROM job_types
-            WHERE (SELECT is_turn FROM take_upkeep(name));
+            WHERE (SELECT is_turn FROM acquire_upkeep(name));
         WHEN 'sessions' THEN
             DELETE FROM interactive_sessions WHERE expires_at < p_now - interval '1 minute';
         WHEN 'event_partitions' THEN
             PERFORM create_event_partitions();
-        WHEN 'api_notes' THEN
-            PERFORM prune_api_notes();
+        WHEN 'api_records' THEN
+            PERFORM prune_api_records();
         WHEN 'queue_history' THEN
-            PERFORM note_queue_history(coalesce(task.last_at, p_now), p_now);
+            PERFORM record_queue_history(coalesce(task.last_at, p_now), p_now);
         WHEN 'uploads' THEN
             PERFORM delete_video(u.id) FROM (
                 SELECT id FROM upload_sessions

@@ -82,7 +82,7 @@ CREATE FUNCTION cortana.video_follows_job() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     IF NEW.status = 'done' AND NEW.job_type = 'clip_generate' THEN
-        PERFORM note_event('clip.created', jsonb_strip_nulls(jsonb_build_object(
+        PERFORM record_event('clip.created', jsonb_strip_nulls(jsonb_build_object(
                                'clip_id', NEW.payload -> 'clip_id', 'clip_path', NEW.result -> 'clip_path',
                                't_start', NEW.payload -> 't_start', 't_end', NEW.payload -> 't_end')),
                            NEW.tenant_id, NEW.video_id, NEW.id, NEW.run_id, NEW.correlation_id);

@@ -96,15 +96,15 @@ COMMENT ON FUNCTION api.read_cursor IS
 CREATE TYPE api.listed AS (object jsonb, sort_key jsonb);
 COMMENT ON TYPE api.listed IS 'A row of a list: what the caller sees of it, and the values by which the list is ordered.';
 
-CREATE FUNCTION api.page(p jsonb, p_limit int, p_rows api.listed[], p_looked_until jsonb DEFAULT NULL) RETURNS api.answer
+CREATE FUNCTION api.page(p jsonb, p_limit int, p_rows api.listed[], p_examined_until jsonb DEFAULT NULL) RETURNS api.answer
 LANGUAGE sql IMMUTABLE
 RETURN api.ok(jsonb_build_object(
     'items', (SELECT coalesce(jsonb_agg(r.object ORDER BY r.n), '[]')
               FROM unnest(p_rows) WITH ORDINALITY AS r (object, sort_key, n) WHERE r.n <= p_limit),
-    'next', CASE WHEN p_looked_until IS NOT NULL THEN api.make_cursor(p, p_looked_until)
+    'next', CASE WHEN p_examined_until IS NOT NULL THEN api.make_cursor(p, p_examined_until)
                  WHEN cardinality(p_rows) > p_limit THEN api.make_cursor(p, (p_rows[p_limit]).sort_key) END));
 COMMENT ON FUNCTION api.page IS
-    'A page of a list, whose rows are in order. If there are more, p_rows has one more than p_limit; or p_looked_until says '
+    'A page of a list, whose rows are in order. If there are more, p_rows has one more than p_limit; or p_examined_until says '
     'behind which sort key the search for more goes on.';
 
 -- ---- who asks ----------------------------------------------------------------------------------------------
@@ -823,20 +823,20 @@ LANGUAGE plpgsql STABLE ROWS 100
 SECURITY DEFINER SET search_path = pg_catalog, public, cortana, extensions, pg_temp SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 DECLARE
-    most_looked_at CONSTANT int := 2000;     -- takes 2 ms; looking up the newest jobs of as many videos one by one takes 10 ms
+    examined_most CONSTANT int := 2000;     -- takes 2 ms; looking up the newest jobs of as many videos one by one takes 10 ms
     high CONSTANT timestamptz := least(p_before, now() + interval '1 second');
     width interval;
-    looked_at int;
+    examined int;
     found int;
 BEGIN
     FOREACH width IN ARRAY '{10 minutes,40 minutes,160 minutes,11 hours,2 days}'::interval[] LOOP
         SELECT count(*), count(*) FILTER (WHERE o.id IS NOT NULL OR j.video_id IS NULL AND j.tenant_id = ANY (p_tenants))
-        INTO looked_at, found
+        INTO examined, found
         FROM (SELECT w.video_id, w.tenant_id FROM jobs w
               WHERE w.created_at > high - width AND w.created_at <= p_before AND (w.created_at, w.id) < (p_before, p_id)
-              LIMIT most_looked_at + 1) AS j
+              LIMIT examined_most + 1) AS j
         LEFT JOIN unnest(p_videos) AS o (id) ON o.id = j.video_id;
-        EXIT WHEN looked_at > most_looked_at;
+        EXIT WHEN examined > examined_most;
         IF found >= p_limit THEN
             RETURN QUERY
             SELECT j.created_at, j.id FROM jobs j LEFT JOIN unnest(p_videos) AS o (id) ON o.id = j.video_id
@@ -910,18 +910,18 @@ COMMENT ON FUNCTION api.tenant_jobs IS
     'The newest jobs of tenant_keys() that pass the filters. SECURITY DEFINER for the same reason.';
 
 CREATE FUNCTION api.tenant_page(p jsonb, p_before timestamptz, p_id uuid, p_limit int,
-                                OUT items api.listed[], OUT looked_until jsonb)
+                                OUT items api.listed[], OUT examined_until jsonb)
 LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
     -- Measured with 100,000 jobs of one owner: either limit takes a tenth of a second of CPU, because words are also
     -- searched in titles.
-    most_looked_at CONSTANT int := CASE WHEN p ? 'q' THEN 5000 ELSE 10000 END;
-    looks CONSTANT int[] := CASE WHEN p - ARRAY['video', 'limit', 'cursor'] = '{}' THEN ARRAY[p_limit]
-                                 ELSE ARRAY[least(10 * p_limit, most_looked_at), most_looked_at] END;
+    examined_most CONSTANT int := CASE WHEN p ? 'q' THEN 5000 ELSE 10000 END;
+    limits CONSTANT int[] := CASE WHEN p - ARRAY['video', 'limit', 'cursor'] = '{}' THEN ARRAY[p_limit]
+                                 ELSE ARRAY[least(10 * p_limit, examined_most), examined_most] END;
     jobs_wanted int;
-    looked_at bigint;
+    examined bigint;
 BEGIN
-    FOREACH jobs_wanted IN ARRAY looks LOOP
+    FOREACH jobs_wanted IN ARRAY limits LOOP
         WITH keys AS MATERIALIZED (
             SELECT k.created_at, k.id FROM api.tenant_keys((p ->> 'video')::uuid, p_before, p_id, jobs_wanted) AS k
         )
@@ -930,17 +930,17 @@ BEGIN
                      ORDER BY k.created_at DESC, k.id DESC LIMIT p_limit),
                (SELECT count(*) FROM keys),
                (SELECT jsonb_build_array(k.created_at, k.id) FROM keys k ORDER BY k.created_at, k.id LIMIT 1)
-        INTO items, looked_at, looked_until;
-        EXIT WHEN cardinality(items) >= p_limit OR looked_at < jobs_wanted;
+        INTO items, examined, examined_until;
+        EXIT WHEN cardinality(items) >= p_limit OR examined < jobs_wanted;
     END LOOP;
-    IF cardinality(items) >= p_limit OR looked_at < jobs_wanted THEN
-        looked_until := NULL;
+    IF cardinality(items) >= p_limit OR examined < jobs_wanted THEN
+        examined_until := NULL;
     END IF;
 END
 $$;
 COMMENT ON FUNCTION api.tenant_page IS
     'The newest jobs of tenant_keys() that pass the filters, and their sort keys. If few pass, it stops after the '
-    'newest 10,000 jobs (with q: 5,000): looked_until is the sort key of the last examined job; null: all were '
+    'newest 10,000 jobs (with q: 5,000): examined_until is the sort key of the last examined job; null: all were '
     'examined. SECURITY DEFINER for the same reason as tenant_keys().';
 
 CREATE FUNCTION api.video_jobs(p jsonb, p_before timestamptz, p_id uuid, p_limit int) RETURNS SETOF api.listed
@@ -962,7 +962,7 @@ $$;
 COMMENT ON FUNCTION api.window_jobs IS 'The newest jobs of a period, which is a range of the BRIN index.';
 
 CREATE FUNCTION api.all_jobs(p jsonb, p_before timestamptz, p_id uuid, p_limit int,
-                             OUT items api.listed[], OUT looked_until jsonb)
+                             OUT items api.listed[], OUT examined_until jsonb)
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     time_limit CONSTANT interval := '1 second';
@@ -980,7 +980,7 @@ BEGIN
         items := items || ARRAY(SELECT j FROM api.window_jobs(p, low, high, p_before, p_id, p_limit - cardinality(items)) AS j);
         EXIT WHEN cardinality(items) >= p_limit OR low = '-infinity';
         IF clock_timestamp() > began + time_limit THEN
-            looked_until := jsonb_build_array(low, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
+            examined_until := jsonb_build_array(low, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
             EXIT;
         END IF;
         width := CASE WHEN clock_timestamp() < window_began + quick THEN width * 4 ELSE width END;
@@ -990,7 +990,7 @@ END
 $$;
 COMMENT ON FUNCTION api.all_jobs IS
     'The newest jobs that the caller may see, and their sort keys. Searches growing periods until the page is full. '
-    'If few jobs pass the filters, it stops after a second: looked_until says where; null: all jobs were examined.';
+    'If few jobs pass the filters, it stops after a second: examined_until says where; null: all jobs were examined.';
 
 CREATE FUNCTION api.jobs_by_id(p jsonb, p_before timestamptz, p_id uuid, p_limit int) RETURNS SETOF api.listed
 LANGUAGE sql STABLE AS $$
@@ -1011,18 +1011,18 @@ DECLARE
                                                  'infinity');
     before_id CONSTANT uuid := coalesce((keys ->> 1)::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff');
     items api.listed[];
-    looked_until jsonb;
+    examined_until jsonb;
 BEGIN
     IF p ->> 'q' ~* '^[0-9a-f]{8}(-?[0-9a-f]){0,24}-?$' THEN
         items := ARRAY(SELECT j FROM api.jobs_by_id(p, before_time, before_id, wanted + 1) AS j);
     ELSIF NOT api.is_service() THEN
-        SELECT a.* INTO items, looked_until FROM api.tenant_page(p, before_time, before_id, wanted + 1) AS a;
+        SELECT a.* INTO items, examined_until FROM api.tenant_page(p, before_time, before_id, wanted + 1) AS a;
     ELSIF p ->> 'video' IS NULL THEN
-        SELECT a.* INTO items, looked_until FROM api.all_jobs(p, before_time, before_id, wanted + 1) AS a;
+        SELECT a.* INTO items, examined_until FROM api.all_jobs(p, before_time, before_id, wanted + 1) AS a;
     ELSE
         items := ARRAY(SELECT j FROM api.video_jobs(p, before_time, before_id, wanted + 1) AS j);
     END IF;
-    RETURN api.page(p, wanted, items, looked_until);
+    RETURN api.page(p, wanted, items, examined_until);
 END
 $$;
 

@@ -35,7 +35,7 @@ COMMENT ON COLUMN queue_history.wait_p50_ms IS
     'ended. By hour, the largest value of its minutes; the other percentiles likewise.';
 SELECT secure_table('queue_history');
 
-CREATE FUNCTION cortana.note_queue_history(p_since timestamptz, p_now timestamptz) RETURNS void
+CREATE FUNCTION cortana.record_queue_history(p_since timestamptz, p_now timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     longest CONSTANT interval := '1 hour';   -- caught up on after no scheduler was running
@@ -76,7 +76,7 @@ BEGIN
     PERFORM shorten_queue_history(p_now);
 END
 $$;
-COMMENT ON FUNCTION cortana.note_queue_history IS
+COMMENT ON FUNCTION cortana.record_queue_history IS
     'Writes the complete minutes since p_since to queue_history, at most an hour of them. Calling it again changes '
     'nothing.';
 
@@ -570,7 +570,7 @@ $$;
 -- ---- who may call what -------------------------------------------------------------------------------------
 
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION cortana.note_queue_history, cortana.shorten_queue_history TO service_role;
+GRANT EXECUTE ON FUNCTION cortana.record_queue_history, cortana.shorten_queue_history TO service_role;
 GRANT EXECUTE ON FUNCTION api.throughput, api.queue_stats, api.performance, api.message_shape, api.errors, api.dead_jobs,
     api.dead_letters, api.workers, api.host_objects, api.hosts, api.host, api.host_disk, api.resources, api.job_type_object,
     api.job_types, api.job_type, api.workflows, api.tenants

@@ -123,7 +123,7 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION api.take_key(p_hash bytea, p_address inet) RETURNS jsonb
+CREATE FUNCTION api.use_key(p_hash bytea, p_address inet) RETURNS jsonb
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     used api_keys;
@@ -148,7 +148,7 @@ BEGIN
             'app_metadata', jsonb_build_object('cortana_role', used.role, 'team_id', used.team_id))) END;
 END
 $$;
-COMMENT ON FUNCTION api.take_key IS
+COMMENT ON FUNCTION api.use_key IS
     'Returns the claims of the API key with this digest, and records that it was used; null: there is no such key, it '
     'may not be used from this address, or it has ended. For the gateway only.';
 
@@ -184,13 +184,13 @@ $$;
 COMMENT ON FUNCTION cortana.make_sign_in_code IS
     'Makes a code that signs this user of a local installation in as the service. Only this answer shows it.';
 
-CREATE FUNCTION api.take_code(p_hash bytea, p_is_used boolean) RETURNS jsonb
+CREATE FUNCTION api.use_code(p_hash bytea, p_is_used boolean) RETURNS jsonb
 LANGUAGE sql SECURITY DEFINER AS $$
     UPDATE sign_in_codes SET uses_left = uses_left - p_is_used::int
     WHERE hash = p_hash AND uses_left > 0 AND expires_at > now()
     RETURNING claims || jsonb_build_object('exp', floor(extract(epoch FROM expires_at)))
 $$;
-COMMENT ON FUNCTION api.take_code IS
+COMMENT ON FUNCTION api.use_code IS
     'Returns the claims of the code with this digest and, if it is used and not only asked about, counts that; null: '
     'there is no such code, or it has ended. For the gateway only.';
 
@@ -372,13 +372,13 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION cortana.prune_api_notes() RETURNS void
+CREATE FUNCTION cortana.prune_api_records() RETURNS void
 LANGUAGE sql SECURITY DEFINER AS $$
     DELETE FROM idempotency_keys WHERE created_at < now() - interval '24 hours';
     DELETE FROM audit_log WHERE at < now() - audit_kept();
     DELETE FROM sign_in_codes WHERE expires_at < now();
 $$;
-COMMENT ON FUNCTION cortana.prune_api_notes IS
+COMMENT ON FUNCTION cortana.prune_api_records IS
     'Deletes records of the HTTP API about its callers that are too old to be kept.';
 
 -- ---- who may call what -------------------------------------------------------------------------------------
@@ -386,5 +386,5 @@ COMMENT ON FUNCTION cortana.prune_api_notes IS
 SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION api.require_admin, api.manages, api.key_object, api.keys, api.audit TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION api.make_key, api.revoke_key TO cortana_app, service_role;
-GRANT EXECUTE ON FUNCTION cortana.prune_api_notes, cortana.make_sign_in_code TO service_role;
-GRANT EXECUTE ON FUNCTION api.take_key, api.take_code, api.begin_once, api.end_once, api.record TO cortana_gateway;
+GRANT EXECUTE ON FUNCTION cortana.prune_api_records, cortana.make_sign_in_code TO service_role;
+GRANT EXECUTE ON FUNCTION api.use_key, api.use_code, api.begin_once, api.end_once, api.record TO cortana_gateway;

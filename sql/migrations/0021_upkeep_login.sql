@@ -53,13 +53,13 @@ GRANT USAGE ON SEQUENCE cortana.job_lease_tokens, cortana.task_event_ids, cortan
 CREATE POLICY locks_upkeep ON cortana.locks TO cortana_upkeep USING (true) WITH CHECK (true);
 GRANT UPDATE ON cortana.job_type_upkeep TO cortana_upkeep;
 GRANT EXECUTE ON FUNCTION claim_jobs, renew_lease, report_progress, fence_job, complete_job, complete_jobs,
-    fail_job, release_job, settle_canceled_job, record_artifacts, cortana.take_upkeep, cortana.lease_jobs,
+    fail_job, release_job, settle_canceled_job, record_artifacts, cortana.acquire_upkeep, cortana.lease_jobs,
     cortana.claim_from_head, cortana.claim_room, cortana.host_limit, cortana.choose_among_tenants, cortana.is_interactive,
     cortana.end_attempt, cortana.check_job_size, cortana.check_payload,
     cortana.check_own_job, cortana.settle_failure, cortana.rescue_expired_jobs, cortana.promote_due_jobs,
     cortana.release_dependents, cortana.job_transition_allowed, cortana.job_is_ready, cortana.default_lease,
     cortana.numbered_key, cortana.is_output, report_disk, report_worker, hand_on, continue_step,
-    cortana.begin_step, cortana.step_payload, cortana.settle_runs, cortana.schema_state, cortana.take_lock,
+    cortana.begin_step, cortana.step_payload, cortana.settle_runs, cortana.schema_state, cortana.acquire_lock,
     cortana.acts_for_everyone, json_schema_fault, cortana.json_format_fits,
     cortana.json_schema_defect TO cortana_upkeep;
 

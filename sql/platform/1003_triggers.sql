@@ -406,7 +406,7 @@ CREATE UNIQUE INDEX trigger_firings_event ON trigger_firings (trigger_id, event_
     WHERE event_id IS NOT NULL;
 CREATE INDEX trigger_firings_latest ON trigger_firings (trigger_id, id);
 CREATE INDEX trigger_firings_correlation ON trigger_firings (correlation_id);
-CREATE INDEX trigger_firings_age ON trigger_firings (fired_at);
+CREATE INDEX old_firings ON trigger_firings (fired_at);
 
 SELECT secure_table('trigger_firings');
 
@@ -558,7 +558,7 @@ CREATE TRIGGER job_triggers_before_write
 
 -- ---- events -------------------------------------------------------------------------------------
 
-CREATE OR REPLACE FUNCTION cortana.event_noted(p_id uuid, p_name text, p_data jsonb, p_tenant_id uuid, p_video_id uuid,
+CREATE OR REPLACE FUNCTION cortana.event_recorded(p_id uuid, p_name text, p_data jsonb, p_tenant_id uuid, p_video_id uuid,
                                                p_job_id uuid, p_run_id uuid, p_correlation_id uuid) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -572,7 +572,7 @@ BEGIN
     END IF;
 END
 $$;
-COMMENT ON FUNCTION cortana.event_noted IS 'Keeps an event for the triggers that wait for it.';
+COMMENT ON FUNCTION cortana.event_recorded IS 'Keeps an event for the triggers that wait for it.';
 
 CREATE FUNCTION emit_event(
     p_name text,
@@ -612,7 +612,7 @@ BEGIN
             RAISE EXCEPTION 'the tenant, video or job of the event is not yours' USING ERRCODE = 'insufficient_privilege';
         END IF;
     END IF;
-    RETURN note_event(p_name, p_data, tenant, p_video_id, p_job_id, job.run_id,
+    RETURN record_event(p_name, p_data, tenant, p_video_id, p_job_id, job.run_id,
                       coalesce(p_correlation_id, job.correlation_id));
 END
 $$;
@@ -961,14 +961,14 @@ COMMENT ON FUNCTION scheduler_tick IS
 
 -- ---- upkeep -------------------------------------------------------------------------------------
 
-CREATE FUNCTION cortana.forget_trigger_notes(p_now timestamptz) RETURNS void
+CREATE FUNCTION cortana.delete_old_firings(p_now timestamptz) RETURNS void
 LANGUAGE sql AS $$
     DELETE FROM trigger_firings WHERE fired_at < p_now - interval '30 days';
     DELETE FROM trigger_windows WHERE until < p_now;
 $$;
-COMMENT ON FUNCTION cortana.forget_trigger_notes IS 'Deletes what triggers did more than 30 days ago.';
+COMMENT ON FUNCTION cortana.delete_old_firings IS 'Deletes what triggers did more than 30 days ago.';
 INSERT INTO upkeep_tasks (name, description, every, routine) VALUES
-    ('trigger_notes', 'what triggers did more than 30 days ago', '1 hour', 'forget_trigger_notes');
+    ('old_firings', 'what triggers did more than 30 days ago', '1 hour', 'delete_old_firings');
 
 CREATE FUNCTION restore_default_schedules() RETURNS bigint
 LANGUAGE plpgsql AS $$
@@ -1004,4 +1004,4 @@ GRANT EXECUTE ON FUNCTION cortana.cron_field, cortana.parse_cron, cortana.cron_n
     cortana.check_time_zone, emit_event TO cortana_app, service_role;
 GRANT EXECUTE ON FUNCTION cortana.check_trigger_template, cortana.resolve_strictly,
     cortana.is_passing, cortana.check_tenants_trigger, cortana.act_for_trigger, cortana.run_trigger, cortana.schedule_scope, cortana.due_instants,
-    cortana.fire_schedules, cortana.dispatch_events, cortana.forget_trigger_notes, restore_default_schedules TO service_role;
+    cortana.fire_schedules, cortana.dispatch_events, cortana.delete_old_firings, restore_default_schedules TO service_role;

@@ -278,7 +278,7 @@ DECLARE
     fresh jsonb;
     unknown text;
 BEGIN
-    PERFORM take_lock('restore_jobs');
+    PERFORM acquire_lock('restore_jobs');
     IF EXISTS (SELECT FROM jsonb_array_elements(p_lines) AS l
                WHERE l ? 'job' = l ? 'run'
                   OR coalesce(l #>> '{job,status}', l #>> '{run,status}', '') NOT IN ('done', 'canceled')

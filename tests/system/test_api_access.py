@@ -258,7 +258,7 @@ def test_a_code_that_signs_nobody_in(start, gateway, place):
     assert check(gateway.ask("/me", code), "GET", "/me").status == 401, "it is no credential of a request"
     assert gateway.ask("/me", Cookie=f"cortana={code}").status == 401
     assert sign_in(start("--no-operator"), code).status == 403
-    place[1].run("SELECT cortana.prune_api_notes()")
+    place[1].run("SELECT cortana.prune_api_records()")
     assert place[1].value("SELECT count(*) FROM cortana.sign_in_codes WHERE expires_at <= now()") == 0
 
 

@@ -279,7 +279,7 @@ def test_queues_and_their_history(gateway, queue, library):
             queue.call("complete_job", claimed)
     waiting = queue.add("clip_generate", video_id=library.videos["own"])
     for _ in range(2):  # asked twice, nothing counts twice
-        queue.run("SELECT note_queue_history(%s, clock_timestamp() + interval '1 minute')", before)
+        queue.run("SELECT record_queue_history(%s, clock_timestamp() + interval '1 minute')", before)
     series = ask(gateway, SERVICE, "GET", "/stats/throughput?type=clip_generate&before=2100-01-01T00:00:00Z"
                  "&after=2099-12-31T23:00:00Z").json
     assert series["items"] == [] and series["step_seconds"] == 60

@@ -68,7 +68,7 @@ def test_orphans_are_found_and_only_they_are_removed(library):
     originals = {f"videos/original/{video}/master.mp4" for video in (lost, fresh)}
     assert found == {
         **{key: "orphan" for key in library.of(lost) + library.of(deleted) if key not in originals},
-        **{key: "not taken in yet" for key in originals},
+        **{key: "not imported yet" for key in originals},
         "videos/proxy/readme.txt": "stray"}
     library.cortana("gc", "--remove")
     assert set(before) - set(library.keys()) == {k for k, kind in found.items() if kind == "orphan"}

@@ -223,11 +223,11 @@ def test_the_platform_is_left_out_and_added_later(program, empty_database):
     assert code == 0 and json.loads(out)["pending"] == 0, err
     assert execute(empty_database, f"SELECT count(*) FROM jobs WHERE video_id = '{video}'")[0][0] >= 2
     execute(empty_database, "INSERT INTO job_triggers (name, event, action, target) VALUES ('t', 'job.failed', 'command', 'gc')")
-    execute(empty_database, "UPDATE upkeep_tasks SET due_at = '-infinity' WHERE name = 'trigger_notes'")
-    execute(empty_database, "SELECT note_dead_jobs(ARRAY[id]) FROM jobs WHERE status = 'failed'")
+    execute(empty_database, "UPDATE upkeep_tasks SET due_at = '-infinity' WHERE name = 'old_firings'")
+    execute(empty_database, "SELECT record_dead_jobs(ARRAY[id]) FROM jobs WHERE status = 'failed'")
     assert execute(empty_database, "SELECT dispatched, failed FROM scheduler_tick()") == [(1, 0)]
-    assert execute(empty_database, "SELECT run_upkeep()") == [("trigger_notes",)]
-    assert execute(empty_database, "SELECT last_error FROM upkeep_tasks WHERE name = 'trigger_notes'") == [(None,)]
+    assert execute(empty_database, "SELECT run_upkeep()") == [("old_firings",)]
+    assert execute(empty_database, "SELECT last_error FROM upkeep_tasks WHERE name = 'old_firings'") == [(None,)]
 
     # It stays where it is, whatever a later program is told.
     code, out, err = migrate(program, empty_database, "--status", CORTANA_PLATFORM="off")

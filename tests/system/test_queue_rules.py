@@ -407,7 +407,7 @@ def test_a_claim_waits_for_no_lock_for_long(queue, database):
     queue.add("sample")
     other = psycopg2.connect(database)
     with other.cursor() as cursor:
-        cursor.execute("SELECT take_lock('claims of type sample')")
+        cursor.execute("SELECT acquire_lock('claims of type sample')")
         queue.run("SET statement_timeout = '20s'")
         assert queue.claim("sample") == []
     other.close()

@@ -241,7 +241,7 @@ def test_without_a_file_it_watches_its_inbox(program, data, fixtures_dir, tmp_pa
             line = running.stdout.readline()
             assert line, running.communicate()[1]
             name, _, what = line.strip().partition(" ")
-            if what != "is taken in":
+            if what != "is imported":
                 lines[name] = what
         good = {lines.pop("Erstes.mp4"), lines.pop("again.mp4")}
         assert any("ready" in line for line in good) and any("is the same as" in line for line in good)

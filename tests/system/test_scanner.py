@@ -68,7 +68,7 @@ def test_a_file_beyond_its_owners_limit_waits_for_room(scanning, queue):
     assert scanning.run().count("no room") == 2
     assert len(scanning.transcodes()) == 2 and len(scanning.uploads()) == 2
     assert queue.run("SELECT message FROM task_events WHERE video_id = %s", later) == [
-        {"message": "the owner may not store so many bytes: the video is taken in when there is room"}]
+        {"message": "the owner may not store so many bytes: the video is imported when there is room"}]
     queue.run("SELECT limit_tenant(%s, NULL), limit_tenant(NULL, NULL)", OWNER)
     queue.run("UPDATE uploads SET due_at = now()")
     scanning.run()
@@ -253,7 +253,7 @@ def test_a_look_goes_on_where_the_last_one_ended(scanning):
     assert scanning.value(position) == f"videos/original/{ids[999]}/master.mp4"
     log = scanning.run("--pages", "1")
     assert set(scanning.videos()) == set(ids) and scanning.value(position) == ""
-    assert "30 uploads taken, 3 lists" in log
+    assert "30 uploads imported, 3 lists" in log
     scanning.rows("UPDATE scan_positions SET position = 'videos/original/ffff'")
     scanning.run("--pages", "1")
     assert scanning.value(position) == ""

@@ -40,7 +40,7 @@ PUBLIC_TYPES = ["job_status", "job_type", "video_status"]
 
 # Parts of a claim, an enqueue and a completion: a path of their own would cost each of these a tenth. They
 # run below the path of the function that calls them, and for nobody but the service.
-INHERIT_THE_PATH = """take_upkeep lease_jobs claim_room fair_sequence end_attempt check_job_size check_payload
+INHERIT_THE_PATH = """acquire_upkeep lease_jobs claim_room fair_sequence end_attempt check_job_size check_payload
     set_status""".split()
 
 

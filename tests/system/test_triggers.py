@@ -312,7 +312,7 @@ def test_an_application_tells_of_its_own(queue):
             emit(queue, name=name)
         assert info.value.diag.column_name == "name"
     for statement in ("SELECT * FROM event_outbox", "SELECT * FROM job_triggers", "SELECT scheduler_tick()",
-                      "SELECT note_event('video.ready', '{}', NULL, NULL, NULL, NULL, NULL)",
+                      "SELECT record_event('video.ready', '{}', NULL, NULL, NULL, NULL, NULL)",
                       "INSERT INTO job_triggers (name, event, action, target) VALUES ('x', 'a.b', 'job', 'work')",
                       "UPDATE job_triggers SET paused_at = now()", "SELECT fire_schedules()", "SELECT run_upkeep()"):
         with pytest.raises(psycopg2.errors.InsufficientPrivilege):
@@ -491,8 +491,8 @@ def test_upkeep_is_done_when_it_is_due(queue):
     queue.run("UPDATE trigger_firings SET fired_at = now() - interval '31 days'")
     month = queue.value("SELECT 'task_events_' || to_char(now() + interval '3 months', 'YYYY_MM')")
     queue.run(f"DROP TABLE {month}")
-    assert sorted(upkeep(queue, now)) == ["api_notes", "event_partitions", "expired_leases", "queue_history",
-                                          "search_words", "sessions", "trigger_notes", "uploads"]
+    assert sorted(upkeep(queue, now)) == ["api_records", "event_partitions", "expired_leases", "old_firings",
+                                          "queue_history", "search_words", "sessions", "uploads"]
     assert queue.value("SELECT count(*) FROM interactive_sessions") == 0
     assert queue.status(job) == "queued", "nobody claims that type, and it is rescued and its retry due all the same"
     assert queue.value("SELECT count(*) FROM search_words") == 0

@@ -156,7 +156,7 @@ class LibraryScreen extends Element {
         this.follow();
     }
 
-    /** Only videos that were taken in on these days. */
+    /** Only videos that were imported on these days. */
     days() {
         const field = (name) => html`<label>${t(`library.${name}`)} <input type="date" name=${name} .value=${queried(name)}
             max=${name === 'after' ? queried('before') : nothing} min=${name === 'before' ? queried('after') : nothing}

@@ -27,7 +27,7 @@ struct interval_text scanner_interval(int64_t ms)
 
 /* ---- a page ---------------------------------------------------------------------------------- */
 
-/* The object in the form for note_objects(); NULL if it is not one of ours, or if there is no
+/* The object in the form for record_objects(); NULL if it is not one of ours, or if there is no
  * memory (*ret_failed). */
 static json_t *describe(const struct scan *scan, const struct cv_object_entry *entry,
                         bool *ret_failed)
@@ -69,8 +69,8 @@ static int record_page(struct scanner *scanner, const struct scan *scan,
     if (json_array_size(objects) == 0) {
         return 0;
     }
-    return cv_db_run(scanner->db, NULL, error, "SELECT note_objects($1::jsonb, $2::interval)", text,
-                     scanner_interval(scanner->settle_ms).text);
+    return cv_db_run(scanner->db, NULL, error, "SELECT record_objects($1::jsonb, $2::interval)",
+                     text, scanner_interval(scanner->settle_ms).text);
 }
 
 /* ---- originals that are gone ----------------------------------------------------------------- */

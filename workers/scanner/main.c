@@ -256,7 +256,7 @@ static int run(const struct options *options, int64_t *ret_unreadable, struct cv
     } else {
         result = run_once(&scanner, error);
     }
-    cv_log(CV_LOG_INFO, "%lld uploads taken, %lld lists", (long long)scanner.taken,
+    cv_log(CV_LOG_INFO, "%lld uploads imported, %lld lists", (long long)scanner.imported,
            (long long)scanner.lists);
     if (result < 0 && cv_daemon_is_stopping(&scanner.daemon)) {
         return 0; /* stopped on request */

@@ -2,7 +2,7 @@
  * store.
  *
  * Each object that it sees becomes an entry of the table `uploads` (scanner_read_lists) and is looked at a
- * second time when it is due (scanner_import). If it has not changed in between, it is taken in. All
+ * second time when it is due (scanner_import). If it has not changed in between, it is imported. All
  * decisions about rows are SQL functions (sql/migrations/0010_objects.sql), so that any number of
  * scanners may run, and die, at once.
  */
@@ -28,7 +28,7 @@ struct scanner {
     bool is_loop;         /* runs on and on, so it has a row in the list of workers */
     int64_t heartbeat_ms; /* how often the row is written */
     int64_t lists;        /* list requests so far */
-    int64_t taken;        /* uploads taken in so far */
+    int64_t imported;     /* uploads imported so far */
 };
 
 /* ---- lists.c ---- */

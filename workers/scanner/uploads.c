@@ -112,7 +112,7 @@ static void log_outcome(struct scanner *scanner, const struct scanner_original *
     bool is_odd = strcmp(outcome, "replaced") == 0 || strcmp(outcome, "other") == 0 ||
                   strcmp(outcome, "no room") == 0;
     bool is_known = strcmp(outcome, "known") == 0;
-    scanner->taken += !is_known && !is_odd;
+    scanner->imported += !is_known && !is_odd;
     cv_log(is_odd     ? CV_LOG_WARN
            : is_known ? CV_LOG_DEBUG
                       : CV_LOG_INFO,
