@@ -30,34 +30,6 @@ static struct ocr_crop crop_of(struct cv_frame *frame)
     return crop;
 }
 
-static struct ocr_match match_at(const struct ocr_crop *crop, const char *text, int y, int look_y)
-{
-    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(WIDTH, HEIGHT, white);
-    struct ocr_match match;
-    struct cv_error error;
-
-    (void)draw_text(&frame, text, 40, y, 22, black);
-    add_noise(&frame, 8, 99);
-    assert_int_equal(ocr_match(crop, &frame, (struct cv_point){40, look_y}, &match, &error), 0);
-    return match;
-}
-
-static void test_the_same_line_is_known_and_another_is_not(void **state)
-{
-    (void)state;
-    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(WIDTH, HEIGHT, white);
-    (void)draw_text(&frame, "1,476 watching now", 40, 100, 22, black);
-    cv_auto(ocr_crop_deinit) struct ocr_crop crop = crop_of(&frame);
-
-    struct ocr_match match = match_at(&crop, "1,476 watching now", 200, 200);
-    assert_true(match.whole && match.dy == 0);
-    match = match_at(&crop, "1,476 watching now", 202, 200);
-    assert_true(match.whole && match.dy == 2);
-    assert_false(match_at(&crop, "1,476 watching now", 210, 200).whole);
-    assert_false(match_at(&crop, "1,477 watching now", 200, 200).whole);
-    assert_false(match_at(&crop, "1,476 watching new", 200, 200).whole);
-}
-
 /* Blurs as a codec does that saves bits: every pixel takes a fifth of each neighbour. */
 static void soften(struct cv_frame *frame)
 {
@@ -134,29 +106,6 @@ static void learn(struct cv_panes *panes, struct cv_frame (*picture)(int, unsign
     }
 }
 
-static struct cv_frame page_step(int i, unsigned noise)
-{
-    return page_at(i * 37, noise);
-}
-
-static void test_a_pane_is_what_moves(void **state)
-{
-    (void)state;
-    cv_auto(cv_panes_deinit) struct cv_panes panes = {0};
-    struct cv_error error;
-
-    assert_int_equal(cv_panes_scene(&panes, &error), 0);
-    learn(&panes, page_step, 0, 8, -37);
-    assert_int_equal(cv_panes_finish(&panes, &error), 0);
-    assert_int_equal(panes.count, 1);
-    assert_in_range(panes.items[0].top, BAR, BAR + 3);
-    assert_in_range(panes.items[0].bottom, HEIGHT - BAR - 3, HEIGHT - BAR);
-    assert_int_equal(panes.items[0].cover_count, 0);
-    assert_int_equal(cv_panes_at(&panes, 0), CV_SCENE_BEGINS);
-    assert_int_equal(cv_panes_at(&panes, 3), 0);
-    assert_int_equal(cv_panes_near(&panes, 0), 0);
-}
-
 enum { PANEL_X = 304, PANEL_Y = 120, PANEL_WIDTH = 320, PANEL_HEIGHT = 240 };
 
 /* Four steps in which a panel scrolls by 37 pixels in a page that stands, then steps of the page with
@@ -207,46 +156,6 @@ static void test_panes_are_told_apart(void **state)
 }
 
 enum { BUTTON_X = 240, BUTTON_Y = 300, BUTTON_WIDTH = WIDTH - 240, BUTTON_HEIGHT = 64 };
-
-static struct cv_frame button_at(int scrolled, unsigned noise)
-{
-    struct cv_frame frame = page_at(scrolled, noise);
-
-    fill_box(&frame, (struct cv_box){BUTTON_X, BUTTON_Y, BUTTON_WIDTH, BUTTON_HEIGHT}, blue);
-    return frame;
-}
-
-static struct cv_frame button_step(int i, unsigned noise)
-{
-    return button_at(i * 83, noise);
-}
-
-static void test_what_lies_over_a_pane(void **state)
-{
-    (void)state;
-    cv_auto(cv_panes_deinit) struct cv_panes panes = {0};
-    struct cv_error error;
-
-    assert_int_equal(cv_panes_scene(&panes, &error), 0);
-    learn(&panes, button_step, 0, 6, -83);
-    assert_int_equal(cv_panes_finish(&panes, &error), 0);
-    assert_int_equal(panes.count, 1);
-    struct cv_box cover = {0};
-    for (size_t i = 0; i < panes.items[0].cover_count; i++) {
-        cover = i ? cv_box_union(&cover, &panes.items[0].covers[i]) : panes.items[0].covers[i];
-    }
-    assert_in_range(cover.x, BUTTON_X - 8, BUTTON_X + 8);
-    assert_in_range(cover.y, BUTTON_Y - 2, BUTTON_Y + 10);
-    /* how far it reaches beyond the text is nobody's business */
-    assert_true(cv_box_right(&cover) > BUTTON_X + 40);
-    assert_in_range(cv_box_bottom(&cover), BUTTON_Y + BUTTON_HEIGHT / 2,
-                    BUTTON_Y + BUTTON_HEIGHT + 2);
-    const struct cv_box under = {40, BUTTON_Y + 20, 240, 20}, above = {40, 200, 240, 20};
-    const struct cv_box beside = {40, BUTTON_Y + 20, 180, 20};
-    assert_true(cv_pane_covers(&panes.items[0], &under));
-    assert_false(cv_pane_covers(&panes.items[0], &above));
-    assert_false(cv_pane_covers(&panes.items[0], &beside));
-}
 
 static struct ocr_engine *engine;
 
@@ -602,11 +511,8 @@ static void test_model_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_same_line_is_known_and_another_is_not),
         cmocka_unit_test(test_small_letters_are_known_when_they_blur),
-        cmocka_unit_test(test_a_pane_is_what_moves),
         cmocka_unit_test(test_panes_are_told_apart),
-        cmocka_unit_test(test_what_lies_over_a_pane),
         cmocka_unit_test(test_a_standing_line_is_read_once),
         cmocka_unit_test(test_a_scrolled_page_gives_each_line_once),
         cmocka_unit_test(test_times_come_from_the_motion),
