@@ -32,9 +32,9 @@ void assets_start(const char *bucket_url)
 
 /* First parts of the paths of screens; the page interprets the rest. */
 static const char *const screens[] = {
-    "/videos",   "/upload",    "/jobs",     "/queues",      "/runs",      "/workers",
-    "/failures", "/schedules", "/webhooks", "/performance", "/resources", "/tenants",
-    "/rules",    "/workflows", "/commands", "/audit",       "/keys"};
+    "/videos",  "/upload",   "/overview",  "/jobs",     "/queues",      "/runs",
+    "/workers", "/failures", "/schedules", "/webhooks", "/performance", "/resources",
+    "/tenants", "/rules",    "/workflows", "/commands", "/audit",       "/keys"};
 
 static const struct asset *find_file(const char *path, size_t length)
 {
@@ -84,6 +84,19 @@ static json_t *headers_of(const struct asset *asset, bool is_packed)
     return headers;
 }
 
+static void answer_with(struct exchange *exchange, const struct asset *asset, int status)
+{
+    struct answer *answer = &exchange->answer;
+    bool is_packed = takes_gzip(exchange) && asset->packed_length < asset->plain_length;
+    answer->status = status;
+    answer->content_type = asset->type;
+    answer->fixed_body = is_packed ? asset->packed : asset->plain;
+    answer->length = is_packed ? asset->packed_length : asset->plain_length;
+    answer->headers = headers_of(asset, is_packed);
+    /* Weak, because it is the same text whether compressed or not. */
+    (void)snprintf(answer->etag, sizeof(answer->etag), "W/\"%s\"", asset->etag);
+}
+
 bool assets_answer(struct exchange *exchange, const char *method)
 {
     struct answer *answer = &exchange->answer;
@@ -96,13 +109,17 @@ bool assets_answer(struct exchange *exchange, const char *method)
         exchange_refuse(exchange, REFUSE_METHOD, "this is a file of the page: it can be read");
         return true;
     }
-    bool is_packed = takes_gzip(exchange) && asset->packed_length < asset->plain_length;
-    answer->status = 200;
-    answer->content_type = asset->type;
-    answer->fixed_body = is_packed ? asset->packed : asset->plain;
-    answer->length = is_packed ? asset->packed_length : asset->plain_length;
-    answer->headers = headers_of(asset, is_packed);
-    /* Weak, because it is the same text whether compressed or not. */
-    (void)snprintf(answer->etag, sizeof(answer->etag), "W/\"%s\"", asset->etag);
+    answer_with(exchange, asset, 200);
     return true;
+}
+
+bool assets_answer_missing(struct exchange *exchange)
+{
+    const char *accepted = exchange_header(exchange, "Accept");
+    bool is_person = exchange->access != ACCESS_WRITE && accepted &&
+                     strstr(accepted, "text/html") && strncmp(exchange->target, "/api/", 5) != 0;
+    if (is_person) {
+        answer_with(exchange, find_file("/index.html", strlen("/index.html")), 404);
+    }
+    return is_person;
 }

@@ -27,3 +27,7 @@ void assets_start(const char *bucket_url);
  * its script reads the address. Returns true if the path is one of these; then exchange->answer is
  * filled. Methods other than GET and HEAD are refused. */
 bool assets_answer(struct exchange *exchange, const char *method);
+
+/* Answers a browser that asks for a path that nothing has: with the page, which says so and has ways
+ * on, and the status 404. Returns false for programs, and for paths of the API. */
+bool assets_answer_missing(struct exchange *exchange);

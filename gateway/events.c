@@ -15,6 +15,9 @@ enum {
     PING_MS = 20 * 1000,
     /* Then the stream ends and the client connects again, so that its rights are checked again. */
     STREAM_MS = 5 * 60 * 1000,
+    /* Before a client whose stream gave its place to a newer one connects again. Without a pause two
+     * clients would take the last place from each other all the time. */
+    REPLACED_RETRY_MS = 30 * 1000,
     QUEUES_MS = 1000,        /* between two events of the topic "queues" */
     UNSENT_MAX = 256 * 1024, /* bytes; a client that falls further behind must connect again */
     /* The buffer of each stream's response, used only for HTTP/1.0: chunks are written to the
@@ -183,14 +186,24 @@ static struct stream *make_stream(const json_t *topics)
     return stream;
 }
 
-bool events_has_room(struct events *events, uint64_t caller)
+/* Ends the oldest stream of a caller who has as many as one may have: whoever loads a page again
+ * must not wait until the gateway has noticed that the streams before are gone. */
+static void make_room(struct events *events, uint64_t caller)
 {
     int count = 0;
-    CV_LOCK(&events->mutex);
-    for (const struct stream *stream = events->streams; stream; stream = stream->next) {
-        count += stream->caller == caller && !stream->is_over;
+    struct stream *oldest = NULL; /* the newest stands first */
+    for (struct stream *stream = events->streams; stream; stream = stream->next) {
+        if (stream->caller == caller && !stream->is_over) {
+            oldest = stream;
+            count++;
+        }
     }
-    return events->params.streams == 0 || count < events->params.streams;
+    if (oldest && events->params.streams > 0 && count >= events->params.streams) {
+        char last_words[64];
+        (void)snprintf(last_words, sizeof(last_words), "retry: %d\nevent: replaced\ndata: {}\n\n",
+                       REPLACED_RETRY_MS);
+        end_stream(oldest, last_words);
+    }
 }
 
 struct MHD_Response *events_respond(struct events *events, const struct exchange *exchange)
@@ -227,6 +240,7 @@ struct MHD_Response *events_respond(struct events *events, const struct exchange
         return NULL;
     }
     (void)pthread_mutex_lock(&events->mutex);
+    make_room(events, stream->caller);
     stream->is_over = events->is_ending;
     stream->serial = ++events->serials;
     stream->next = events->streams;
@@ -514,8 +528,19 @@ static int watch(struct events *events, struct cv_error *error)
     return 0;
 }
 
-/* Sends pings, ends streams whose time is over, and sends `news` to all streams. Returns whether
- * the service ends. */
+/* Whether the client has closed its side. The library does not look at a suspended connection. */
+static bool has_left(const struct stream *stream)
+{
+    const union MHD_ConnectionInfo *info =
+        stream->is_suspended
+            ? MHD_get_connection_info(stream->connection, MHD_CONNECTION_INFO_CONNECTION_FD)
+            : NULL;
+    struct pollfd fd = {.fd = info ? info->connect_fd : -1, .events = POLLRDHUP};
+    return poll(&fd, 1, 0) > 0;
+}
+
+/* Sends pings, ends streams whose time is over or whose client has left, and sends `news` to all
+ * streams. Returns whether the service ends. */
 static bool keep_time(struct events *events, const char *news)
 {
     int64_t now = cv_monotonic_ms();
@@ -526,7 +551,7 @@ static bool keep_time(struct events *events, const char *news)
         }
         if (stream->expires_s > 0 && stream->expires_s <= cv_wall_ms() / 1000) {
             end_stream(stream, "event: expired\ndata: {}\n\n");
-        } else if (stream->ends_at_ms <= now) {
+        } else if (stream->ends_at_ms <= now || has_left(stream)) {
             end_stream(stream, "retry: 100\n\n");
         } else if (stream->ping_at_ms <= now) {
             send_text(stream, ": ping\n\n");

@@ -13,7 +13,7 @@ struct events;
 
 struct events_params {
     struct cv_cancel *cancel; /* an abort ends statements */
-    int streams;              /* streams of one caller at once; 0: no limit */
+    int streams; /* streams of one caller at once, of which one more ends the oldest; 0: no limit */
 };
 
 CV_MUST_CHECK int events_start(const struct events_params *params, struct events **ret_events,
@@ -25,10 +25,6 @@ void events_quiesce(struct events *events);
 /* Frees it; call it after the server has ended. */
 void events_stop(struct events *events);
 CV_DEFINE_CLEANUP(struct events *, events_stop)
-
-/* Whether a caller (exchange_caller) may open another stream. Two requests at the same time may both
- * get true. */
-CV_MUST_CHECK bool events_has_room(struct events *events, uint64_t caller);
 
 /* Makes the response that streams the topics allowed by api.events (exchange->answer.body). NULL:
  * out of memory. */

@@ -27,7 +27,6 @@ enum {
     DISCARDED_MAX_BYTES =
         16 * 1024 * 1024,  /* of a body too long, read so that the client sees the answer */
     FINISH_MS = 10 * 1000, /* time limit of the statement that ends an upload */
-    STREAM_RETRY_S = 20,   /* time until a ping shows that a stream's client has gone */
     ID_BYTES = 12,
     ONCE_KEY_MAX_BYTES = 255,
 };
@@ -143,15 +142,6 @@ static void record_in_audit(const struct exchange *exchange)
     }
 }
 
-static void refuse_stream(struct exchange *exchange)
-{
-    exchange->at = sent;
-    exchange->answer.retry_after_s = STREAM_RETRY_S;
-    exchange_refuse(exchange, REFUSE_TOO_MANY,
-                    "you have as many streams open as one caller may: close one, or ask one of "
-                    "them for the topics of several (50 at most)");
-}
-
 /* Frees the request of a stream, because a stream lasts for minutes and does not need it. */
 static void forget_request(struct exchange *exchange)
 {
@@ -181,10 +171,6 @@ static enum MHD_Result queue_answer(struct exchange *exchange, const char *metho
     if (response_is_known(exchange)) {
         answer->status = 304;
         response_forget_body(answer);
-    }
-    if (response_is_stream(exchange) &&
-        !events_has_room(exchange->server->params.events, exchange_caller(exchange))) {
-        refuse_stream(exchange);
     }
     count(exchange, method);
     session_record(exchange->server->params.session, exchange);
@@ -360,7 +346,9 @@ static void find_operation(struct exchange *exchange, const char *method)
     }
     int result = route_find(method, exchange->target, length, &exchange->operation, methods);
     if (result == ROUTE_NO_SUCH_PATH) {
-        exchange_refuse_missing(exchange);
+        if (!assets_answer_missing(exchange)) {
+            exchange_refuse_missing(exchange);
+        }
     } else if (result == ROUTE_NO_SUCH_METHOD) {
         (void)memcpy(exchange->answer.methods, methods, sizeof(methods));
         exchange_refuse(exchange, REFUSE_METHOD, "the header Allow lists the methods of this path");

@@ -127,6 +127,7 @@ async function read(topics = wanted()) {
     };
     quiet();
     let status = 0;
+    let isReplaced = false;
     let isFirst = !last; // what happened before the stream began, and after the lists were asked for, was not heard
     try {
         const query = new URLSearchParams({topics: text, ...last && {last_event_id: last}});
@@ -141,9 +142,10 @@ async function read(topics = wanted()) {
                     isFirst = false;
                     tellAll('reset', {});
                 }
+                isReplaced = event.event === 'replaced'; // by a newer one of the same caller
                 if (event.event === 'away' || event.event === 'back') { // the database
                     tellAll('live', {isLive: event.event === 'back'});
-                } else if (event.event && event.event !== 'ready' && event.event !== 'expired') {
+                } else if (event.event && !['ready', 'expired', 'replaced'].includes(event.event)) {
                     tellAll(event.event, await inWords(JSON.parse(event.data)));
                 } else {
                     channel?.postMessage({last});
@@ -169,7 +171,7 @@ async function read(topics = wanted()) {
         tellAll('live', {isLive: false});
     }
     clearTimeout(next);
-    next = setTimeout(() => read(isRefused ? topics : wanted()), isCut ? wait * (0.5 + Math.random()) : 100);
+    next = setTimeout(() => read(isRefused ? topics : wanted()), isReplaced ? WAIT_LONGEST_MS : isCut ? wait * (0.5 + Math.random()) : 100);
     wait = isCut ? Math.min(wait * 2, WAIT_LONGEST_MS) : WAIT_MS;
 }
 

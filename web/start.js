@@ -38,7 +38,10 @@
         stage.append(picture);
         left.append(stage);
         page.append(left);
-        const show = () => document.querySelector('main > *') || document.body.prepend(page);
+        const show = () => {
+            stage.style.setProperty('--shape', String(picture.naturalWidth / picture.naturalHeight));
+            return document.querySelector('main > *') || document.body.prepend(page);
+        };
         picture.addEventListener('load', () => document.body ? show() : document.addEventListener('readystatechange', show, {once: true}));
     }
 

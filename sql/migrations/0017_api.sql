@@ -131,6 +131,13 @@ CREATE INDEX videos_owner_newest ON videos (owner_id, created_at, id);
 CREATE INDEX videos_team_newest ON videos (team_id, created_at, id) WHERE team_id IS NOT NULL;
 CREATE INDEX videos_newest ON videos (created_at, id);
 
+CREATE FUNCTION api.failure_of(p_video uuid) RETURNS jsonb
+LANGUAGE sql STABLE
+RETURN (SELECT jsonb_build_object('type', j.payload #>> '{error,type}', 'message', j.payload #>> '{error,message}')
+        FROM jobs j WHERE j.video_id = p_video AND j.status = 'failed' AND j.scheduled_for IS NULL AND j.payload ? 'error'
+        ORDER BY j.finished_at LIMIT 1);
+COMMENT ON FUNCTION api.failure_of IS 'Why a video has failed: the error of the first of its jobs that has failed for good.';
+
 CREATE FUNCTION api.video_object(v videos, p_unread jsonb) RETURNS jsonb
 LANGUAGE sql STABLE
 RETURN jsonb_build_object(
@@ -139,6 +146,7 @@ RETURN jsonb_build_object(
     'duration_ms', round(v.duration * 1000), 'fps', v.fps, 'resolution', v.resolution,
     'poster_url', CASE WHEN v.s3_thumb_path IS NOT NULL THEN '/api/v1/videos/' || v.id || '/poster' END,
     'size', v.original_size, 'sha256', v.original_sha256, 'original_state', v.original_state,
+    'failure', CASE WHEN v.status = 'failed' THEN api.failure_of(v.id) END,
     'truncated', v.truncated, 'duplicate_of', v.duplicate_of, 'unread', p_unread, 'created_at', v.created_at, 'updated_at', v.updated_at);
 COMMENT ON FUNCTION api.video_object IS
     'A video as the API shows it, with the result of unread_scripts(). Object keys are not shown.';
@@ -754,11 +762,19 @@ RETURN CASE p_wanted
 COMMENT ON FUNCTION api.job_states IS
     'The states that a value of the filter "state" selects; words of other queues are accepted.';
 
+CREATE FUNCTION api.named_video(p_id uuid) RETURNS jsonb
+LANGUAGE sql STABLE
+RETURN (SELECT jsonb_build_object(
+            'id', v.id, 'title', coalesce(v.title, v.original_name),
+            'poster_url', CASE WHEN v.s3_thumb_path IS NOT NULL THEN '/api/v1/videos/' || v.id || '/poster' END)
+        FROM videos v WHERE v.id = p_id);
+COMMENT ON FUNCTION api.named_video IS 'What people know a video by: its title and its picture. Null: there is none, or the caller may not see it.';
+
 CREATE FUNCTION api.job_object(j jobs) RETURNS jsonb
 LANGUAGE sql STABLE
 RETURN jsonb_build_object(
     'id', j.id, 'job_type', j.job_type, 'state', api.job_state(j), 'status', j.status, 'video_id', j.video_id,
-    'run_id', j.run_id, 'step', j.step, 'part', j.part, 'priority', j.priority, 'progress', j.progress,
+    'video', api.named_video(j.video_id), 'run_id', j.run_id, 'step', j.step, 'part', j.part, 'priority', j.priority, 'progress', j.progress,
     'message', j.progress_message, 'attempt', j.attempt, 'retry_count', j.retry_count,
     'max_retries', j.max_retries, 'correlation_id', j.correlation_id, 'created_at', j.created_at,
     'scheduled_for', j.scheduled_for, 'started_at', j.started_at, 'finished_at', j.finished_at,

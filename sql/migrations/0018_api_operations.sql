@@ -38,7 +38,8 @@ COMMENT ON FUNCTION api.event_position IS
 CREATE FUNCTION api.run_object(r runs) RETURNS jsonb
 LANGUAGE sql STABLE
 RETURN jsonb_build_object(
-    'id', r.id, 'workflow', r.workflow, 'version', r.version, 'video_id', r.video_id, 'status', r.status,
+    'id', r.id, 'workflow', r.workflow, 'version', r.version, 'video_id', r.video_id,
+    'video', api.named_video(r.video_id), 'status', r.status,
     'priority', r.priority, 'correlation_id', r.correlation_id, 'created_at', r.created_at,
     'finished_at', r.finished_at);
 COMMENT ON FUNCTION api.run_object IS 'A run as lists show it.';

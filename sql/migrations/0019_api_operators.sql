@@ -199,9 +199,14 @@ RETURN left(regexp_replace(regexp_replace(p_message, '[0-9a-fA-F]{8}(-[0-9a-fA-F
 COMMENT ON FUNCTION api.message_shape IS
     'The message of an error with ids and numbers replaced, so that the messages of different jobs are equal.';
 
+CREATE FUNCTION api.video_of_job(p_job uuid) RETURNS jsonb
+LANGUAGE sql STABLE
+RETURN (SELECT api.named_video(j.video_id) FROM jobs j WHERE j.id = p_job);
+COMMENT ON FUNCTION api.video_of_job IS 'The video of a job, as named_video() shows it.';
+
 CREATE FUNCTION api.causes(p_jobs uuid[], p_hours int, p_type text) RETURNS jsonb
 LANGUAGE sql STABLE SECURITY DEFINER AS $$
-    SELECT jsonb_agg(to_jsonb(g) ORDER BY g.attempts DESC, g.job_type, g.error_type, g.message)
+    SELECT jsonb_agg(to_jsonb(g) || jsonb_build_object('video', api.video_of_job(g.example)) ORDER BY g.attempts DESC, g.job_type, g.error_type, g.message)
     FROM (SELECT j.job_type, a.error_type, api.message_shape(a.error_message) AS message, count(*) AS attempts,
                  count(DISTINCT a.job_id) AS jobs, min(a.finished_at) AS first_at, max(a.finished_at) AS last_at,
                  (array_agg(a.job_id ORDER BY a.finished_at DESC))[1] AS example
@@ -251,7 +256,7 @@ BEGIN
         RAISE EXCEPTION 'dead letters by cause are an admin''s' USING ERRCODE = 'insufficient_privilege';
     END IF;
     RETURN api.all_items((
-        SELECT jsonb_agg(to_jsonb(g) ORDER BY g.last_at DESC, g.job_type, g.error_type)
+        SELECT jsonb_agg(to_jsonb(g) || jsonb_build_object('video', api.video_of_job(g.example)) ORDER BY g.last_at DESC, g.job_type, g.error_type)
         FROM (SELECT j.job_type, j.payload #>> '{error,type}' AS error_type,
                      api.message_shape(j.payload #>> '{error,message}') AS message, count(*) AS jobs,
                      min(j.finished_at) AS first_at, max(j.finished_at) AS last_at,
@@ -572,7 +577,7 @@ $$;
 SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION cortana.record_queue_history, cortana.shorten_queue_history TO service_role;
 GRANT EXECUTE ON FUNCTION api.throughput, api.queue_stats, api.performance, api.message_shape, api.errors, api.dead_jobs,
-    api.dead_letters, api.workers, api.host_objects, api.hosts, api.host, api.host_disk, api.resources, api.job_type_object,
+    api.dead_letters, api.video_of_job, api.workers, api.host_objects, api.hosts, api.host, api.host_disk, api.resources, api.job_type_object,
     api.job_types, api.job_type, api.workflows, api.tenants
     TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION api.drain_worker, api.change_host, api.change_job_type, api.change_workflow,

@@ -970,20 +970,30 @@ COMMENT ON FUNCTION cortana.delete_old_firings IS 'Deletes what triggers did mor
 INSERT INTO upkeep_tasks (name, description, every, routine) VALUES
     ('old_firings', 'what triggers did more than 30 days ago', '1 hour', 'delete_old_firings');
 
+CREATE FUNCTION cortana.default_schedules() RETURNS TABLE (name text, description text, cron text, payload jsonb)
+LANGUAGE sql IMMUTABLE AS $$
+    VALUES
+        ('archive-events', 'the timeline of months that are over goes to the store', '30 3 2 * *', '{}'::jsonb),
+        ('archive-jobs', 'jobs that have ended long ago go to the store', '0 3 * * *', '{}'),
+        ('gc', 'objects that no row knows are removed', '0 4 * * sun', '{"remove": true}'),
+        ('purge-clips', 'clips that have had their time are removed', '15 3 * * *', '{}'),
+        ('prune-embeddings', 'vectors of texts that are gone are forgotten', '45 4 * * sun', '{}')
+$$;
+COMMENT ON FUNCTION cortana.default_schedules IS 'The schedules of the system.';
+
+CREATE FUNCTION cortana.is_default_schedule(t job_triggers) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN t.tenant_id IS NULL AND t.cron IS NOT NULL AND EXISTS (SELECT FROM default_schedules() AS d WHERE d.name = t.name);
+COMMENT ON FUNCTION cortana.is_default_schedule IS 'Whether a schedule came with the system: it can be changed and paused, and not deleted by the API.';
+
 CREATE FUNCTION restore_default_schedules() RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
     made bigint;
 BEGIN
     INSERT INTO job_triggers (name, description, cron, action, target, payload, one_at_a_time)
-    SELECT d.name, d.description, d.cron, 'command', d.name, d.payload::jsonb, true
-    FROM (VALUES
-        ('archive-events', 'the timeline of months that are over goes to the store', '30 3 2 * *', '{}'),
-        ('archive-jobs', 'jobs that have ended long ago go to the store', '0 3 * * *', '{}'),
-        ('gc', 'objects that no row knows are removed', '0 4 * * sun', '{"remove": true}'),
-        ('purge-clips', 'clips that have had their time are removed', '15 3 * * *', '{}'),
-        ('prune-embeddings', 'vectors of texts that are gone are forgotten', '45 4 * * sun', '{}')
-    ) AS d (name, description, cron, payload)
+    SELECT d.name, d.description, d.cron, 'command', d.name, d.payload, true
+    FROM default_schedules() AS d
     WHERE EXISTS (SELECT FROM job_types WHERE name = 'command')
     ON CONFLICT (tenant_id, name) DO NOTHING;
     GET DIAGNOSTICS made = ROW_COUNT;
@@ -1004,4 +1014,5 @@ GRANT EXECUTE ON FUNCTION cortana.cron_field, cortana.parse_cron, cortana.cron_n
     cortana.check_time_zone, emit_event TO cortana_app, service_role;
 GRANT EXECUTE ON FUNCTION cortana.check_trigger_template, cortana.resolve_strictly,
     cortana.is_passing, cortana.check_tenants_trigger, cortana.act_for_trigger, cortana.run_trigger, cortana.schedule_scope, cortana.due_instants,
-    cortana.fire_schedules, cortana.dispatch_events, cortana.delete_old_firings, restore_default_schedules TO service_role;
+    cortana.fire_schedules, cortana.dispatch_events, cortana.delete_old_firings, cortana.default_schedules,
+    cortana.is_default_schedule, restore_default_schedules TO service_role;

@@ -228,6 +228,7 @@ RETURN jsonb_build_object(
     'paused_at', t.paused_at, 'pause_reason', t.pause_reason, 'next_at', t.next_at,
     'next_local', to_char(t.next_at AT TIME ZONE t.time_zone, 'YYYY-MM-DD HH24:MI'), 'last_error', t.last_error,
     'last_error_at', t.last_error_at, 'created_by', t.created_by, 'created_at', t.created_at, 'updated_at', t.updated_at,
+    'is_built_in', is_default_schedule(t),
     'last', (SELECT api.firing_object(f) FROM trigger_firings f WHERE f.trigger_id = t.id ORDER BY f.id DESC LIMIT 1));
 COMMENT ON FUNCTION api.trigger_object IS 'A trigger or schedule as the API shows it, with its last firing.';
 
@@ -348,6 +349,10 @@ LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     known CONSTANT job_triggers := api.find_trigger((p ->> 'id')::uuid);
 BEGIN
+    IF is_default_schedule(known) THEN
+        RAISE EXCEPTION 'the schedule "%" belongs to the system: pause it instead', known.name
+            USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
     DELETE FROM job_triggers t WHERE t.id = known.id;
     RETURN ROW(204, NULL, NULL, NULL)::api.answer;
 END

@@ -31,7 +31,7 @@ def pytest_runtest_makereport(item):
     """Shows beside a failure what the gateway logged and what the database was doing."""
     report = (yield).get_result()
     place = getattr(item, "funcargs", {}).get("place")
-    if report.failed and place:
+    if report.failed and place and not place.queue.connection.closed:
         report.sections.append(("the gateway's log", place.gateway.process.log_path.read_text()[-4000:]))
         report.sections.append(("the database's connections", "\n".join(str(row) for row in place.queue.run(
             "SELECT application_name, state, now() - state_change AS since, backend_xid, wait_event, left(query, 200) AS query"

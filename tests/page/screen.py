@@ -123,6 +123,10 @@ class Screen:
         field.send_keys(query, Keys.ENTER)
         self.see(".results[data-state=shown]")
 
+    def pass_time(self):
+        """So much that a deletion can no longer be withdrawn."""
+        self.script("const now = Date.now; Date.now = () => now() + 15000;")
+
     def complaints(self):
         """What the browser's console has of errors, without the refusals that tests ask for, and the question whether to
         leave, which a browser puts to people alone."""

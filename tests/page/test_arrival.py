@@ -60,14 +60,14 @@ def test_a_link_signs_nobody_else_in_unasked(screen, place, words):
             link = f"{screen.url}/videos#t={credential}"
             screen.driver.get("about:blank")
             screen.driver.get(link)
-            screen.see("#other-user h2", {"en": "signs in another user", "de": "meldet jemand anderen an"}[words])
+            screen.see("#question h2", {"en": "signs in another user", "de": "meldet jemand anderen an"}[words])
             assert "#" not in screen.driver.current_url
             screen.press(Keys.ENTER)  # what is chosen by default, and by Escape
             screen.see("cv-app main h1")
-            assert screen.driver.execute_async_script(WHO) == mine and not screen.all("#other-user")
+            assert screen.driver.execute_async_script(WHO) == mine and not screen.all("#question")
             screen.driver.get("about:blank")
             screen.driver.get(link)
-            screen.see("#other-user button[value=change]").click()
+            screen.see("#question button[value=yes]").click()
             screen.see("cv-app main h1")
             assert screen.driver.execute_async_script(WHO) == theirs
             mine = theirs

@@ -66,12 +66,15 @@ def test_new_jobs_wait_behind_a_button(operator, place):
 
 def test_a_run_is_a_graph_that_follows(operator, place):
     operator.open("/runs")
-    operator.see("td a", "video_pipeline").click()
+    title = place.queue.value("SELECT v.title FROM runs r JOIN videos v ON v.id = r.video_id ORDER BY r.created_at DESC, r.id DESC LIMIT 1")
+    operator.see("td a", title).click()
+    operator.see("h1", f"Processing: {title}")
     operator.see(".graph")
     steps = place.queue.value("SELECT steps FROM workflows WHERE name = 'video_pipeline' ORDER BY version DESC LIMIT 1")
     assert len(operator.all(".graph g")) == len(steps)
     assert len(operator.all(".graph .edge")) == sum(len(step.get("depends_on", [])) for step in steps)
     operator.see(".actions button", "Cancel the run").click()
+    operator.see("#question button.main").click()
     operator.see("[data-state=canceled]")
     operator.see(".actions button", "Restart what failed").click()
     operator.see("[data-state=running]")
@@ -113,6 +116,9 @@ def test_a_key_shows_its_secret_once(operator, place):
     operator.see("tbody tr", "nightly export")
     assert secret not in operator.script("return document.body.innerText")
     operator.see("tbody button", "Revoke").click()
+    operator.see("#question h2", "Revoke “nightly export”?")
+    assert place.gateway.ask("/me", secret).status == 200
+    operator.see("#question button.main").click()
     operator.see("tbody .badge", "Revoked")
     operator.wait(lambda: place.gateway.ask("/me", secret).status == 401, "the key to be refused")
 
@@ -128,8 +134,28 @@ def test_a_schedule_says_when_before_it_is_made(operator, place):
     own = f"tbody tr[data-id='{row.get_attribute('data-id')}']"
     operator.see(f"{own} button", "Pause").click()
     operator.see(f"{own} .badge", "Paused")
-    operator.see("tbody button[aria-label='Delete: weekly-look']").click()
-    operator.wait(lambda: "weekly-look" not in operator.script("return document.body.innerText"), "it to go")
+    delete = "tbody button[aria-label='Delete: weekly-look']"
+    operator.see(delete).click()
+    operator.wait(lambda: not operator.all(own), "it to go")
+    operator.see("cv-toasts button", "Undo").click()
+    operator.see(delete).click()
+    operator.wait(lambda: not operator.all(own), "it to go again")
+    assert place.queue.value("SELECT count(*)::int FROM job_triggers WHERE name = 'weekly-look'")
+    operator.pass_time()
+    operator.see("cv-toasts p", "“weekly-look” is deleted")
+    assert not place.queue.value("SELECT count(*)::int FROM job_triggers WHERE name = 'weekly-look'")
+
+
+def test_a_schedule_of_the_system_is_only_paused(operator, place):
+    gc = place.queue.value("SELECT id::text FROM job_triggers WHERE name = 'gc'")
+    operator.open("/schedules")
+    operator.see(f"tr[data-id='{gc}'] button", "Pause")
+    assert not operator.all("button[aria-label='Delete: gc']") and operator.all("button[aria-label^='Delete: ']")
+    operator.open(f"/schedules/{gc}")
+    operator.see("main p", "belongs to the system")
+    assert not [one for one in operator.all("main button") if one.text == "Delete"]
+    refused = place.gateway.ask(f"/triggers/{gc}", operator.token, "DELETE")
+    assert refused.status == 409 and "pause it instead" in refused.json["detail"]
 
 
 @on_desk_and_phone("operator")
@@ -149,8 +175,9 @@ def test_a_schedule_is_right_by_the_clocks_of_its_zone(operator, place):
     operator.see("cv-toasts p", "The changes are saved")
     operator.wait(lambda: "4:00" in operator.see(".where").text, "the new times")
     operator.see("button", "Delete").click()
-    operator.wait(lambda: not place.queue.value("SELECT count(*)::int FROM job_triggers WHERE id = %s::uuid", trigger), "it to go")
     operator.wait(lambda: operator.driver.current_url.endswith("/schedules"), "the list")
+    operator.pass_time()
+    operator.wait(lambda: not place.queue.value("SELECT count(*)::int FROM job_triggers WHERE id = %s::uuid", trigger), "it to go")
 
 
 def test_single_jobs_are_chosen(operator, place):
@@ -245,6 +272,8 @@ def test_a_webhook_shows_its_secret_and_its_deliveries(operator, place):
     operator.see("h2 .badge", "Paused")
     operator.see("button", "Delete").click()
     operator.wait(lambda: operator.driver.current_url.endswith("/webhooks"), "the list")
+    operator.pass_time()
+    operator.see("cv-toasts p", "“orders” is deleted")
     assert not place.queue.value("SELECT count(*)::int FROM webhooks WHERE name = 'orders'")
 
 

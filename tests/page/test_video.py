@@ -5,7 +5,7 @@ import os
 import random
 
 import pytest
-from film import FROM_Y, HEIGHT, RATE, SECONDS, TO_Y, bar_y
+from film import FROM_Y, HEIGHT, RATE, SECONDS, TO_Y, WIDTH, bar_y
 from screen import on_desk_and_phone
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
@@ -43,7 +43,6 @@ FOLLOW = """window.seen = [];
 
 # The time in which a deletion can be withdrawn stands still on a busy machine, and is then over.
 STILL = "Date.now = (() => { const start = Date.now(); return () => start; })();"
-LATER = "const still = Date.now; Date.now = () => still() + 15000;"
 
 
 def watch(screen, place, query="?q=harbour"):
@@ -85,6 +84,44 @@ def test_boxes_are_where_the_text_is(screen, place):
         seen = screen.wait(lambda: (found := screen.script(LOOK)) and abs(found["time"] * 1000 - ms) < 1 and
                            abs(found["row"] - bar_y(ms)) < 5 and found, f"the frame at {ms} ms")
         assert abs(seen["row"] - seen["top"]) <= 2 + FRAME_PX, seen
+
+
+def test_the_end_is_the_last_picture(screen, place):
+    """Whoever jumps over the end sees the picture that the boxes belong to, and may step back from it."""
+    watch(screen, place)
+    screen.press("l")
+    last = (SECONDS * RATE - 0.5) * 1000 / RATE
+    seen = screen.wait(lambda: (found := screen.script(LOOK)) and abs(found["time"] * 1000 - last) < 1 and found, "the last frame")
+    assert abs(seen["row"] - seen["top"]) <= 2 + FRAME_PX, seen
+
+
+@on_desk_and_phone("screen")
+def test_the_stage_has_the_shape_of_the_video(screen, place):
+    """A portrait recording fills a phone from edge to edge, and a window from top to bottom."""
+    place.queue.run("UPDATE videos SET resolution = '1080x1920' WHERE id = %s", place.film)
+    try:
+        watch(screen, place)
+        width, height, page = screen.script("const box = document.querySelector('.stage').getBoundingClientRect();"
+                                            " return [box.width, box.height, document.querySelector('.left').clientWidth];")
+        assert abs(width / height - 1080 / 1920) < 0.01
+        assert width > 0.98 * page or height > 0.79 * screen.script("return innerHeight"), "it is as large as it may be"
+    finally:
+        place.queue.run("UPDATE videos SET resolution = %s WHERE id = %s", f"{WIDTH}x{HEIGHT}", place.film)
+
+
+def test_a_failed_video_says_why_in_place_of_the_player(screen, place):
+    video = make_videos(place, "Not a film")[0]
+    place.queue.add("embed", video_id=video)
+    place.queue.run("SELECT fail_job(id, lease_token, 'NotAVideo', 'the file is empty; copy or download it again', false)"
+                    " FROM claim_jobs('w', 'embed')")
+    place.queue.run("UPDATE videos SET status = 'failed' WHERE id = %s", video)
+    screen.open(f"/videos/{video}")
+    box = screen.see(".watch .error-box", "This is not a video")
+    assert "the file is empty; copy or download it again" in box.text
+    assert not [one for one in screen.all("[data-state=empty], .stage") if one.is_displayed()]
+    screen.open("/videos?status=failed")
+    assert "the file is empty" in screen.see(f".card[data-id='{video}'] .cause").text
+    place.queue.run("DELETE FROM videos WHERE id = %s", video)
 
 
 def p95(errors):
@@ -216,8 +253,8 @@ def test_a_deletion_is_carried_out_when_its_time_is_over(screen, place):
     videos = make_videos(place, "To be deleted")
     delete_it(screen, videos[0])
     assert count_of(place, videos) == 1
-    screen.script(LATER)
-    screen.see("cv-toasts p", "The video is deleted")
+    screen.pass_time()
+    screen.see("cv-toasts p", "“To be deleted” is deleted")
     assert count_of(place, videos) == 0 and not screen.all(f".card[data-id='{videos[0]}']")
 
 
@@ -242,7 +279,7 @@ def test_several_videos_are_chosen_and_deleted(screen, place):
     screen.see("dialog[open] button.main", "Delete 3 videos").click()
     screen.wait(lambda: not any(screen.all(f".card[data-id='{one}']") for one in chosen), "them to go")
     assert count_of(place, videos) == 4
-    screen.script(LATER)
+    screen.pass_time()
     screen.see("cv-toasts p", "3 videos are deleted")
     kept = place.queue.value("SELECT array_agg(id::text) FROM videos WHERE id = ANY (%s::uuid[])", videos)
     assert set(kept) == set(videos) - chosen
@@ -365,7 +402,7 @@ def test_jobs_by_state_and_type(screen):
     assert {badge.text for badge in screen.all("tbody .badge")} == {"Failed"}
     screen.see(".filters select option", "Reading the text").click()
     screen.wait(lambda: "type=ocr" in screen.driver.current_url, "the type in the address")
-    screen.wait(lambda: {link.text for link in screen.all("td a")} == {"Reading the text"}, "jobs of this type alone")
+    screen.wait(lambda: {link.text for link in screen.all(".of-video small")} == {"Reading the text"}, "jobs of this type alone")
 
 
 def test_a_failed_job_is_tried_again(screen, place):
@@ -379,7 +416,12 @@ def test_a_failed_job_is_tried_again(screen, place):
     screen.see("[data-state=queued]")
     assert place.queue.value("SELECT status FROM jobs WHERE id = %s", job) == "queued"
     screen.see(".actions button", "Cancel").click()
+    assert "A bar that rises" in screen.see("#question p").text
+    screen.see("#question button", "Keep it").click()
+    screen.see(".actions button", "Cancel").click()
+    screen.see("#question button.main").click()
     screen.see("[data-state=canceled]")
+    screen.see("cv-toasts p", "The job is canceled.")
 
 
 @pytest.mark.parametrize("path", ["/jobs", "/videos/FILM?q=harbour"])

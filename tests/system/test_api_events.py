@@ -378,27 +378,24 @@ def test_kills(program, place, library, tmp_path, listen):
             one.end()
 
 
-def test_streams_of_one_caller_are_bounded(program, place, library, tmp_path):
-    """Whoever has too many hears what to do, others are not touched, and one that ends makes room."""
+def test_a_stream_too_many_takes_the_place_of_the_oldest(program, place, library, tmp_path):
+    """Whoever loads a page again is never refused; the streams of others are not touched."""
     own = Gateway(program, place[0].url(place[1]), tmp_path, "--connections", "2", "--streams", "2")
-    caller, path = token(), f"/events?topics=video:{library.videos['own']}"
-    opened = [Stream(own, f"video:{library.videos['own']}", caller).wait_ready() for _ in range(2)]
+    caller, topic = token(), f"video:{library.videos['own']}"
+    opened = [Stream(own, "tenant", token(sub=BOB)).wait_ready()]
     try:
-        answer = own.ask(path, caller)
-        assert answer.status == 429 and int(answer.headers["Retry-After"]) > 0 and "close one" in answer.json["detail"]
-        opened.append(Stream(own, "tenant", token(sub=BOB)).wait_ready())
-        opened[0].close()
-        place[2].run("SELECT cancel_job(%s)", place[2].add("clip_generate", {"clip_id": str(uuid.uuid4())}, video_id=library.videos["own"]))
-
-        def has_room():  # once the gateway has written to the one that went away
-            stream = own.connect()
-            stream.request("GET", f"/api/v1{path}", headers={"Authorization": f"Bearer {caller}"})
-            status = stream.getresponse().status
-            stream.close()
-            return status == 200
-
-        wait_until(has_room, "room for a stream")
+        opened += [Stream(own, topic, caller).wait_ready() for _ in range(3)]
+        wait_until(lambda: opened[1].is_over, "the oldest to give its place")
+        assert opened[1].of("replaced")
+        assert not any(opened[n].is_over for n in (0, 2, 3))
     finally:
         for stream in opened:
             stream.close()
         own.end()
+
+
+def test_a_stream_whose_client_leaves_is_closed_without_a_write(gateway, library):
+    """Nothing happens, and no ping is due: the gateway sees that the socket is closed."""
+    stream = Stream(gateway, f"video:{library.videos['own']}", token()).wait_ready()
+    stream.connection.sock.shutdown(socket.SHUT_WR)
+    wait_until(lambda: stream.is_over, "the gateway to close its side")  # a ping would still arrive, and the stream last

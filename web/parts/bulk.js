@@ -4,7 +4,7 @@ import {ask} from '../api.js';
 import {Element} from '../element.js';
 import {count, t} from '../text.js';
 import {forgetPages} from './pages.js';
-import {typeName} from './states.js';
+import {jobName} from './states.js';
 import {say} from './toast.js';
 
 /** Of jobs. Fires cv-changed when some were changed. */
@@ -62,7 +62,7 @@ export class Bulk extends Element {
     /** One of the few that are shown. */
     row(job) {
         return html`<span class="badge ${job.state}">${t(`state.${job.state}`)}</span> <a href="/jobs/${job.id}" @click=${() => this.close()}>${
-            typeName(job.job_type)}</a> <small class="faint" dir="auto">${job.error?.message ?? ''}</small>`;
+            jobName(job)}</a> <small class="faint" dir="auto">${job.error?.message ?? ''}</small>`;
     }
 
     content() {

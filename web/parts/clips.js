@@ -4,11 +4,14 @@ import {ask, who} from '../api.js';
 import {Element} from '../element.js';
 import {listen} from '../live.js';
 import {clock, t} from '../text.js';
+import {isLeaving, removeLater} from './deletions.js';
 import {OPEN} from './states.js';
 import {say} from './toast.js';
 
 const FORMATS = ['mp4', 'webm', 'gif', 'jpg'];
 const SHOWN = 50;
+
+const spanOf = (clip) => (clip.t_end === null ? clock(clip.t_start, 1) : `${clock(clip.t_start, 1)} – ${clock(clip.t_end, 1)}`);
 
 class Clips extends Element {
     items = [];
@@ -83,28 +86,27 @@ class Clips extends Element {
     }
 
     async remove(clip) {
-        try {
-            await ask(`/clips/${clip.id}`, {method: 'DELETE'});
-            this.items = this.items.filter((one) => one !== clip);
-            this.update();
-        } catch (problem) {
-            say(problem.text, 'bad');
+        const gone = removeLater([{id: clip.id, title: `${spanOf(clip)} ${clip.format}`}], '/clips');
+        this.update();
+        await gone;
+        if (this.isConnected) {
+            await this.load(this.video);
         }
     }
 
     card(clip) {
-        const span = clip.t_end === null ? clock(clip.t_start, 1) : `${clock(clip.t_start, 1)} – ${clock(clip.t_end, 1)}`;
         return html`<li data-id=${clip.id}><span class="badge ${clip.state}">${t(`state.${clip.state}`)}</span>
-            <span>${span} <small>${clip.format}</small></span>
+            <span>${spanOf(clip)} <small>${clip.format}</small></span>
             ${clip.state === 'processing' ? html`<progress max="1" value=${clip.progress} aria-label=${t('progress')}></progress>` : nothing}
             ${clip.error ? html`<small class="fault">${clip.error.message}</small>` : nothing}
             <span class="gap"></span>
             ${clip.url ? html`<a class="button" href=${clip.url} download><cv-icon name="download"></cv-icon>${t('clip.download')}</a>` : nothing}
             ${this.mayMake && !OPEN.includes(clip.state) ? html`<button class="plain" title=${t('clip.remove')} aria-label=${t('clip.remove')}
-                @click=${() => this.remove(clip)}><cv-icon name="close"></cv-icon></button>` : nothing}</li>`;
+                @click=${() => this.remove(clip)}><cv-icon name="trash"></cv-icon></button>` : nothing}</li>`;
     }
 
     view() {
+        const items = this.items.filter((clip) => !isLeaving(clip.id));
         const isWhole = this.from !== null && (this.format === 'jpg' || this.to !== null);
         const now = () => this.dispatchEvent(new CustomEvent('cv-mark', {detail: null}));
         const end = (name) => html`<button @click=${() => {
@@ -120,7 +122,7 @@ class Clips extends Element {
             ${isWhole && this.format !== 'jpg' ? html`<button @click=${() => this.dispatchEvent(new CustomEvent('cv-preview', {
                 detail: {from: this.from, to: this.to}}))}>${t('clip.preview')}</button>` : nothing}
             <button class="main" ?disabled=${!isWhole} @click=${() => this.make()}>${t('clip.make')}</button></div>` : nothing}
-            ${this.items.length ? html`<ul class="clips">${this.items.map((clip) => this.card(clip))}</ul>` : nothing}`;
+            ${items.length ? html`<ul class="clips">${items.map((clip) => this.card(clip))}</ul>` : nothing}`;
     }
 }
 customElements.define('cv-clips', Clips);

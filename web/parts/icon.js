@@ -15,6 +15,7 @@ const shapes = {
     play: svg`<path class="full" d="M8 5.5v13l11-6.5z"/>`,
     pause: svg`<path class="full" d="M7 5h3.5v14H7zM13.5 5H17v14h-3.5z"/>`,
     close: line('m6 6 12 12M18 6 6 18'),
+    trash: line('M4.5 7h15M9.500 7V4.500h5V7M6.500 7l.8 12.500h9.400L17.500 7M10 11v5M14 11v5'),
     link: line('M10 14a4 4 0 0 0 5.7 0l3-3A4 4 0 0 0 13 5.3l-1 1M14 10a4 4 0 0 0-5.7 0l-3 3A4 4 0 0 0 11 18.7l1-1'),
     copy: svg`<rect x="8" y="8" width="12" height="12" rx="2.4"/><path d="M16 8V6a2 2 0 0 0-2-2H6a2 2 0 0 0-2 2v8a2 2 0 0 0 2 2h2"/>`,
     scissors: svg`<circle cx="6" cy="7" r="2.5"/><circle cx="6" cy="17" r="2.5"/><path d="M8.2 8.3 20 16M8.2 15.7 20 8"/>`,

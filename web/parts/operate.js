@@ -3,6 +3,7 @@ import {html, nothing} from '../vendor/lit-html.js';
 import {ask, who} from '../api.js';
 import {Element, whenQuiet} from '../element.js';
 import {listen} from '../live.js';
+import {isLeaving, removeLater} from './deletions.js';
 import {failure, skeleton} from './states.js';
 import {say} from './toast.js';
 import {t} from '../text.js';
@@ -59,6 +60,8 @@ export class Overview extends Element {
         this.update();
         await learnPlaces().catch(() => null); // the lists say what is wrong
         this.update();
+        this.redraw = () => this.update();
+        addEventListener('cv-leaving', this.redraw);
         this.again = whenQuiet(() => this.load(), SETTLE_MS);
         if (isOperator()) {
             this.live = listen([this.topic], () => this.again());
@@ -67,6 +70,7 @@ export class Overview extends Element {
     }
 
     disconnectedCallback() {
+        removeEventListener('cv-leaving', this.redraw);
         this.live?.stop();
     }
 
@@ -85,6 +89,19 @@ export class Overview extends Element {
         }
         await this.load();
         return answer;
+    }
+
+    /** A list without what is being deleted. @param {string} name */
+    listed(name) {
+        return this.lists[name].filter((one) => !isLeaving(one.id ?? one.name));
+    }
+
+    /** Deletes something, unless it is wanted back. @param {{id: string, name: string}} one @param {string} path of the API, above it */
+    async remove(one, path) {
+        await removeLater([one], path);
+        if (this.isConnected) {
+            this.load();
+        }
     }
 
     async load() {

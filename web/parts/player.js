@@ -196,9 +196,15 @@ class Player extends Element {
         }
     }
 
+    /** The middle of the last picture, ms: at the very end a browser may go on showing the picture that was there before. */
+    get lastFrame() {
+        const own = this.video?.duration * 1000; // what there is to play; NaN until it is known
+        return Math.max(Math.min(this.file?.duration_ms ?? 0, own || Infinity) - 500 / (this.file?.fps || 30), 0);
+    }
+
     /** @param {number} ms */
     seek(ms) {
-        const most = this.file?.duration_ms ?? 0;
+        const most = this.lastFrame;
         const wanted = Math.min(Math.max(ms, 0), most);
         if (this.video) {
             this.video.currentTime = (wanted + ROUNDED_MS) / 1000;
@@ -285,6 +291,10 @@ class Player extends Element {
     drawn() {
         if (this.isSeen || this.problem) {
             document.querySelector('.early')?.remove(); // of start.js
+        }
+        const [width, height] = (this.file?.resolution ?? '').split('x').map(Number);
+        if (height) {
+            this.style.setProperty('--shape', String(width / height));
         }
         if (this.grant) {
             this.showClock();

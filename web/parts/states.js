@@ -9,6 +9,19 @@ export const OPEN = ['queued', 'processing', 'retry', 'stopping', 'lost'];
 /** What jobs of a type do, in the reader's language. @param {string} type */
 export const typeName = (type) => (hasText(`stage.${type}`) ? t(`stage.${type}`) : type);
 
+/** What a job does, and to which video. @param {any} job */
+export const jobName = (job) => (job.video ? t('job.of', {name: typeName(job.job_type), video: titleOf(job.video)}) : typeName(job.job_type));
+
+/** What a workflow does, in the reader's language. @param {string} name */
+export const workflowName = (name) => (hasText(`workflow.of.${name}`) ? t(`workflow.of.${name}`) : name);
+
+/**
+ * A row's link, by the picture and the title of its video. @param {string} url @param {any} video null: there is none
+ * @param {string} what happens to it, or is it
+ */
+export const videoLink = (url, video, what) => html`<a class="of-video" href=${url}>${video ? html`<cv-poster
+    data-video=${video.id} data-url=${video.poster_url ?? ''}></cv-poster><span><span dir="auto">${titleOf(video)}</span><small>${what}</small></span>` : what}</a>`;
+
 /** Grey shapes of what is awaited. @param {string} kind "card", "row" @param {number} number */
 export const skeleton = (kind, number) => html`<div class="skeletons ${kind}s" aria-hidden="true">
     ${Array.from({length: number}, () => html`<div class="skeleton ${kind}"></div>`)}</div>
@@ -47,7 +60,8 @@ export function card(video, stage, choice = nothing) {
         <h3><a href="/videos/${video.id}" dir="auto">${titleOf(video)}</a></h3>
         <p class="faint">${video.status === 'ready' ? nothing : html`<span class="badge ${video.status}">${
             isOpen && stage ? stageText(stage, share) : t(`status.${video.status}`)}</span>`}
-            <time datetime=${video.created_at}>${ago(video.created_at)}</time></p></article>`;
+            <time datetime=${video.created_at}>${ago(video.created_at)}</time></p>
+        ${video.failure?.message ? html`<p class="cause" dir="auto">${video.failure.message}</p>` : nothing}</article>`;
 }
 
 /** "Reading the text, 41 %" */

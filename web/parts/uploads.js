@@ -4,6 +4,7 @@ import {who} from '../api.js';
 import {Element} from '../element.js';
 import {clock, size, t} from '../text.js';
 import {uploads} from '../uploads.js';
+import {asks} from './question.js';
 import {stageText} from './states.js';
 
 const OVER = ['ready', 'failed', 'duplicate'];
@@ -66,6 +67,13 @@ class UploadList extends Element {
         this.querySelector('input[type=file]').click();
     }
 
+    async stop(item) {
+        const isOnServer = item.state !== 'sent' && item.sent > 0;
+        if (!isOnServer || await asks('upload', {name: item.name, sent: size(item.sent), size: size(item.size)})) {
+            uploads.stop(item);
+        }
+    }
+
     /** What becomes of it, in words. */
     said(item) {
         const rest = item.rate ? (item.size - item.sent) / item.rate * 1000 : 0;
@@ -95,7 +103,7 @@ class UploadList extends Element {
             ${item.status === 'duplicate' && item.twin ? html`<a class="button" href="/videos/${item.twin}">${t('upload.twin')}</a>` : nothing}
             <button class="plain" title=${t(item.state === 'sent' ? 'upload.forget' : 'upload.stop')}
                 aria-label="${t(item.state === 'sent' ? 'upload.forget' : 'upload.stop')}: ${item.name}"
-                @click=${() => uploads.stop(item)}><cv-icon name="close"></cv-icon></button>`;
+                @click=${() => this.stop(item)}><cv-icon name="close"></cv-icon></button>`;
     }
 
     row(item) {

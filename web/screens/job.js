@@ -4,7 +4,8 @@ import {ask, who} from '../api.js';
 import {Element, whenQuiet} from '../element.js';
 import {listen} from '../live.js';
 import {forgetPages} from '../parts/pages.js';
-import {failure, OPEN, skeleton, typeName} from '../parts/states.js';
+import {asks} from '../parts/question.js';
+import {failure, jobName, OPEN, skeleton, titleOf, typeName} from '../parts/states.js';
 import {copy, say} from '../parts/toast.js';
 import {hasText, moment, span, t} from '../text.js';
 import '../parts/job-history.js';
@@ -61,7 +62,7 @@ class JobScreen extends Element {
         try {
             this.job = await ask(`/jobs/${this.dataset.id}`);
             this.problem = null;
-            document.title = `${typeName(this.job.job_type)} · cortana`;
+            document.title = `${jobName(this.job)} · cortana`;
             this.loadOther();
         } catch (problem) {
             this.problem = problem;
@@ -77,11 +78,17 @@ class JobScreen extends Element {
         await this.querySelector('cv-job-history')?.load(this.job);
     }
 
+    async cancel() {
+        if (await asks('job', {name: jobName(this.job)})) {
+            await this.change('cancel');
+        }
+    }
+
     async change(action, body) {
         try {
-            await ask(`/jobs/${this.dataset.id}/${action}`, {method: 'POST', body});
+            const {state} = await ask(`/jobs/${this.dataset.id}/${action}`, {method: 'POST', body}) ?? {};
             forgetPages();
-            say(t(`job.${action}.done`));
+            say(t(`job.${action}.${state === 'stopping' ? 'stopping' : 'done'}`));
         } catch (problem) {
             say(problem.text, 'bad');
         }
@@ -114,7 +121,7 @@ class JobScreen extends Element {
         return html`<span class="actions">${mayWait ? html`<label class="faint">${t('job.priority')}
             <select @change=${(event) => this.change('priority', {priority: Number(event.target.value)})}>${
             Array.from({length: 11}, (_, n) => html`<option value=${n} ?selected=${n === job.priority}>${n}</option>`)}</select></label>` : nothing}
-            ${OPEN.includes(job.state) ? html`<button @click=${() => this.change('cancel')}>${t('job.cancel')}</button>` : nothing}
+            ${OPEN.includes(job.state) ? html`<button @click=${() => this.cancel()}>${t('job.cancel')}</button>` : nothing}
             ${['failed', 'canceled'].includes(job.state) ? html`<button class="main" @click=${() => this.change('retry')}>${
                 t('job.retry')}</button>` : nothing}</span>`;
     }
@@ -130,7 +137,7 @@ class JobScreen extends Element {
         const fact = (key, value) => value ? html`<dt>${t(key)}</dt><dd>${value}</dd>` : nothing;
         const between = (from, to) => from && to ? span(Date.parse(to) - Date.parse(from)) : null;
         return html`<div class="page narrow" data-state=${job.state}>
-            <div class="heading"><h1>${typeName(job.job_type)} <span class="badge ${job.state}">${t(`state.${job.state}`)}</span></h1>
+            <div class="heading"><h1>${typeName(job.job_type)}${job.video ? html`: <a href="/videos/${job.video.id}" dir="auto">${titleOf(job.video)}</a>` : nothing} <span class="badge ${job.state}">${t(`state.${job.state}`)}</span></h1>
             ${this.actions(job)}</div>
             ${job.state === 'processing' ? html`<p><progress max="1" value=${job.progress} aria-label=${t('progress')}></progress>
                 <span class="faint">${Math.round(job.progress * 100)} % ${job.message ?? ''}</span></p>` : nothing}
@@ -145,7 +152,7 @@ class JobScreen extends Element {
                 ${fact('job.ran', between(job.started_at, job.finished_at))}
                 ${fact('job.attempt', job.attempt && t('job.attempts', {n: job.attempt, most: job.max_retries + 1}))}
                 ${fact('job.worker', job.worker)}
-                ${fact('job.video', job.video_id && html`<a href="/videos/${job.video_id}">${job.video_id}</a>`)}
+                ${fact('job.video', job.video_id && html`<a href="/videos/${job.video_id}" dir="auto">${job.video ? titleOf(job.video) : job.video_id}</a>`)}
                 ${fact('job.run', job.run_id && html`<a href="/runs/${job.run_id}">${job.run_id}</a>`)}
                 ${fact('job.depends', job.depends_on?.length && job.depends_on.map((id) => html`<a href="/jobs/${id}">${id}</a> `))}
                 ${fact('job.id', html`<code>${job.id}</code>`)}</dl>

@@ -6,7 +6,7 @@ import {listen} from '../live.js';
 import {Choice} from '../parts/choice.js';
 import {isOperator, learnPlaces, places} from '../parts/operate.js';
 import {Pages, watchEnd} from '../parts/pages.js';
-import {empty, failure, OPEN, skeleton, typeName} from '../parts/states.js';
+import {empty, failure, jobName, OPEN, skeleton, typeName, videoLink} from '../parts/states.js';
 import {goQuery, queried} from '../router.js';
 import {ago, count, moment, span, t} from '../text.js';
 import '../parts/bulk.js';
@@ -32,7 +32,6 @@ const COLUMNS = {
     ran: took,
     attempt: (job) => job.attempt,
     finished: (job) => when(job.finished_at),
-    video: (job) => job.video_id && html`<a href="/videos/${job.video_id}"><code>${job.video_id.slice(-8)}</code></a>`,
     run: (job) => job.run_id && html`<a href="/runs/${job.run_id}"><code>${job.run_id.slice(-8)}</code></a>`,
     priority: (job) => job.priority,
     source: (job) => job.source,
@@ -179,8 +178,8 @@ class JobsScreen extends Element {
 
     row(job) {
         return html`<tr data-id=${job.id}><td>${this.mayMany ? this.several.box(job.id, `${
-                typeName(job.job_type)}, ${ago(job.created_at)}`) : nothing}<span class="badge ${job.state}">${t(`state.${job.state}`)}</span></td>
-            <td><a href="/jobs/${job.id}">${typeName(job.job_type)}</a>
+                jobName(job)}, ${ago(job.created_at)}`) : nothing}<span class="badge ${job.state}">${t(`state.${job.state}`)}</span></td>
+            <td>${videoLink(`/jobs/${job.id}`, job.video, typeName(job.job_type))}
             ${job.error?.message ? html`<small class="why" dir="auto">${job.error.message}</small>`
                 : job.state === 'processing' ? html`<progress max="1" value=${job.progress} aria-label=${t('progress')}></progress>
                     <small class="why">${job.message ?? ''}</small>`

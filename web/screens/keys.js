@@ -2,6 +2,7 @@
 import {html, nothing} from '../vendor/lit-html.js';
 import {ask} from '../api.js';
 import {Overview} from '../parts/operate.js';
+import {asks} from '../parts/question.js';
 import {empty} from '../parts/states.js';
 import {copy, say} from '../parts/toast.js';
 import {ago, day, moment, t} from '../text.js';
@@ -35,12 +36,9 @@ class KeysScreen extends Overview {
     }
 
     async revoke(key) {
-        try {
-            await ask(`/keys/${key.id}`, {method: 'DELETE'});
-        } catch (problem) {
-            say(problem.text, 'bad');
+        if (await asks('key', {name: key.name})) {
+            await this.act(`/keys/${key.id}`, 'DELETE', undefined, 'key.revoke.done');
         }
-        this.load();
     }
 
     row(key) {

@@ -4,7 +4,8 @@ import {ask, who} from '../api.js';
 import {Element, whenQuiet} from '../element.js';
 import {listen} from '../live.js';
 import {graph} from '../parts/graph.js';
-import {failure, skeleton, typeName} from '../parts/states.js';
+import {asks} from '../parts/question.js';
+import {failure, skeleton, titleOf, typeName, workflowName} from '../parts/states.js';
 import {say} from '../parts/toast.js';
 import {count, moment, span, t} from '../text.js';
 
@@ -31,15 +32,27 @@ class RunScreen extends Element {
         this.look();
     }
 
+    /** What it does, and to which video. */
+    get name() {
+        const {workflow, video} = this.run;
+        return video ? t('job.of', {name: workflowName(workflow), video: titleOf(video)}) : workflowName(workflow);
+    }
+
     async look() {
         try {
             this.run = await ask(`/runs/${this.dataset.id}`);
             this.problem = null;
-            document.title = `${this.run.workflow} · cortana`;
+            document.title = `${this.name} · cortana`;
         } catch (problem) {
             this.problem = problem;
         }
         this.update();
+    }
+
+    async cancel() {
+        if (await asks('run', {name: this.name})) {
+            await this.change('cancel');
+        }
     }
 
     async change(action) {
@@ -81,12 +94,12 @@ class RunScreen extends Element {
             return html`<div class="page">${problem ? failure(problem, () => this.look(), true) : skeleton('row', 4)}</div>`;
         }
         const steps = this.steps();
-        return html`<div class="page" data-state=${run.status}><div class="heading"><h1>${run.workflow}
+        return html`<div class="page" data-state=${run.status}><div class="heading"><h1><span dir="auto">${this.name}</span>
             <span class="badge ${run.status}">${t(`run.${run.status}`)}</span></h1>${this.mayChange ? html`<span class="actions">
-            ${run.status === 'running' ? html`<button @click=${() => this.change('cancel')}>${t('run.cancel')}</button>` : nothing}
+            ${run.status === 'running' ? html`<button @click=${() => this.cancel()}>${t('run.cancel')}</button>` : nothing}
             ${['failed', 'canceled'].includes(run.status) ? html`<button class="main" @click=${() => this.change('restart')}>${
                 t('run.restart')}</button>` : nothing}</span>` : nothing}</div>
-            <p class="faint facts"><span>v${run.version}</span><span>${moment(run.created_at)}</span>${run.finished_at ? html`<span>${
+            <p class="faint facts"><a href="/workflows/${run.workflow}">${run.workflow} v${run.version}</a><span>${moment(run.created_at)}</span>${run.finished_at ? html`<span>${
                 span(Date.parse(run.finished_at) - Date.parse(run.created_at))}</span>` : nothing}
             ${run.video_id ? html`<a href="/videos/${run.video_id}">${t('run.video')}</a>` : nothing}
             <a href="/jobs?run=${run.id}">${t('run.jobs', {n: run.jobs.length})}</a></p>

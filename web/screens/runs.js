@@ -4,7 +4,7 @@ import {Element} from '../element.js';
 import {listen} from '../live.js';
 import {learnPlaces, places} from '../parts/operate.js';
 import {Pages, watchEnd} from '../parts/pages.js';
-import {empty, failure, skeleton} from '../parts/states.js';
+import {empty, failure, skeleton, videoLink, workflowName} from '../parts/states.js';
 import {queried} from '../router.js';
 import {ago, moment, span, t} from '../text.js';
 
@@ -52,10 +52,9 @@ class RunsScreen extends Element {
     row(run) {
         const end = run.finished_at ? Date.parse(run.finished_at) : Date.now();
         return html`<tr><td><span class="badge ${run.status}">${t(`run.${run.status}`)}</span></td>
-            <td><a href="/runs/${run.id}">${run.workflow}</a> <small class="faint">v${run.version}</small></td>
+            <td>${videoLink(`/runs/${run.id}`, run.video, `${workflowName(run.workflow)} · v${run.version}`)}</td>
             <td data-label=${t('job.created')}><time datetime=${run.created_at} title=${moment(run.created_at)}>${ago(run.created_at)}</time></td>
-            <td data-label=${t('job.ran')}>${span(end - Date.parse(run.created_at))}</td>
-            <td data-label=${t('job.video')}>${run.video_id ? html`<a href="/videos/${run.video_id}">${t('run.video')}</a>` : '–'}</td></tr>`;
+            <td data-label=${t('job.ran')}>${span(end - Date.parse(run.created_at))}</td></tr>`;
     }
 
     view() {
@@ -64,8 +63,8 @@ class RunsScreen extends Element {
             <nav class="tabs" aria-label=${t('runs.filter')}>${STATUSES.map((status) => html`<a
                 href="/runs?${new URLSearchParams({...status && {status}, ...queried('workflow') && {workflow: queried('workflow')}})}" aria-current=${status === queried('status') ? 'true' : nothing}>${
                 t(`run.${status || 'all'}`)}</a>`)}</nav>
-            ${items.length ? html`<table data-state="shown"><thead><tr><th>${t('job.state')}</th><th>${t('run.workflow')}</th>
-                <th>${t('job.created')}</th><th>${t('job.ran')}</th><th>${t('job.video')}</th></tr></thead>
+            ${items.length ? html`<table data-state="shown"><thead><tr><th>${t('job.state')}</th><th>${t('job.video')}</th>
+                <th>${t('job.created')}</th><th>${t('job.ran')}</th></tr></thead>
                 <tbody>${items.map((run) => this.row(run))}</tbody></table>` : nothing}
             ${problem ? failure(problem, () => this.pages.more()) : nothing}
             ${isAsked && !items.length && !problem && !next ? empty('jobs', t('runs.none'), t('runs.none.text')) : nothing}

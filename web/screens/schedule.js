@@ -20,10 +20,9 @@ class ScheduleScreen extends Overview {
         return {trigger: this.path, firings: `${this.path}/firings?limit=${SHOWN}`};
     }
 
-    async remove() {
-        if (await this.act(this.path, 'DELETE', undefined, 'trigger.delete.done')) {
-            go('/schedules', true);
-        }
+    leave(one) {
+        this.remove(one, '/triggers');
+        go('/schedules', true);
     }
 
     change(event) {
@@ -56,7 +55,8 @@ class ScheduleScreen extends Overview {
             <p class="actions"><button class="main" @click=${() => this.act(`${this.path}/fire`, 'POST', undefined, 'trigger.fire.done')}>${t('trigger.fire')}</button>
                 <button @click=${() => this.act(`${this.path}/${isPaused ? 'resume' : 'pause'}`, 'POST', isPaused ? undefined : {reason: t('queue.pause.reason')},
                     `trigger.${isPaused ? 'resume' : 'pause'}.done`)}>${t(isPaused ? 'queue.resume' : 'queue.pause')}</button>
-                <button @click=${() => this.remove()}>${t('trigger.delete')}</button></p>
+                ${one.is_built_in ? nothing : html`<button @click=${() => this.leave(one)}>${t('trigger.delete')}</button>`}</p>
+            ${one.is_built_in ? html`<p class="faint">${t('trigger.built-in')}</p>` : nothing}
             <div class="next">${this.form(one)}</div>
             ${one.instants?.length ? html`<section><h2>${t('trigger.instants')}</h2><ol class="where">${one.instants.map((at) => html`<li><time
                 datetime=${at}>${momentIn(at, one.time_zone)}</time> <span class="faint">${ago(at)}</span></li>`)}</ol></section>` : nothing}

@@ -4,7 +4,6 @@ import {ask} from '../api.js';
 import {whenQuiet} from '../element.js';
 import {Overview} from '../parts/operate.js';
 import {empty, typeName} from '../parts/states.js';
-import {say} from '../parts/toast.js';
 import {ago, moment, t} from '../text.js';
 
 const SETTLE_MS = 300; // of typing, before the instants are asked for
@@ -55,15 +54,8 @@ class SchedulesScreen extends Overview {
         this.load();
     }
 
-    async change(trigger, action, method = 'POST') {
-        try {
-            await ask(`/triggers/${trigger.id}${action ? `/${action}` : ''}`, {method,
-                ...action === 'pause' && {body: {reason: t('queue.pause.reason')}}});
-            say(t(`trigger.${action || 'delete'}.done`));
-        } catch (problem) {
-            say(problem.text, 'bad');
-        }
-        this.load();
+    change(trigger, action) {
+        this.act(`/triggers/${trigger.id}/${action}`, 'POST', action === 'pause' ? {reason: t('queue.pause.reason')} : undefined, `trigger.${action}.done`);
     }
 
     form() {
@@ -95,12 +87,12 @@ class SchedulesScreen extends Overview {
                 ago(last.fired_at)}, ${last.outcome}</a>` : t('key.never')}</td>
             <td class="do"><button @click=${() => this.change(one, 'fire')}>${t('trigger.fire')}</button>
                 <button @click=${() => this.change(one, one.paused_at ? 'resume' : 'pause')}>${t(one.paused_at ? 'queue.resume' : 'queue.pause')}</button>
-                <button class="plain" title=${t('trigger.delete')} aria-label="${t('trigger.delete')}: ${one.name}"
-                    @click=${() => this.change(one, '', 'DELETE')}><cv-icon name="close"></cv-icon></button></td></tr>`;
+                ${one.is_built_in ? nothing : html`<button class="plain" title=${t('trigger.delete')} aria-label="${t('trigger.delete')}: ${one.name}"
+                    @click=${() => this.remove(one, '/triggers')}><cv-icon name="trash"></cv-icon></button>`}</td></tr>`;
     }
 
     content() {
-        const {triggers} = this.lists;
+        const triggers = this.listed('triggers');
         return html`<p><button aria-expanded=${this.isMaking} @click=${() => {
                 this.isMaking = !this.isMaking;
                 this.update();

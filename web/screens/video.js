@@ -9,7 +9,7 @@ import {copy, say} from '../parts/toast.js';
 import {unreadLines} from '../parts/unread.js';
 import {searchUrl} from '../query.js';
 import {go, queried} from '../router.js';
-import {clock, count, day, moment, size, t} from '../text.js';
+import {clock, count, day, hasText, moment, size, t} from '../text.js';
 import '../parts/chapters.js';
 import '../parts/clips.js';
 import '../parts/player.js';
@@ -30,6 +30,7 @@ class VideoScreen extends Element {
         this.live = listen([], (kind, data) => this.heard(kind, data));
         who().then((me) => {
             this.mayChange = me.role !== 'viewer';
+            this.update();
         }, () => null);
         this.start();
     }
@@ -96,6 +97,7 @@ class VideoScreen extends Element {
             const grant = ask(`/videos/${this.id_}/grant`, {method: 'POST'}).catch(() => null);
             this.video = await ask(`/videos/${this.id_}`);
             this.grant = grant; // most videos can be played: it need not wait
+            this.tab = this.video.status === 'failed' ? 'work' : this.tab;
             this.mayHavePlayer = !!this.video.poster_url; // its place is kept, so that nothing jumps
             document.title = `${titleOf(this.video)} · cortana`;
         } catch (problem) {
@@ -194,6 +196,23 @@ class VideoScreen extends Element {
             (this.stages?.find((one) => one.status === 'processing') ?? this.stages?.findLast((one) => one.status !== 'done'));
         return stage ? html`<p class="reading" role="status"><a href="/jobs/${stage.job_id}">${stageText(stage)}</a>
             <progress max="1" value=${stage.progress} aria-label=${t('progress')}></progress></p>` : nothing;
+    }
+
+    /** In place of the player: why there is none, and what can be done. */
+    failed() {
+        const {failure, status} = this.video;
+        if (status !== 'failed') {
+            return nothing;
+        }
+        const key = `failure.of.${failure?.type}`;
+        return html`<div class="error-box" role="alert"><h2>${t(hasText(key) ? key : 'failure.of')}</h2>
+            <p dir="auto">${failure?.message ?? t('failure.of.text')}</p><p class="faint">${t(hasText(key) ? `${key}.do` : 'failure.of.do')}</p>
+            <p class="actions">${this.mayChange ? html`<button class="main" @click=${() => this.change('reprocess')}>${t('video.reprocess')}</button>
+                <button @click=${() => this.remove()}>${t('video.delete')}</button>` : nothing}
+                <button class="plain" @click=${() => {
+                    this.tab = 'work';
+                    this.update();
+                }}>${t('failure.details')}</button></p></div>`;
     }
 
     async change(action) {
@@ -306,15 +325,13 @@ class VideoScreen extends Element {
             }}></cv-clips>` : nothing}
             <div class="heading"><h1 dir="auto">${titleOf(video)}</h1>
                 <button @click=${() => this.copyLink()}><cv-icon name="link"></cv-icon>${t('video.link')}</button></div>
-            ${this.reading()}
+            ${this.failed()}${this.reading()}
             <cv-chapters @cv-seek=${(event) => this.seek(event.detail)}></cv-chapters>
             <p class="faint facts">${video.status === 'ready' ? nothing
                 : html`<span class="badge ${video.status}">${t(`status.${video.status}`)}</span>`}
                 ${video.duration_ms ? html`<span>${clock(video.duration_ms)}</span>` : nothing}
                 ${video.resolution ? html`<span>${video.resolution}</span>` : nothing}
                 ${video.size ? html`<span>${size(video.size)}</span>` : nothing}<span>${moment(video.created_at)}</span></p>
-            ${video.status === 'failed' ? html`<p class="fault" dir="auto">${
-                this.stages?.find((one) => one.status === 'failed')?.error_message ?? ''}</p>` : nothing}
             ${video.truncated ? html`<p class="faint">${t('video.truncated')}</p>` : nothing}
             ${unreadLines(video.unread)}</div>
             <div class="right">${this.tabs()}<div id="panel" role="tabpanel" aria-labelledby="tab-${this.tab}">

@@ -26,10 +26,9 @@ class WebhookScreen extends Overview {
         this.update();
     }
 
-    async remove() {
-        if (await this.act(this.path, 'DELETE', undefined, 'trigger.delete.done')) {
-            go('/webhooks', true);
-        }
+    leave() {
+        this.remove({id: this.dataset.id, name: this.dataset.id}, '/webhooks');
+        go('/webhooks', true);
     }
 
     row(one) {
@@ -52,7 +51,7 @@ class WebhookScreen extends Overview {
                 <button @click=${() => this.rotate()}>${t('webhook.rotate')}</button>
                 <button @click=${() => this.act(this.path, 'PATCH', {is_enabled: isOff, ...!isOff && {reason: t('queue.pause.reason')}},
                     `trigger.${isOff ? 'resume' : 'pause'}.done`)}>${t(isOff ? 'queue.resume' : 'queue.pause')}</button>
-                <button @click=${() => this.remove()}>${t('trigger.delete')}</button></p>
+                <button @click=${() => this.leave()}>${t('trigger.delete')}</button></p>
             ${this.made ? secret(this.made) : nothing}
             <h2 class="next">${t('webhook.deliveries')}</h2>
             ${deliveries.length ? html`<table><thead><tr><th>${t('job.state')}</th><th>${t('event.what')}</th><th class="number">${t('webhook.attempts')}</th>

@@ -3,6 +3,7 @@ import {html, nothing} from '../vendor/lit-html.js';
 import {ask} from '../api.js';
 import {line} from '../parts/chart.js';
 import {Overview} from '../parts/operate.js';
+import {asks} from '../parts/question.js';
 import {empty, typeName} from '../parts/states.js';
 import {ago, moment, span, t} from '../text.js';
 
@@ -48,6 +49,12 @@ class WorkersScreen extends Overview {
         this.update();
     }
 
+    async drain({id}) {
+        if (await asks('worker', {name: id})) {
+            await this.act(`/workers/${encodeURIComponent(id)}/drain`, 'POST', undefined, 'worker.drain.done');
+        }
+    }
+
     worker(one) {
         return html`<tr data-id=${one.id}><td><span class="badge ${one.state}">${t(`worker.${one.state}`)}</span></td>
             <td><b>${one.job_types.split(/,\s*/).map(typeName).join(', ')}</b><small class="why">${one.id}</small></td>
@@ -57,8 +64,8 @@ class WorkersScreen extends Overview {
             <td data-label=${t('worker.seen')}>${span(one.silent_seconds * 1000)}</td>
             <td data-label=${t('worker.version')}>${one.version ?? '–'}</td>
             <td data-label=${t('worker.since')}><time datetime=${one.started_at} title=${moment(one.started_at)}>${ago(one.started_at)}</time></td>
-            <td class="do">${['running', 'waiting', 'starting'].includes(one.state) ? html`<button @click=${() => this.act(
-                `/workers/${encodeURIComponent(one.id)}/drain`, 'POST', undefined, 'worker.drain.done')}>${t('worker.drain')}</button>` : nothing}</td></tr>`;
+            <td class="do">${['running', 'waiting', 'starting'].includes(one.state) ? html`<button @click=${() => this.drain(one)}>${
+                t('worker.drain')}</button>` : nothing}</td></tr>`;
     }
 
     host(one) {
