@@ -7,6 +7,10 @@ folder NAME with a recording and truth.json is taken, too. SEEN says what the re
 the figure that counts; a truth that has "seen" says it itself. The means stand apart, "neither" first. --told reads
 with the models that a truth lists in "languages"; without it, nobody says in which languages a recording is.
 
+"phrases" is the share of the runs of three words of a true line, typed as they stand on screen, for which
+search_segments() has a result from the time of that line. Two characters are a word where a script has no blanks.
+--lost prints the others, but of recordings that were neither fitted nor looked at only how many there are.
+
 Results of `sample` and `ocr` are kept under --cache by the hash of the program and of its input, so that a
 run after a change of one stage repeats that stage alone. Prints a table, or with --json one object a line.
 """
@@ -16,6 +20,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -137,6 +142,19 @@ class Stages:
         return found["result"], sampled["cpu"], found["cpu"]
 
 
+WORDS = 3  # of a phrase
+LONG_MS = 500  # lines that tests/score.py asks for
+SLACK_MS = 400  # as there
+UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]{%d,}" % (2 * WORDS))
+
+
+def phrases_of(text):
+    """Each run of three words of a line."""
+    words = text.split()
+    runs = [" ".join(words[i:i + WORDS]) for i in range(len(words) - WORDS + 1)]
+    return runs + [run[i:i + 2 * WORDS] for run in UNSPACED.findall(text) for i in range(0, len(run) - 2 * WORDS + 1, 2)]
+
+
 class Index:
     """segment_index over a database of the benchmark's own."""
 
@@ -146,18 +164,36 @@ class Index:
         self.connection = psycopg2.connect(conninfo)
         self.connection.autocommit = True
 
-    def export(self, detections):
-        video = str(uuid.uuid4())
+    def run(self, statement, *values):
+        with self.connection.cursor() as cursor:
+            cursor.execute(statement, values)
+            return cursor.fetchall() if cursor.description else []
+
+    def phrases(self, video, truth):
+        """How many phrases of a recording there are, and those that are not found."""
+        lines = [line for line in truth["lines"] if line["t_end_ms"] - line["t_start_ms"] >= LONG_MS]
+        asked = {(phrase, line["t_start_ms"], line["t_end_ms"]) for line in lines for phrase in phrases_of(line["text"])}
+        found = {}
+        for phrase in {phrase for phrase, _, _ in asked}:
+            try:
+                found[phrase] = self.run("SELECT t_start, t_end FROM search_segments(%s, %s, 200)", phrase, video)
+            except psycopg2.errors.InvalidParameterValue:  # it looks like an operator ("from: …") and is refused
+                found[phrase] = []
+        lost = sorted(phrase for phrase, start, end in asked
+                      if not any(t_start <= end + SLACK_MS and t_end >= start - SLACK_MS for t_start, t_end in found[phrase]))
+        return len(asked), lost
+
+    def export(self, detections, video=None):
+        video = video or str(uuid.uuid4())
         for detection in detections:
             normal = " ".join(unicodedata.normalize("NFKC", detection["text"]).casefold().split())
             detection.update(normalized_text=normal, text_hash=digest(normal))
-        with self.connection.cursor() as cursor:
-            cursor.execute("INSERT INTO videos (id, s3_original_path) VALUES (%s, %s)", (video, f"{video}.mp4"))
-            cursor.execute("INSERT INTO pending_readings (video_id, detections) VALUES (%s, %s)",
-                           (video, json.dumps(detections)))
+        self.run("INSERT INTO videos (id, s3_original_path) VALUES (%s, %s)", video, f"{video}.mp4")
+        self.run("INSERT INTO pending_readings (video_id, detections) VALUES (%s, %s)", video, json.dumps(detections))
         done = subprocess.run([self.program, "--once"], input=json.dumps({"video_id": video, "pending": True}),
                               text=True, env=self.environment, stdout=subprocess.PIPE, check=True)
         segments = json.loads(done.stdout)["segments"]
+        self.run("SELECT replace_video_text(%s, %s)", video, json.dumps(segments))
         entities = [{**entity, "t_start": segment["t_start"], "t_end": segment["t_end"]}
                     for segment in segments for entity in segment["entities"]]
         return {"segments": segments, "entities": entities}
@@ -176,11 +212,17 @@ def mean(values):
     return sum(values) / len(values) if values else 0.0
 
 
+def phrase_recall(all_figures):
+    """Of all phrases of some recordings together; None where there are none."""
+    asked, lost = (sum(figures["phrases"][key] for figures in all_figures) for key in ("asked", "lost"))
+    return 1 - lost / asked if asked else None
+
+
 def print_row(name, row):
     print(f"{name:18}" + "".join(f"{value:9.3f}" if isinstance(value, float) else f"{value!s:>9}" for value in row))
 
 
-COLUMNS = ["recall", "precision", "per line", "start95", "end95", "sample s", "ocr s", "read by"]
+COLUMNS = ["recall", "precision", "per line", "phrases", "start95", "end95", "sample s", "ocr s", "read by"]
 
 
 def print_table(all_rows):
@@ -194,11 +236,13 @@ def print_table(all_rows):
 def print_means(seen, rows):
     for name, figures, sample_cpu, ocr_cpu, models in rows:
         print_row(name, [figures["line_recall"], figures["segment_precision"], figures["segments_per_line"],
+                         phrase_recall([figures]),
                          figures["t_start_err_ms"]["p95"], figures["t_end_err_ms"]["p95"], sample_cpu, ocr_cpu,
                          f"  {models}"])
     means = [mean([row[1][key] for row in rows]) for key in ("line_recall", "segment_precision", "segments_per_line")]
     times = [mean([row[1][key]["p95"] for row in rows]) for key in ("t_start_err_ms", "t_end_err_ms")]
-    print_row(f"mean, {seen}", [*means, *times, sum(row[2] for row in rows), sum(row[3] for row in rows)])
+    print_row(f"mean, {seen}", [*means, phrase_recall([row[1] for row in rows]), *times,
+                                sum(row[2] for row in rows), sum(row[3] for row in rows)])
     for kind in ("mention", "hashtag", "url", "emoji"):
         entities = [row[1]["entities"][kind] for row in rows]
         want, have = (sum(entity[key] for entity in entities) for key in ("want", "have"))
@@ -218,6 +262,7 @@ def main():
     parser.add_argument("--cache", type=pathlib.Path,
                         default=pathlib.Path(tempfile.gettempdir()) / f"cortana-real-{os.getuid()}")
     parser.add_argument("--exports", type=pathlib.Path, help="keep NAME.export.json in this folder")
+    parser.add_argument("--lost", action="store_true", help="name the phrases that are not found")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
@@ -231,7 +276,12 @@ def main():
         folder.mkdir(parents=True, exist_ok=True)
         index = Index(options.build.resolve(), cluster.migrated_database())
         for recording, (result, sample_cpu, ocr_cpu) in zip(wanted, found):
-            figures = score(recording, index.export(result["detections"]), folder)
+            video = str(uuid.uuid4())
+            figures = score(recording, index.export(result["detections"], video), folder)
+            asked, lost = index.phrases(video, json.loads(recording.truth.read_text()))
+            figures["phrases"] = {"asked": asked, "lost": len(lost)}
+            if options.lost and recording.seen != SEEN[0]:
+                print(*(f"{recording.name}: {phrase}" for phrase in lost), sep="\n", file=sys.stderr)
             rows.append((recording, recording.name, figures, sample_cpu, ocr_cpu, result["languages"]))
     if options.json:
         for recording, name, figures, sample_cpu, ocr_cpu, models in rows:

@@ -979,6 +979,9 @@ BEGIN
         END IF;
         token := replace(token, either, 'or');
         field := regexp_match(token, '^(-?)(lang|tag|after|before|from|kind|conf|owner|team|video):"?(.*?)"?$');
+        IF token LIKE '%:' AND right(query, length(token)) <> token THEN
+            field := NULL;   -- "From: Anna" is text; at the end, the value was forgotten
+        END IF;
         IF field[1] = '-' THEN
             PERFORM search_refuse(format('-%s: is not known: fields can be asked for, not left out',
                                          field[2]));
@@ -988,7 +991,7 @@ BEGIN
             PERFORM search_refuse(format('%s: is not a field; fields are from:, lang:, tag:, after:, before:, kind:, conf:, owner:, '
                                          'team: and video:. To look for the text, put it into quotes: "%s"',
                                          substring(token, '[a-z]+'), translate(ltrim(token, '-'), '"', '')));
-        ELSIF token ~ '^-?\(' THEN
+        ELSIF token ~ '^-\(' OR token LIKE '(%' AND query LIKE '%' || either || '%' THEN
             PERFORM search_refuse('parentheses are not part of the syntax: all words must be there, OR stands between two '
                                   'alternatives; in quotes they are looked for');
         ELSIF token ~ '^-+$' THEN

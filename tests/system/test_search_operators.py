@@ -167,6 +167,7 @@ def test_what_is_not_understood_is_named(corpus, query, words):
 
 
 @pytest.mark.parametrize("query", [
+    "Workflows (1)", "Anna (20984 votes)", "(5 matches", "From: Anna To:", "tag: new",
     "https://example.org/setup", "12:30", "std::vector", "c:\\windows", "note: milk", "main()", "f(x)", ":)", '"color:red"',
     '"(harbour"', "10:color", "価格:百円", "a:b", ":smile:", "lang:fra harbour", "lang:script/latin harbour", "lang:ENG harbour",
 ])
