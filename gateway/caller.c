@@ -10,10 +10,11 @@
 enum {
     TOKEN_TEXT_MAX = 8192,
     KEY_PREFIX_DIGITS = 8,
-    KEY_SECRET_DIGITS = 43, /* 32 bytes in base64url */
-    CODE_DIGITS = 22,       /* 16 bytes in base64url */
+    SECRET_DIGITS = 43, /* 32 bytes in base64url */
+    CODE_DIGITS = 22,   /* 16 bytes in base64url */
 };
 static const char key_mark[] = "cvk_";
+static const char session_mark[] = "cvs_";
 static const char base64url_digits[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 /* Browsers accept __Host- cookies only over TLS, from the host itself, for all paths. */
@@ -78,28 +79,44 @@ static bool is_key(const char *text)
     const char *prefix = text + strlen(key_mark);
     return strncmp(text, key_mark, strlen(key_mark)) == 0 &&
            strspn(prefix, digits + 26) >= KEY_PREFIX_DIGITS && prefix[KEY_PREFIX_DIGITS] == '_' &&
-           strlen(prefix + KEY_PREFIX_DIGITS + 1) == KEY_SECRET_DIGITS &&
-           strspn(prefix + KEY_PREFIX_DIGITS + 1, digits) == KEY_SECRET_DIGITS;
+           strlen(prefix + KEY_PREFIX_DIGITS + 1) == SECRET_DIGITS &&
+           strspn(prefix + KEY_PREFIX_DIGITS + 1, digits) == SECRET_DIGITS;
 }
 
-/* Whether the text has the form of the code in a link of `cortana run`. A token has points. */
+/* Whether the text has the form of a session's secret: cvs_, 43 digits. */
+static bool is_session(const char *text)
+{
+    const char *digits = text + strlen(session_mark);
+    return strncmp(text, session_mark, strlen(session_mark)) == 0 &&
+           strlen(digits) == SECRET_DIGITS && strspn(digits, base64url_digits) == SECRET_DIGITS;
+}
+
+/* Whether the text has the form of the code in a link. A token has points. */
 static bool is_code(const char *text)
 {
     return strlen(text) == CODE_DIGITS && strspn(text, base64url_digits) == CODE_DIGITS;
 }
 
-/* Stores the digest of a key or a code, by which the database finds it. The digest of 16 random bytes
- * or more reveals nothing, nor does the time of looking it up. */
+/* SHA-256 in hexadecimal digits, by which the database finds a secret. That of 16 random bytes or more
+ * reveals nothing, nor does the time of looking it up. False: no memory. */
+static bool digest_of(const char *secret, size_t length, char digest[KEY_DIGEST_SIZE])
+{
+    unsigned char bytes[EVP_MAX_MD_SIZE];
+    if (EVP_Digest(secret, length, bytes, NULL, EVP_sha256(), NULL) != 1) {
+        return false;
+    }
+    cv_hex(bytes, KEY_DIGEST_SIZE / 2, digest);
+    return true;
+}
+
+/* Stores the digest of an API key or a session. */
 static const char *record_key(struct exchange *exchange, const char *key)
 {
-    unsigned char digest[EVP_MAX_MD_SIZE];
     struct principal *principal = &exchange->principal;
     *principal = (struct principal){.database_role = "anon", .claims = strdup("{}")};
-    if (!principal->claims || EVP_Digest(key, strlen(key), digest, NULL, EVP_sha256(), NULL) != 1) {
+    if (!principal->claims || !digest_of(key, strlen(key), principal->key_digest)) {
         exchange_refuse(exchange, REFUSE_BUSY, "out of memory");
-        return NULL;
     }
-    cv_hex(digest, KEY_DIGEST_SIZE / 2, principal->key_digest);
     return NULL;
 }
 
@@ -132,20 +149,28 @@ static const char *identify_nobody(struct exchange *exchange)
     return NULL;
 }
 
-/* Fills exchange->principal: anon if there is no credential; only the digest if it is an API key.
- * Or refuses (401, 403, 400) in exchange->answer. Returns why a token was refused, for the metrics;
+/* The session or token in the cookie, borrowed from the library; NULL: there is none. Adds the number
+ * of such cookies to *ret_count. */
+static const char *find_own_cookie(const struct exchange *exchange, size_t *ret_length,
+                                   int *ret_count)
+{
+    const char *cookies = exchange_header(exchange, "Cookie");
+    const char *cookie = caller_find_cookie(cookies, COOKIE_NAME, ret_length, ret_count);
+    return cookie || !exchange->admission->is_plain_cookie_allowed
+               ? cookie
+               : caller_find_cookie(cookies, COOKIE_NAME_PLAIN, ret_length, ret_count);
+}
+
+/* Fills exchange->principal: anon if there is no credential; only the digest if it is an API key
+ * or a session. Or refuses (401, 403, 400) in exchange->answer. Returns why a token was refused, for the metrics;
  * NULL: it was not. */
 static const char *caller_identify(struct exchange *exchange)
 {
     char token[TOKEN_TEXT_MAX];
     const char *authorization = exchange_header(exchange, "Authorization");
-    const char *cookies = exchange_header(exchange, "Cookie");
     size_t length = 0;
     int count = 0;
-    const char *cookie = caller_find_cookie(cookies, COOKIE_NAME, &length, &count);
-    if (!cookie && exchange->admission->is_plain_cookie_allowed) {
-        cookie = caller_find_cookie(cookies, COOKIE_NAME_PLAIN, &length, &count);
-    }
+    const char *cookie = find_own_cookie(exchange, &length, &count);
     if ((authorization && cookie) || count > 1) {
         exchange_refuse(
             exchange, REFUSE_BAD_REQUEST,
@@ -160,14 +185,16 @@ static const char *caller_identify(struct exchange *exchange)
             return "origin";
         }
         if (copy_token(token, cookie, length)) {
-            return verify(exchange, exchange->admission->keys, token);
+            return is_session(token) ? record_key(exchange, token)
+                                     : verify(exchange, exchange->admission->keys, token);
         }
     } else if (!authorization) {
         return identify_nobody(exchange);
     } else if (strncasecmp(authorization, "Bearer ", 7) == 0 &&
                copy_token(token, authorization + 7, strlen(authorization + 7))) {
-        return is_key(token) ? record_key(exchange, token)
-                             : verify(exchange, exchange->admission->keys, token);
+        return is_key(token) || is_session(token)
+                   ? record_key(exchange, token)
+                   : verify(exchange, exchange->admission->keys, token);
     }
     exchange_refuse(exchange, REFUSE_UNAUTHORIZED, "the credential is not a bearer token");
     return token_fault_name(TOKEN_MALFORMED);
@@ -200,7 +227,12 @@ static const char *caller_identify_newcomer(struct exchange *exchange)
     return identify_nobody(exchange);
 }
 
-/* Sets the principal from a token and, unless the caller only asks whom it signs in, makes it a cookie
+static bool caller_only_asks(const struct exchange *exchange)
+{
+    return json_is_true(json_object_get(exchange->values, "dry_run"));
+}
+
+/* Sets the principal from a token and, unless the caller only asks whom it signs in, makes it the cookie
  * of the answer; or refuses (401, 403). Returns as caller_identify. */
 static const char *sign_in_with(struct exchange *exchange, const char *token)
 {
@@ -218,57 +250,98 @@ static const char *sign_in_with(struct exchange *exchange, const char *token)
     return fault;
 }
 
-/* Takes the member "token" out of exchange->values and signs in with it; only its digest is stored if
- * it is a code, because the database looks it up. Returns as caller_identify. */
-static const char *caller_sign_in(struct exchange *exchange)
+/* Puts the digest of a link's code in the place of the code. */
+static int replace_code(struct exchange *exchange, const char *code)
 {
-    cv_auto_free char *token = NULL;
-    const char *given = json_string_value(json_object_get(exchange->values, "token"));
-    struct cv_error error;
-    if (cv_format(&token, &error, "%s", given ? given : "") != 0 ||
-        json_object_del(exchange->values, "token") != 0) {
+    char digest[KEY_DIGEST_SIZE];
+    return digest_of(code, strlen(code), digest)
+               ? json_object_set_new(exchange->values, "digest", json_string(digest)) |
+                     json_object_set_new(exchange->entry, "digest", json_string(digest))
+               : -1;
+}
+
+/* Makes exchange->entry of the parameters and of what the gateway knows of the browser. */
+static int make_entry(struct exchange *exchange)
+{
+    static const char *const secrets[] = {"token", "code", "password", "new_password"};
+    const char *program = exchange_header(exchange, "User-Agent");
+    exchange->entry =
+        json_pack("{s:s, s:s*, s:o*, s:b}", "by", exchange->operation->name, "address",
+                  exchange->address[0] ? exchange->address : NULL, "program",
+                  program ? json_string(program) : NULL, "only_asks", caller_only_asks(exchange));
+    int result = exchange->entry ? json_object_update(exchange->entry, exchange->values) : -1;
+    for (size_t i = 0; i < CV_COUNT(secrets); i++) {
+        (void)json_object_del(exchange->values, secrets[i]);
+    }
+    return result;
+}
+
+/* Returns as caller_identify. */
+static const char *take_secrets(struct exchange *exchange)
+{
+    if (make_entry(exchange) != 0) {
         exchange_refuse(exchange, REFUSE_BUSY, "out of memory");
         return NULL;
     }
-    if (is_code(token) && !exchange->admission->signs_tokens) {
-        exchange_refuse(exchange, REFUSE_FORBIDDEN,
-                        "links sign nobody in here, because the gateway has no CORTANA_JWT_SECRET: "
-                        "sign in with a token");
-        return NULL;
+    const char *token = json_string_value(json_object_get(exchange->entry, "token"));
+    const char *code = token ? token : json_string_value(json_object_get(exchange->entry, "code"));
+    if (token && !is_code(token)) {
+        const char *fault = sign_in_with(exchange, token);
+        json_decref(exchange->entry);
+        exchange->entry = NULL;
+        return fault;
     }
-    if (is_code(token)) {
-        principal_deinit(&exchange->principal);
-        return record_key(exchange, token);
+    if (code && replace_code(exchange, code) != 0) {
+        exchange_refuse(exchange, REFUSE_BUSY, "out of memory");
     }
-    return sign_in_with(exchange, token);
+    (void)json_object_del(exchange->entry, token ? "token" : "code");
+    return NULL;
 }
 
-/* Exchanges the claims of a code for a token. Returns as caller_identify. */
-static const char *exchange_code(struct exchange *exchange, const char *claims)
+/* Sets the principal and the cookie of a session that has begun. Returns as caller_identify. */
+static const char *accept_session(struct exchange *exchange, const char *text)
 {
-    struct cv_error error;
-    cv_auto(json_decref) json_t *object = claims ? json_loads(claims, 0, NULL) : NULL;
-    cv_auto_free char *token = NULL;
-    exchange->principal.key_digest[0] = '\0';
-    if (!object) {
-        exchange_refuse(exchange, REFUSE_UNAUTHORIZED,
-                        "the link has expired or was used too often: cortana run and cortana "
-                        "search --open make another one");
+    cv_auto(json_decref) json_t *session = text ? json_loads(text, 0, NULL) : NULL;
+    const json_t *claims = json_object_get(session, "claims");
+    const char *secret = json_string_value(json_object_get(session, "secret"));
+    bool has_code = json_object_get(exchange->entry, "digest") != NULL;
+    principal_deinit(&exchange->principal);
+    if (!json_is_object(claims)) {
+        exchange_refuse(
+            exchange, REFUSE_UNAUTHORIZED,
+            has_code ? "the link has expired or was used: ask whoever gave it to you for "
+                       "another one; cortana run and cortana search --open make another one, too"
+                     : "the e-mail address or the password is wrong");
         return token_fault_name(TOKEN_UNKNOWN_KEY);
     }
-    if (key_source_sign(exchange->admission->keys, object, (int64_t)time(NULL), &token, &error) !=
-        0) {
-        cv_log_error(&error, "a link signs nobody in");
-        exchange_refuse(exchange, REFUSE_INTERNAL, "the log says more under this request's id");
-        return NULL;
+    enum token_fault fault =
+        key_source_accept(exchange->admission->keys, claims, &exchange->principal);
+    if (fault != TOKEN_GOOD) {
+        exchange_refuse(
+            exchange, REFUSE_FORBIDDEN,
+            "your role is not one that may use this API: this gateway serves no operators");
+        return token_fault_name(fault);
     }
-    return sign_in_with(exchange, token);
+    if (secret) {
+        set_cookie(exchange, secret, exchange->principal.expires_s - (int64_t)time(NULL));
+    }
+    return NULL;
 }
 
 void admission_sign_out(struct exchange *exchange)
 {
-    exchange->answer.status = 204;
+    static const enum step sent[] = {STEP_SIGN_OUT, STEP_SEND};
+    char token[TOKEN_TEXT_MAX], digest[KEY_DIGEST_SIZE];
+    size_t length = 0;
+    int count = 0;
+    const char *cookie = find_own_cookie(exchange, &length, &count);
     set_cookie(exchange, "", 0);
+    if (!cookie || !copy_token(token, cookie, length) || !is_session(token) ||
+        !digest_of(token, length, digest) ||
+        json_object_set_new(exchange->values, "digest", json_string(digest)) != 0) {
+        exchange->answer.status = 204; /* a token ends by itself */
+        exchange->at = sent;
+    }
 }
 
 /* ---- admission ------------------------------------------------------------------------------- */
@@ -400,15 +473,30 @@ void admission_check(struct exchange *exchange)
     }
 }
 
-bool caller_only_asks(const struct exchange *exchange)
+bool admission_accept_session(struct exchange *exchange, const char *session)
 {
-    return json_is_true(json_object_get(exchange->values, "dry_run"));
+    count_fault(exchange, accept_session(exchange, session));
+    return !exchange->answer.status;
 }
 
-bool admission_accept_code(struct exchange *exchange, const char *claims)
+void admission_refuse_entry(struct exchange *exchange)
 {
-    count_fault(exchange, exchange_code(exchange, claims));
-    return !exchange->answer.status;
+    count_fault(exchange, accept_session(exchange, NULL));
+}
+
+bool admission_may_try(struct exchange *exchange, const char *account, bool is_known)
+{
+    char network[ADDRESS_TEXT_SIZE];
+    limits_network(exchange->address, network);
+    struct rate_state state = limits_look(exchange->admission->limits, RATE_FAILURE, network);
+    if (!state.is_over && !is_known) {
+        state = limits_charge(exchange->admission->limits, RATE_FAILURE, account);
+    }
+    if (state.is_over) {
+        exchange->rate = state;
+        refuse_as_too_often(exchange);
+    }
+    return !state.is_over;
 }
 
 bool admission_accept_key(struct exchange *exchange, const char *claims)
@@ -419,7 +507,8 @@ bool admission_accept_key(struct exchange *exchange, const char *claims)
         object ? key_source_accept(exchange->admission->keys, object, &known) : TOKEN_UNKNOWN_KEY;
     exchange->principal.key_digest[0] = '\0';
     if (fault == TOKEN_UNKNOWN_KEY) {
-        exchange_refuse(exchange, REFUSE_UNAUTHORIZED, "the API key is not valid");
+        exchange_refuse(exchange, REFUSE_UNAUTHORIZED,
+                        "the API key is not valid, or you are signed out: sign in again");
     } else if (fault != TOKEN_GOOD) {
         exchange_refuse(exchange, REFUSE_FORBIDDEN,
                         "the key's role is not one that may use this API");
@@ -434,7 +523,7 @@ bool admission_accept_key(struct exchange *exchange, const char *claims)
     return !exchange->answer.status;
 }
 
-void admission_sign_in(struct exchange *exchange)
+void admission_take_secrets(struct exchange *exchange)
 {
-    count_fault(exchange, caller_sign_in(exchange));
+    count_fault(exchange, take_secrets(exchange));
 }

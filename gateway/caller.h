@@ -22,13 +22,12 @@ struct admission {
     enum forwarded_header forwarded; /* the header that they write */
     bool is_plain_cookie_allowed; /* for plain HTTP on loopback: the cookie has no __Host- prefix */
     bool is_http, is_https;       /* the schemes of the page's own origin */
-    bool signs_tokens;            /* it has a secret, so that links can sign in */
     struct cv_metrics *metrics;   /* may be NULL */
 };
 
 /* Determines the address, the caller and the state of their rate limit for an exchange whose
- * operation is known; or refuses it (400, 401, 403, 429) in exchange->answer. An API key is looked
- * up later, in the database. */
+ * operation is known; or refuses it (400, 401, 403, 429) in exchange->answer. An API key or a session is
+ * looked up later, in the database. */
 void admission_check(struct exchange *exchange);
 
 /* Refuses (401, 403) if the caller's role is less than exchange->operation needs. Of a caller with an API
@@ -39,15 +38,21 @@ void admission_check_rights(struct exchange *exchange);
  * key. Returns whether the exchange is admitted; if not, it has its answer. */
 CV_MUST_CHECK bool admission_accept_key(struct exchange *exchange, const char *claims);
 
-/* For the operation that signs in: the principal comes from the token in the body. A code is looked up
- * later, in the database. */
-void admission_sign_in(struct exchange *exchange);
+/* Moves what is secret in the parameters to exchange->entry, so that no log has it. A code leaves its
+ * digest in the parameters. A token is checked at once and becomes the principal and the cookie. */
+void admission_take_secrets(struct exchange *exchange);
 
-/* Whether somebody who signs in only asks whom the token or the code would sign in. */
-bool caller_only_asks(const struct exchange *exchange);
+/* Whether another try of a password may be made now: at most as many as the class `failure` allows for
+ * the account, unless it is used from this address already, and for wrong ones of the address. If not,
+ * the exchange has its answer. `account`: an id or an e-mail address. */
+CV_MUST_CHECK bool admission_may_try(struct exchange *exchange, const char *account, bool is_known);
 
-/* Continues after the lookup of the code that signs in: as admission_accept_key. */
-CV_MUST_CHECK bool admission_accept_code(struct exchange *exchange, const char *claims);
+/* Refuses who is not let in, and counts that. */
+void admission_refuse_entry(struct exchange *exchange);
 
-/* Answers so that the browser deletes the cookie. */
+/* Continues after a session has begun: `session` is {"claims", "secret"} as JSON, NULL if nobody was
+ * let in. Returns as admission_accept_key. The secret becomes the cookie. */
+CV_MUST_CHECK bool admission_accept_session(struct exchange *exchange, const char *session);
+
+/* Answers so that the browser deletes the cookie; the database then ends its session. */
 void admission_sign_out(struct exchange *exchange);

@@ -81,7 +81,8 @@ struct exchange {
     uint64_t received;        /* bytes of the body so far */
     json_t *values;           /* checked parameters */
     struct mcp_call *call;    /* of an agent: what it asks for; mcp_call_free(); NULL: none */
-    char *cookie;             /* cookie for a successful answer; NULL: none */
+    json_t *entry; /* what lets somebody in, and is neither recorded nor kept; NULL: nothing */
+    char *cookie;  /* cookie for a successful answer; NULL: none */
     struct answer answer;
     int64_t began_ms;
     int64_t queued_ms;    /* when it was put into a queue the last time */

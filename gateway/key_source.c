@@ -195,12 +195,3 @@ enum token_fault key_source_accept(struct key_source *source, const json_t *clai
     (void)pthread_rwlock_unlock(&source->lock);
     return fault;
 }
-
-int key_source_sign(struct key_source *source, const json_t *claims, int64_t now_s,
-                    char **ret_token, struct cv_error *error)
-{
-    (void)pthread_rwlock_rdlock(&source->lock);
-    int result = token_sign(source->keys, claims, now_s, ret_token, error);
-    (void)pthread_rwlock_unlock(&source->lock);
-    return result;
-}

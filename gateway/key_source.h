@@ -30,10 +30,6 @@ CV_DEFINE_CLEANUP(struct key_source *, key_source_close)
 CV_MUST_CHECK enum token_fault key_source_verify(struct key_source *source, const char *token,
                                                  int64_t now_s, struct principal *ret_principal);
 
-/* As principal_make, for an API key's claims. */
+/* As principal_make, for the claims of an API key or a session. */
 CV_MUST_CHECK enum token_fault key_source_accept(struct key_source *source, const json_t *claims,
                                                  struct principal *ret_principal);
-
-/* As token_sign; callable from any thread. */
-CV_MUST_CHECK int key_source_sign(struct key_source *source, const json_t *claims, int64_t now_s,
-                                  char **ret_token, struct cv_error *error);

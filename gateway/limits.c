@@ -140,7 +140,8 @@ static struct bucket *find(struct limits *limits, uint64_t caller, double burst,
     return oldest;
 }
 
-struct rate_state limits_charge(struct limits *limits, enum rate_class class, const char *caller)
+static struct rate_state look(struct limits *limits, enum rate_class class, const char *caller,
+                              bool is_charged)
 {
     double rate = limits->classes[class].rate;
     double burst = limits->classes[class].burst;
@@ -156,13 +157,23 @@ struct rate_state limits_charge(struct limits *limits, enum rate_class class, co
     bucket->level = level < burst ? level : burst;
     bucket->at_ms = now_ms;
     state.is_over = bucket->level < 1;
-    bucket->level -= state.is_over ? 0 : 1;
+    bucket->level -= state.is_over || !is_charged ? 0 : 1;
     level = bucket->level;
     (void)pthread_mutex_unlock(&limits->mutex);
     state.left = (int)level;
     state.window_s = (int)ceil(burst / rate);
     state.retry_s = level >= 1 ? 0 : (int)ceil((1 - level) / rate);
     return state;
+}
+
+struct rate_state limits_charge(struct limits *limits, enum rate_class class, const char *caller)
+{
+    return look(limits, class, caller, true);
+}
+
+struct rate_state limits_look(struct limits *limits, enum rate_class class, const char *caller)
+{
+    return look(limits, class, caller, false);
 }
 
 void limits_network(const char *address, char *network)

@@ -13,7 +13,7 @@ enum rate_class {
     RATE_READ,
     RATE_WRITE,
     RATE_SEARCH,
-    RATE_FAILURE, /* refused credentials, by address */
+    RATE_FAILURE, /* refused credentials, by address; tries of a password, by account */
     RATE_NOTE,    /* rows of the audit log for refused requests */
     RATE_COUNT,
 };
@@ -43,6 +43,9 @@ struct rate_state {
 
 /* Charges one request to the caller's bucket, unless it is empty. */
 struct rate_state limits_charge(struct limits *limits, enum rate_class class, const char *caller);
+
+/* The same without charging. */
+struct rate_state limits_look(struct limits *limits, enum rate_class class, const char *caller);
 
 /* Converts an address to the text by which its subscriber's requests are counted. `network` has
  * ADDRESS_TEXT_SIZE bytes. */

@@ -138,12 +138,6 @@ static int load_keys(struct gateway *gateway, const struct options *options, str
                                         .audience = cv_env("CORTANA_JWT_AUDIENCE", "authenticated"),
                                         .default_role = role,
                                         .is_without_service = options->is_without_service};
-    gateway->admission.signs_tokens = params.secret != NULL;
-    if (!gateway->admission.signs_tokens) {
-        cv_log(CV_LOG_INFO,
-               "CORTANA_JWT_SECRET is not set: links of cortana run and cortana search "
-               "--open sign nobody in");
-    }
     const struct key_source_params source = {params, cv_env("CORTANA_JWKS_URL", NULL),
                                              cv_env("CORTANA_JWKS_CA_FILE", NULL),
                                              cv_env("CORTANA_JWKS_ALLOW", ""), gateway->abort};

@@ -5,6 +5,7 @@
 #include "gateway/audit.h"
 #include "gateway/caller.h"
 #include "gateway/exchange.h"
+#include "gateway/password.h"
 #include "gateway/response.h"
 
 #include <fcntl.h>
@@ -134,22 +135,19 @@ static int write_export(struct cv_db *db, struct exchange *exchange, const char 
     return result;
 }
 
-/* Looks up the code of a link that signs in. 0, or REFUSED: the exchange has its answer. */
-static int find_code(struct cv_db *db, struct exchange *exchange, struct cv_error *error)
+/* Begins a session for somebody who was let in. 0, or REFUSED: the exchange has its answer. */
+static int begin_session(struct cv_db *db, struct exchange *exchange, struct cv_error *error)
 {
+    cv_auto_free char *entry = json_dumps(exchange->entry, JSON_COMPACT);
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(cv_db_run(
-        db, &rows, error, "SELECT api.use_code(decode($1, 'hex'), $2::boolean)::text AS claims",
-        exchange->principal.key_digest, caller_only_asks(exchange) ? "false" : "true"));
-    return admission_accept_code(exchange, cv_db_text(rows, 0, "claims")) ? 0 : REFUSED;
+    CV_TRY_MEMORY(entry, error, "a session");
+    CV_TRY(cv_db_run(db, &rows, error, "SELECT api.enter($1::jsonb)::text AS session", entry));
+    return admission_accept_session(exchange, cv_db_text(rows, 0, "session")) ? 0 : REFUSED;
 }
 
-/* Looks up the exchange's API key, or its code. 0, or REFUSED: the exchange has its answer. */
+/* Looks up the exchange's API key or session. 0, or REFUSED: the exchange has its answer. */
 static int find_key(struct cv_db *db, struct exchange *exchange, struct cv_error *error)
 {
-    if (*exchange->at == STEP_CODE) {
-        return find_code(db, exchange, error);
-    }
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cv_db_run(db, &rows, error,
                      "SELECT api.use_key(decode($1, 'hex'), $2::inet)::text AS claims",
@@ -249,7 +247,9 @@ static int run_transaction(const struct pool *pool, struct cv_db *db, struct exc
     if (exchange->if_match) {
         CV_TRY(cv_db_run(db, NULL, error, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"));
     }
-    if (exchange->principal.key_digest[0]) {
+    if (*exchange->at == STEP_ENTER && exchange->entry) {
+        CV_TRY(begin_session(db, exchange, error));
+    } else if (exchange->principal.key_digest[0]) {
         CV_TRY(find_key(db, exchange, error));
     }
     int begun = exchange->once_key ? begin_once(db, exchange, error) : 0;
@@ -322,8 +322,8 @@ static void run(const struct pool *pool, struct cv_db *db, struct exchange *exch
         return;
     }
     cv_db_set_statement_timeout(db, limit_ms + SILENCE_MS);
-    if (is_refused) {
-        confirm_key(db, exchange);
+    if (is_refused || *exchange->at == STEP_PASSWORD) {
+        (is_refused ? confirm_key : password_do)(db, exchange);
         return;
     }
     for (int i = 0;; i++) {

@@ -27,7 +27,7 @@ enum step {
     STEP_STREAM, /* ends a list: the answer names the topics of a stream of events, which begins */
     /* Of every operation, first: */
     STEP_ADMIT,          /* who calls, how often, and whether they may */
-    STEP_ADMIT_NEWCOMER, /* the same, for who signs in or out */
+    STEP_ADMIT_NEWCOMER, /* the same, whatever cookie the browser still has */
     STEP_CONDITIONS,     /* Idempotency-Key and If-Match */
     STEP_LENGTH,         /* of the body, by its header */
     STEP_FORM,           /* of the body, by its header */
@@ -38,8 +38,8 @@ enum step {
     STEP_DOCUMENT,   /* the OpenAPI document */
     STEP_PAGE,       /* the same as a web page */
     STEP_TUS,        /* upload_answer_options */
-    STEP_SIGN_IN,    /* the token in the body becomes a cookie */
-    STEP_SIGN_OUT,   /* removes the cookie */
+    STEP_SECRETS,    /* takes passwords, tokens and codes out of the parameters */
+    STEP_SIGN_OUT,   /* removes the cookie, and names its session */
     STEP_LAST_EVENT, /* takes a parameter from Last-Event-ID */
     STEP_OFFSET,     /* takes a parameter from Upload-Offset */
     STEP_ROOM,       /* upload_check_room */
@@ -50,7 +50,8 @@ enum step {
     STEP_AGENT_NEXT, /* agents_go_on */
     /* By a thread of the database: */
     STEP_DATABASE, /* the SQL function of the same name */
-    STEP_CODE,     /* the same, for who signs in with the code of a link */
+    STEP_PASSWORD, /* password_do */
+    STEP_ENTER,    /* as STEP_DATABASE, for whom that lets in: a session begins */
     STEP_EXPORT,   /* the same, and the text of a video or of hits in the same transaction */
     STEP_CONFIRM,  /* looks up the API key of a refused request: only valid keys are told why */
     /* By a thread of the store: */

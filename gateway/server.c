@@ -104,8 +104,7 @@ static void on_connection(void *opaque, struct MHD_Connection *connection, void 
     }
 }
 
-/* The library's own time-out starts again with every byte, so it does not close a client that sends
- * single bytes. */
+/* The library's own time-out starts again with every byte: single bytes would keep it open. */
 void server_close_late(struct server *server)
 {
     int64_t now = cv_monotonic_ms();
@@ -434,8 +433,7 @@ static void answer_document(struct exchange *exchange)
     (void)snprintf(answer->etag, sizeof(answer->etag), "\"%s-%zu\"", CV_VERSION, answer->length);
 }
 
-/* Uses a header as a parameter: a browser's EventSource sends the last event's id only so, and tus
- * the offset. */
+/* Uses a header as a parameter: EventSource sends the last event's id only so, and tus the offset. */
 static void take_header(struct exchange *exchange)
 {
     bool is_offset = *exchange->at == STEP_OFFSET;
@@ -513,7 +511,7 @@ static const struct way {
     [STEP_DOCUMENT] = {.run = answer_document},
     [STEP_PAGE] = {.run = answer_document},
     [STEP_TUS] = {.run = upload_answer_options},
-    [STEP_SIGN_IN] = {.run = admission_sign_in},
+    [STEP_SECRETS] = {.run = admission_take_secrets},
     [STEP_SIGN_OUT] = {.run = admission_sign_out},
     [STEP_LAST_EVENT] = {.run = take_header},
     [STEP_OFFSET] = {.run = take_header},
@@ -524,7 +522,8 @@ static const struct way {
     [STEP_AGENT] = {.run = agents_read},
     [STEP_AGENT_NEXT] = {.run = agents_go_on},
     [STEP_DATABASE] = {.asks_database = true},
-    [STEP_CODE] = {.asks_database = true},
+    [STEP_PASSWORD] = {.asks_database = true},
+    [STEP_ENTER] = {.asks_database = true},
     [STEP_EXPORT] = {.asks_database = true},
     [STEP_CONFIRM] = {.asks_database = true},
     [STEP_MEDIA] = {.work = media_answer_target},
@@ -747,6 +746,7 @@ static void on_completed(void *opaque, struct MHD_Connection *connection, void *
     upload_part_free(exchange->part);
     json_decref(exchange->values);
     mcp_call_free(exchange->call);
+    json_decref(exchange->entry);
     answer_deinit(&exchange->answer);
     free(exchange);
     *state = NULL;

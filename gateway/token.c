@@ -416,54 +416,10 @@ enum token_fault token_verify(const struct token_keys *keys, const char *token, 
     }
     enum token_fault fault = check_signature(keys, token, &parts);
     fault = fault ? fault : check_claims(keys, parts.claims, now_s);
-    /* A token never counts as an API key, whatever its issuer has put into it. */
+    /* A token never counts as an API key or a session, whatever its issuer has put into it. */
     if (fault == TOKEN_GOOD) {
         (void)json_object_del(parts.claims, "key_id");
+        (void)json_object_del(parts.claims, "session");
     }
     return fault ? fault : principal_make(keys, parts.claims, ret_principal);
-}
-
-/* ---- making tokens ----------------------------------------------------------------------------- */
-
-static void release_header(cjose_header_t *header)
-{
-    cjose_header_release(header);
-}
-CV_DEFINE_CLEANUP(cjose_header_t *, release_header)
-
-static cjose_jwk_t *find_secret(const struct token_keys *keys)
-{
-    for (size_t i = 0; i < keys->count; i++) {
-        if (strcmp(keys->keys[i].algorithm, "HS256") == 0) {
-            return keys->keys[i].jwk;
-        }
-    }
-    return NULL;
-}
-
-int token_sign(const struct token_keys *keys, const json_t *claims, int64_t now_s, char **ret_token,
-               struct cv_error *error)
-{
-    cjose_err failure;
-    cjose_jwk_t *secret = find_secret(keys);
-    if (!secret) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION, "there is no secret to sign a token with");
-    }
-    cv_auto(json_decref) json_t *own =
-        json_pack("{s:s*, s:s*, s:I}", "aud", keys->params.audience, "iss", keys->params.issuer,
-                  "iat", (json_int_t)now_s);
-    cv_auto_free char *text = own && json_object_update(own, (json_t *)claims) == 0
-                                  ? json_dumps(own, JSON_COMPACT)
-                                  : NULL;
-    cv_auto(release_header) cjose_header_t *header = cjose_header_new(&failure);
-    CV_TRY_MEMORY(text && header, error, "a token");
-    cv_auto(release_jws) cjose_jws_t *jws =
-        cjose_header_set(header, CJOSE_HDR_ALG, CJOSE_HDR_ALG_HS256, &failure)
-            ? cjose_jws_sign(secret, header, (const uint8_t *)text, strlen(text), &failure)
-            : NULL;
-    const char *signed_text = NULL; /* the library's */
-    if (!jws || !cjose_jws_export(jws, &signed_text, &failure)) {
-        return cv_fail(error, CV_ERROR_INTERNAL, "cannot sign a token");
-    }
-    return cv_format(ret_token, error, "%s", signed_text);
 }

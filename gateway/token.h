@@ -19,7 +19,7 @@ enum token_fault {
     TOKEN_AUDIENCE,
     TOKEN_SUBJECT,     /* sub is not a UUID */
     TOKEN_ROLE,        /* names a role that tokens cannot give: 403 */
-    TOKEN_UNKNOWN_KEY, /* an API key or a link's code: unknown, ended, or for others */
+    TOKEN_UNKNOWN_KEY, /* an API key, a session or a link's code: unknown, ended, or for others */
 };
 
 /* What a caller may do; each role includes those before it. */
@@ -68,12 +68,12 @@ struct principal {
     char *claims;                     /* JSON; free() */
     int64_t expires_s;                /* end of the token, seconds since 1970; 0: never */
     char name[CALLER_NAME_SIZE];      /* "user:UUID", "key:UUID", "service", "nobody" */
-    char key_digest[KEY_DIGEST_SIZE]; /* of an API key, or of a code that signs in, that was not
-                                       * looked up yet; else "" */
+    char key_digest[KEY_DIGEST_SIZE]; /* of an API key or a session that was not looked up yet;
+                                       * else "" */
 };
 void principal_deinit(struct principal *principal);
 
-/* Makes the principal from trusted claims: those of a verified token or an API key. Takes no
+/* Makes the principal from trusted claims: those of a verified token, an API key or a session. Takes no
  * ownership. TOKEN_ROLE, TOKEN_SUBJECT or TOKEN_MALFORMED (no memory) if the claims do not suffice. */
 CV_MUST_CHECK enum token_fault principal_make(const struct token_keys *keys, const json_t *claims,
                                               struct principal *ret_principal);
@@ -82,8 +82,3 @@ CV_MUST_CHECK enum token_fault principal_make(const struct token_keys *keys, con
  * the caller must deinit; otherwise the fault. */
 CV_MUST_CHECK enum token_fault token_verify(const struct token_keys *keys, const char *token,
                                             int64_t now_s, struct principal *ret_principal);
-
-/* Makes a token from trusted claims, signed with the secret, that token_verify accepts; free() it.
- * CV_ERROR_CONFIGURATION if there is no secret. */
-CV_MUST_CHECK int token_sign(const struct token_keys *keys, const json_t *claims, int64_t now_s,
-                             char **ret_token, struct cv_error *error);

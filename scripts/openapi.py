@@ -343,7 +343,7 @@ def steps_of(operation):
 
 def is_repeatable(operation):
     """Whether a request may carry an Idempotency-Key."""
-    return operation["route"].startswith("POST ") and steps_of(operation)[0] not in ("agent", "sign_in")
+    return operation["route"].startswith("POST ") and steps_of(operation)[0] not in ("agent", "secrets")
 
 
 def described(name, operation, context):

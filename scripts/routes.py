@@ -145,7 +145,8 @@ def bytes_of(name, content):
 def steps_of(operation):
     """All steps of an operation, as gateway/routes.h names them."""
     own = operation["x-steps"]
-    admit = "admit_newcomer" if own[0] in ("sign_in", "sign_out") else "admit"
+    is_open = operation.get("security") == []
+    admit = "admit_newcomer" if is_open and own[0] in ("secrets", "sign_out") else "admit"
     body = "bytes" if "upload_write" in own else "body"
     return [f"STEP_{step.upper()}" for step in (admit, "conditions", "length", "form", body, "check", *own)]
 

@@ -110,9 +110,11 @@ COMMENT ON FUNCTION api.page IS
 -- ---- who asks ----------------------------------------------------------------------------------------------
 
 CREATE FUNCTION api.me(p jsonb) RETURNS api.answer
-LANGUAGE sql STABLE AS $$
-    SELECT api.ok(jsonb_build_object(
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN api.ok(jsonb_build_object(
         'user_id', auth.uid(),
+        'person', own_person(),
         'team_ids', current_team_ids(),
         'role', CASE current_setting('role')
                     WHEN 'service_role' THEN CASE auth.jwt() ->> 'role' WHEN 'service_role' THEN 'service'
@@ -120,7 +122,8 @@ LANGUAGE sql STABLE AS $$
                     WHEN 'cortana_app' THEN CASE auth.jwt() #>> '{app_metadata,cortana_role}'
                                                 WHEN 'admin' THEN 'admin' ELSE 'editor' END
                     ELSE 'viewer' END,
-        'features', jsonb_build_object('embedding_model', embedding_model_in_use())))
+        'features', jsonb_build_object('embedding_model', embedding_model_in_use())));
+END
 $$;
 
 -- ---- videos ------------------------------------------------------------------------------------------------
@@ -1337,7 +1340,10 @@ LANGUAGE plpgsql AS $$
 DECLARE
     id uuid;
 BEGIN
-    id := begin_upload(p ->> 'name', (p ->> 'size')::bigint, (p ->> 'team_id')::uuid, p ->> 'title', p ->> 'sha256');
+    -- What people upload belongs to the tenant in which they work.
+    id := begin_upload(p ->> 'name', (p ->> 'size')::bigint,
+                       coalesce(p ->> 'team_id', CASE WHEN auth.jwt() ? 'session' THEN auth.jwt() #>> '{app_metadata,team_id}' END)::uuid,
+                       p ->> 'title', p ->> 'sha256');
     RETURN api.upload_answer(id, 201);
 END
 $$;

@@ -521,7 +521,8 @@ BEGIN
     PERFORM api.require_service();
     RETURN api.all_items((
         SELECT jsonb_agg(jsonb_build_object(
-                   'tenant_id', tenant, 'stored_bytes', coalesce(tenant_bytes(tenant), 0),
+                   'tenant_id', tenant, 'name', (SELECT t.name FROM tenants t WHERE t.id = tenant),
+                   'stored_bytes', coalesce(tenant_bytes(tenant), 0),
                    'videos', (SELECT count(*) FROM videos v WHERE coalesce(v.team_id, v.owner_id) = tenant),
                    'max_bytes', tenant_max_bytes(tenant), 'queued', coalesce(d.queued, 0),
                    'waiting', coalesce(d.waiting, 0), 'running', coalesce(d.running, 0),
@@ -537,6 +538,7 @@ BEGIN
               FROM queue_depth_by_tenant q WHERE q.tenant_id IS NOT NULL GROUP BY 1) AS d
         FULL JOIN paused_tenants t ON t.tenant_id = d.tenant_id
         FULL JOIN (SELECT l.tenant_id FROM tenant_limits l
+                   UNION SELECT t.id FROM tenants t
                    UNION (SELECT coalesce(v.team_id, v.owner_id) FROM videos v
                           WHERE coalesce(v.team_id, v.owner_id) IS NOT NULL
                           GROUP BY 1 ORDER BY sum(v.original_size) DESC NULLS LAST LIMIT largest)) AS l

@@ -132,6 +132,8 @@ BEGIN
     WHERE k.hash = p_hash AND k.revoked_at IS NULL AND coalesce(k.expires_at > now(), true)
       AND (k.addresses IS NULL OR p_address <<= ANY (k.addresses));
     IF NOT FOUND THEN
+        RETURN find_session(p_hash, p_address);
+    ELSIF EXISTS (SELECT FROM people w WHERE w.id = used.owner_id AND w.disabled_at IS NOT NULL) THEN
         RETURN NULL;
     END IF;
     IF coalesce(used.last_used_at < now() - interval '1 minute', true) THEN
@@ -149,8 +151,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION api.use_key IS
-    'Returns the claims of the API key with this digest, and records that it was used; null: there is no such key, it '
-    'may not be used from this address, or it has ended. For the gateway only.';
+    'Returns the claims of the API key or the session with this digest, and records that it was used; null: there is '
+    'none, it may not be used from this address, or it has ended. For the gateway only.';
 
 -- ---- links that sign in ------------------------------------------------------------------------------------
 -- A code of 22 digits of base64url stands for claims, because a token in a link is too long for a line of a terminal.
@@ -164,7 +166,7 @@ CREATE TABLE cortana.sign_in_codes (
 );
 COMMENT ON TABLE cortana.sign_in_codes IS 'Codes in links that sign somebody in to the web page.';
 COMMENT ON COLUMN sign_in_codes.hash IS 'SHA-256 of the code''s text.';
-COMMENT ON COLUMN sign_in_codes.claims IS 'Whom the code signs in: the claims of the token that it is exchanged for.';
+COMMENT ON COLUMN sign_in_codes.claims IS 'Whom the code signs in: the claims of the session that it begins.';
 COMMENT ON COLUMN sign_in_codes.uses_left IS
     'How often it may still be exchanged: a link is opened in a second browser, or after cookies were deleted.';
 COMMENT ON COLUMN sign_in_codes.expires_at IS 'The end of the code, and of the sessions that it begins.';
@@ -183,16 +185,6 @@ END
 $$;
 COMMENT ON FUNCTION cortana.make_sign_in_code IS
     'Makes a code that signs this user of a local installation in as the service. Only this answer shows it.';
-
-CREATE FUNCTION api.use_code(p_hash bytea, p_is_used boolean) RETURNS jsonb
-LANGUAGE sql SECURITY DEFINER AS $$
-    UPDATE sign_in_codes SET uses_left = uses_left - p_is_used::int
-    WHERE hash = p_hash AND uses_left > 0 AND expires_at > now()
-    RETURNING claims || jsonb_build_object('exp', floor(extract(epoch FROM expires_at)))
-$$;
-COMMENT ON FUNCTION api.use_code IS
-    'Returns the claims of the code with this digest and, if it is used and not only asked about, counts that; null: '
-    'there is no such code, or it has ended. For the gateway only.';
 
 -- ---- once and no more --------------------------------------------------------------------------------------
 
@@ -373,10 +365,14 @@ END
 $$;
 
 CREATE FUNCTION cortana.prune_api_records() RETURNS void
-LANGUAGE sql SECURITY DEFINER AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
     DELETE FROM idempotency_keys WHERE created_at < now() - interval '24 hours';
     DELETE FROM audit_log WHERE at < now() - audit_kept();
     DELETE FROM sign_in_codes WHERE expires_at < now();
+    DELETE FROM sessions WHERE expires_at < now();
+    DELETE FROM invitations WHERE expires_at < now();
+END
 $$;
 COMMENT ON FUNCTION cortana.prune_api_records IS
     'Deletes records of the HTTP API about its callers that are too old to be kept.';
@@ -387,4 +383,4 @@ SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION api.require_admin, api.manages, api.key_object, api.keys, api.audit TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION api.make_key, api.revoke_key TO cortana_app, service_role;
 GRANT EXECUTE ON FUNCTION cortana.prune_api_records, cortana.make_sign_in_code TO service_role;
-GRANT EXECUTE ON FUNCTION api.use_key, api.use_code, api.begin_once, api.end_once, api.record TO cortana_gateway;
+GRANT EXECUTE ON FUNCTION api.use_key, api.begin_once, api.end_once, api.record TO cortana_gateway;

@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from test_api import OPERATIONS, check
 
-OF_THE_GATEWAY = {"openapi", "docs", "sign_in", "sign_out", "events", "upload_options"}  # test_api.py and test_api_events.py
+OF_THE_GATEWAY = {"openapi", "docs", "sign_in", "sign_out", "events", "upload_options",  # test_api.py and test_api_events.py
+                  "sign_in_with_password", "change_password", "read_invitation", "accept_invitation"}  # test_people.py
 EXAMPLES = int(os.environ.get("CORTANA_API_EXAMPLES", "100"))  # drawn requests of each caller
 RANKS = ["viewer", "editor", "admin", "operator", "service"]
 # name: (rank, what they see of "own", "team" and "foreign", token)
@@ -37,7 +38,8 @@ CALLERS = {
 # What a drawn or made-up value would not do for; by the name of the parameter.
 SAMPLES = {"name": "embed", "key": "hello", "worker": "host-1:7:boot", "host": "host-1", "node": "gpu", "q": "bridge", "kind": "mention",
            "value": "@anna", "cron": "30 2 * * *", "time_zone": "UTC", "workflow": "video_pipeline", "languages": "eng",
-           "url": "https://example.net/hook"}
+           "url": "https://example.net/hook", "code": "A" * 22, "email": "anna@example.org", "password": "correct horse",
+           "new_password": "correct horse battery"}
 BODIES = {
     "make_key": {"name": "x", "role": "viewer"},
     "create_upload": {"name": "a.mp4", "size": 1000},
@@ -81,8 +83,17 @@ class Things:
     def __init__(self, gateway, queue, library):
         self.ids = {"videos": library.videos, "jobs": library.jobs}
         self.makers = {"own": CALLERS["teamless"][2], "team": token(sub=MATE, team_ids=[TEAM], app_metadata={"cortana_role": "admin"}), "foreign": CALLERS["other tenant"][2]}
-        for kind in ("segments", "runs", "clips", "uploads", "triggers", "keys"):
+        for kind in ("segments", "runs", "clips", "uploads", "triggers", "keys", "people", "sessions", "invitations"):
             self.ids[kind] = {}
+        for thing, tenant, person in (("own", TEAM, ALICE), ("team", TEAM, MATE), ("foreign", BOB, BOB)):
+            queue.run("INSERT INTO cortana.tenants (id, name) VALUES (%s, %s) ON CONFLICT DO NOTHING", tenant, thing)
+            queue.run("INSERT INTO cortana.people (id, name, email) VALUES (%s, %s, %s)", person, thing, f"{thing}@example.org")
+            self.ids["tenants"] = {"own": TEAM}
+            queue.run("INSERT INTO cortana.members VALUES (%s, %s, 'editor')", person, tenant)
+            self.ids["people"][thing] = person
+            self.ids["sessions"][thing] = str(queue.value(
+                "INSERT INTO cortana.sessions (hash, person_id, expires_at) VALUES (sha256(%s::bytea), %s, now() + interval '1 day') RETURNING id", thing, person))
+            self.ids["invitations"][thing] = gateway.ask("/invitations", CALLERS["service"][2], "POST", {"role": "viewer", "tenant_id": tenant}).json["id"]
         for thing, video in library.videos.items():
             self.ids["segments"][thing] = str(queue.value("SELECT id FROM segments WHERE video_id = %s LIMIT 1", video))
             idle = queue.value("INSERT INTO videos (owner_id, team_id, s3_original_path) SELECT owner_id, team_id, s3_original_path FROM videos WHERE id = %s"
@@ -171,6 +182,10 @@ def test_every_operation(gateway, things, caller):
             is_seen = thing in sees or not is_a_things
             if kind_of(path) == "uploads" and thing == "team":
                 is_seen = "foreign" in sees and "own" in sees  # an upload is its user's
+            if is_a_things and kind_of(path) == "sessions":  # a person's alone
+                is_seen = thing in sees and thing != "team" and not {"own", "foreign"} <= set(sees)
+            if is_a_things and kind_of(path) in ("people", "invitations"):  # of a tenant that the caller manages
+                is_seen = "own" in sees and ("team" in sees if thing != "foreign" else "foreign" in sees) and thing != "missing"
             if method == "DELETE" and is_seen and rank and RANKS.index(rank) >= RANKS.index(least):
                 continue  # others still want it
             target, body, headers = request_for(operation, path, identifier)
@@ -220,7 +235,7 @@ def test_every_filter_on_what_is_hidden(gateway, things, library):
 
 def test_each_post_may_be_repeated():
     for (method, path), operation in OPERATIONS.items():
-        if method == "POST" and operation["x-steps"][0] != "sign_in":
+        if method == "POST" and operation["x-steps"][0] != "secrets":
             names = [parameter["name"] for parameter in operation["parameters"]]
             assert "Idempotency-Key" in names and {"409", "422"} <= set(operation["responses"]), path
 

@@ -208,7 +208,7 @@ def test_a_scanner_with_a_wrong_key_is_not_started_again(program, fleet, s3_serv
 # ---- what a stolen password can do -----------------------------------------------------------------------
 
 # What a login may call before it has taken another role, beside what everybody may.
-CALLS = {"gateway_login": {"api.use_key", "api.use_code", "api.begin_once", "api.end_once", "api.record", "api.event_tail",
+CALLS = {"gateway_login": {"api.use_key", "api.find_account", "api.enter", "api.begin_once", "api.end_once", "api.record", "api.event_tail",
                            "api.event_states", "api.ended_jobs", "cortana.schema_state", "public.touch_session"}}
 # What its worker and its commands write, and nothing else.
 WRITES = {"gateway_login": {},
@@ -228,7 +228,7 @@ ESCALATIONS = [
     "ALTER ROLE CURRENT_USER BYPASSRLS", "COPY (SELECT 1) TO PROGRAM 'true'", "COPY jobs TO '/tmp/jobs'", "SELECT pg_read_file('/etc/passwd')",
     "SELECT lo_import('/etc/passwd')", "SELECT pg_ls_dir('/')", "SELECT * FROM pg_authid", "SELECT pg_reload_conf()",
     "DELETE FROM audit_log", "TRUNCATE audit_log", "DELETE FROM task_events", "UPDATE task_events SET message = 'x'",
-    "SELECT make_sign_in_code(gen_random_uuid())", "SELECT keep_audit_log()", "SELECT claims FROM sign_in_codes", "SELECT * FROM schema_migrations FOR UPDATE"]
+    "SELECT make_sign_in_code(gen_random_uuid())", "SELECT keep_audit_log()", "SELECT claims FROM sign_in_codes", "SELECT password FROM people", "SELECT hash FROM sessions", "SELECT * FROM schema_migrations FOR UPDATE"]
 
 
 @pytest.mark.parametrize("role", ["gateway_login", "upkeep_login"])

@@ -1,0 +1,296 @@
+"""People: passwords, sessions, invitations and tenants, over HTTP, and what somebody who attacks them gets."""
+
+import concurrent.futures
+import re
+import statistics
+import time
+import uuid
+
+import pytest
+from api import Gateway, token
+from api_matrix import CALLERS
+from test_api import check
+
+SERVICE = CALLERS["service"]
+PASSWORD = "correct horse battery"
+
+
+class Browser:
+    """Asks with a cookie, as the page does."""
+
+    def __init__(self, gateway):
+        self.gateway, self.cookie = gateway, None
+
+    def ask(self, path, method="GET", body=None, **headers):
+        own = {"X_Cortana": "1", "Origin": f"http://127.0.0.1:{self.gateway.port}", **({"Cookie": self.cookie} if self.cookie else {})}
+        answer = self.gateway.ask(path, None, method, body, **{**own, **headers})
+        if "Set-Cookie" in answer.headers:
+            self.cookie = answer.headers["Set-Cookie"].split(";")[0]
+        return answer
+
+    def sign_in(self, email, password=PASSWORD, **headers):
+        return self.ask("/session/password", "POST", {"email": email, "password": password}, **headers)
+
+    def accept(self, link, name="Anna", **more):
+        return self.ask("/invitations/account", "POST", {"code": code_of(link), "new_password": PASSWORD, "name": name, **more})
+
+
+def code_of(link):
+    return re.fullmatch(r"/invitation#c=([\w-]{22})", link)[1]
+
+
+@pytest.fixture(scope="module")
+def start(program, place, tmp_path_factory):
+    started = []
+
+    def begin(*arguments, **environment):
+        directory = tmp_path_factory.mktemp("gateway")
+        started.append(Gateway(program, place[0], directory, "--connections", "2", *arguments, STORE_URL=f"dir:{directory}/store", **environment))
+        return started[-1]
+
+    yield begin
+    for gateway in started:
+        gateway.end()
+
+
+@pytest.fixture(scope="module")
+def gateway(start):
+    return start()
+
+
+@pytest.fixture(scope="module")
+def tenants(gateway):
+    return [check(gateway.ask("/tenants", SERVICE, "POST", {"name": name}), "POST", "/tenants").json["tenant_id"] for name in ("News", "Sport")]
+
+
+def address():
+    return f"{uuid.uuid4().hex[:12]}@example.org"
+
+
+def join(gateway, tenant, role="editor", name="Anna", email=None, bearer=SERVICE):
+    """Invites somebody, who makes an account; returns their browser."""
+    answer = check(gateway.ask("/invitations", bearer, "POST", {"role": role, "tenant_id": tenant}), "POST", "/invitations")
+    assert answer.status == 201, answer.data
+    browser = Browser(gateway)
+    browser.email = email or address()
+    accepted = check(browser.accept(answer.json["link"], name, email=browser.email), "POST", "/invitations/account")
+    assert accepted.status == 200, accepted.data
+    browser.id = accepted.json["user_id"]
+    return browser
+
+
+def test_an_invitation_becomes_a_person_who_signs_in(gateway, place, tenants):
+    made = check(gateway.ask("/invitations", SERVICE, "POST", {"role": "editor", "tenant_id": tenants[0], "email": "Anna@Example.org"}), "POST", "/invitations").json
+    offer = check(gateway.ask("/invitations/offer", None, "POST", {"code": code_of(made["link"])}), "POST", "/invitations/offer").json
+    assert (offer["tenant"], offer["role"], offer["email"], offer["name"]) == ("News", "editor", "anna@example.org", None)
+    anna = Browser(gateway)
+    accepted = anna.accept(made["link"], email="other@example.org")  # the address is that of the invitation
+    assert accepted.status == 200 and accepted.json["role"] == "editor" and accepted.json["team_ids"] == [tenants[0]]
+    assert accepted.json["person"]["email"] == "anna@example.org"
+    flags = accepted.headers["Set-Cookie"]
+    assert "HttpOnly" in flags and "SameSite=Strict" in flags and 29 * 86400 < int(re.search(r"Max-Age=(\d+)", flags)[1]) <= 30 * 86400
+    assert Browser(gateway).accept(made["link"]).status == 401, "a link works once"
+    assert gateway.ask("/invitations/offer", None, "POST", {"code": code_of(made["link"])}).status == 404
+    again = Browser(gateway)
+    answer = check(again.sign_in("ANNA@example.org"), "POST", "/session/password")
+    assert answer.status == 200 and answer.json["person"] == accepted.json["person"]
+    assert again.cookie != anna.cookie
+    upload = check(again.ask("/uploads", "POST", {"name": "a.mp4", "size": 9}), "POST", "/uploads").json
+    assert place[1].value("SELECT team_id::text FROM videos WHERE id = %s", upload["video_id"]) == tenants[0]
+    listed = check(gateway.ask("/people", SERVICE), "GET", "/people").json["items"]
+    person = next(item for item in listed if item["email"] == "anna@example.org")
+    assert person["state"] == "active" and person["last_seen_at"] and person["tenants"] == [{"id": tenants[0], "name": "News", "role": "editor"}]
+
+
+def test_no_secret_is_kept_or_logged(gateway, place, tenants):
+    made = gateway.ask("/invitations", SERVICE, "POST", {"role": "viewer", "tenant_id": tenants[0]}).json
+    browser, email = Browser(gateway), address()
+    assert browser.accept(made["link"], email=email).status == 200
+    assert browser.ask("/session/password", "PUT", {"password": PASSWORD, "new_password": PASSWORD + " 2"}).status == 200
+    assert Browser(gateway).sign_in(email, PASSWORD + " 3").status == 401
+    kept = place[1].value("SELECT concat((SELECT json_agg(a) FROM audit_log a), (SELECT json_agg(p) FROM cortana.people p),"
+                          " (SELECT json_agg(s) FROM cortana.sessions s), (SELECT json_agg(i) FROM cortana.invitations i))")
+    for secret in (PASSWORD, code_of(made["link"]), browser.cookie.split("=")[1]):
+        assert secret not in kept and secret not in gateway.process.log_path.read_text()
+    assert place[1].value("SELECT password FROM cortana.people WHERE email = %s", email).startswith("$argon2id$v=19$m=19456,t=2,p=1$")
+
+
+def test_signing_out(gateway, tenants):
+    first = join(gateway, tenants[0])
+    second, third = Browser(gateway), Browser(gateway)
+    assert second.sign_in(first.email).status == third.sign_in(first.email).status == 200
+    stolen = third.cookie
+    assert check(third.ask("/session", "DELETE"), "DELETE", "/session").status == 204 and third.cookie == "cortana="
+    assert gateway.ask("/me", Cookie=stolen).status == 401, "the cookie of before does not work any more"
+    listed = check(first.ask("/sessions"), "GET", "/sessions").json["items"]
+    assert [one["is_this"] for one in listed].count(True) == 1 and len(listed) == 2
+    other = next(one for one in listed if not one["is_this"])
+    assert other["address"] == "127.0.0.1"
+    stranger = join(gateway, tenants[0], "admin")
+    assert check(stranger.ask(f"/sessions/{other['id']}", "DELETE"), "DELETE", "/sessions/{id}").status == 404
+    assert second.ask("/me").status == 200
+    assert first.ask(f"/sessions/{other['id']}", "DELETE").status == 204 and second.ask("/me").status == 401
+    assert second.sign_in(first.email).status == 200
+    assert check(first.ask("/sessions", "DELETE"), "DELETE", "/sessions").status == 204
+    assert first.ask("/me").status == second.ask("/me").status == 401 and stranger.ask("/me").status == 200
+
+
+def test_a_change_of_the_password_ends_all_sessions(gateway, tenants):
+    person = join(gateway, tenants[0])
+    other, before = Browser(gateway), person.cookie
+    other.sign_in(person.email)
+    wrong = check(person.ask("/session/password", "PUT", {"password": "wrong", "new_password": "another battery"}), "PUT", "/session/password")
+    assert wrong.status == 401 and person.ask("/me").status == 200
+    assert person.ask("/session/password", "PUT", {"password": PASSWORD, "new_password": "short"}).status == 400
+    changed = check(person.ask("/session/password", "PUT", {"password": PASSWORD, "new_password": "another battery"}), "PUT", "/session/password")
+    assert changed.status == 200 and person.cookie != before
+    assert person.ask("/me").status == 200 and other.ask("/me").status == gateway.ask("/me", Cookie=before).status == 401
+    assert other.sign_in(person.email).status == 401 and other.sign_in(person.email, "another battery").status == 200
+
+
+def test_an_admin_makes_a_link_for_a_new_password(gateway, tenants):
+    admin, person = join(gateway, tenants[0], "admin"), join(gateway, tenants[0])
+    made = check(admin.ask(f"/people/{person.id}/password", "POST"), "POST", "/people/{id}/password")
+    assert made.status == 201 and person.ask("/me").status == 200
+    offer = gateway.ask("/invitations/offer", None, "POST", {"code": code_of(made.json["link"])}).json
+    assert offer["name"] == "Anna" and offer["role"] is None
+    renewed = Browser(gateway)
+    assert renewed.ask("/invitations/account", "POST", {"code": code_of(made.json["link"]), "new_password": "entirely new one"}).status == 200
+    assert person.ask("/me").status == 401 and person.sign_in(person.email).status == 401
+    assert person.sign_in(person.email, "entirely new one").status == 200
+    assert renewed.ask("/invitations/account", "POST", {"code": code_of(made.json["link"]), "new_password": "entirely new 22"}).status == 401
+
+
+def test_a_person_of_several_tenants_chooses(gateway, tenants):
+    person = join(gateway, tenants[0], "admin")
+    link = gateway.ask("/invitations", SERVICE, "POST", {"role": "viewer", "tenant_id": tenants[1]}).json["link"]
+    taken = Browser(gateway).accept(link, email=person.email)
+    assert taken.status == 409 and "sign in" in taken.json["detail"], "nobody takes an account over by an invitation"
+    assert check(person.ask("/invitations/membership", "POST", {"code": code_of(link)}), "POST", "/invitations/membership").status == 204
+    me = check(person.ask("/me"), "GET", "/me").json
+    assert me["role"] == "viewer" and me["team_ids"] == [tenants[1]] == [me["person"]["tenant_id"]]
+    assert [(one["name"], one["role"]) for one in me["person"]["tenants"]] == [("News", "admin"), ("Sport", "viewer")]
+    assert person.ask("/people").status == 403
+    assert check(person.ask("/session/tenant", "PUT", {"tenant_id": tenants[0]}), "PUT", "/session/tenant").status == 204
+    assert person.ask("/me").json["role"] == "admin" and person.ask("/people").status == 200
+    assert person.ask("/session/tenant", "PUT", {"tenant_id": str(uuid.uuid4())}).status == 404
+    assert gateway.ask(f"/people/{person.id}?tenant_id={tenants[1]}", SERVICE, "DELETE").status == 204
+    assert person.ask("/session/tenant", "PUT", {"tenant_id": tenants[1]}).status == 404
+    assert check(person.ask(f"/tenants/{tenants[0]}", "PATCH", {"name": "News"}), "PATCH", "/tenants/{id}").status == 204
+    assert person.ask(f"/tenants/{tenants[1]}", "PATCH", {"name": "Mine"}).status == 404
+
+
+def test_who_is_disabled_or_removed_is_out_at_once(gateway, place, tenants):
+    admin, person = join(gateway, tenants[0], "admin"), join(gateway, tenants[0], "admin")
+    key = person.ask("/keys", "POST", {"name": "mine", "role": "viewer"}).json["secret"]
+    assert gateway.ask("/me", key).status == 200
+    assert check(admin.ask(f"/people/{person.id}", "PATCH", {"state": "disabled"}), "PATCH", "/people/{id}").status == 204
+    assert person.ask("/me").status == person.sign_in(person.email).status == gateway.ask("/me", key).status == 401
+    assert admin.ask(f"/people/{person.id}", "PATCH", {"state": "active", "role": "viewer", "name": "Otto"}).status == 204
+    back = person.sign_in(person.email)
+    assert (back.json["role"], back.json["person"]["name"]) == ("viewer", "Otto")
+    assert check(admin.ask(f"/people/{person.id}/sessions", "DELETE"), "DELETE", "/people/{id}/sessions").status == 204
+    assert person.ask("/me").status == 401
+    assert check(admin.ask(f"/people/{person.id}", "DELETE"), "DELETE", "/people/{id}").status == 204
+    assert person.sign_in(person.email).status == 401
+    assert place[1].value("SELECT count(*) FROM cortana.people WHERE id = %s", person.id) == 0
+    assert admin.ask(f"/people/{admin.id}", "PATCH", {"role": "viewer"}).status == 403
+
+
+# ---- attacks -------------------------------------------------------------------------------------------
+
+
+def test_admins_of_one_tenant_get_no_further(gateway, tenants):
+    """Neither into another tenant by a common member, nor to the rights of an operator."""
+    admin, foreign = join(gateway, tenants[0], "admin"), join(gateway, tenants[1], "admin")
+    common = join(gateway, tenants[0])
+    link = gateway.ask("/invitations", SERVICE, "POST", {"role": "admin", "tenant_id": tenants[1]}).json["link"]
+    assert common.ask("/invitations/membership", "POST", {"code": code_of(link)}).status == 204
+    operator = join(gateway, tenants[0], "operator")
+    assert operator.ask("/me").json["role"] == "operator"
+    for one in (common, operator, foreign):
+        for path, method, body in ((f"/people/{one.id}/password", "POST", None), (f"/people/{one.id}/sessions", "DELETE", None),
+                                   (f"/people/{one.id}", "PATCH", {"state": "disabled"}), (f"/people/{one.id}", "PATCH", {"name": "X"})):
+            assert admin.ask(path, method, body).status == 404, (path, method)
+    for one in (operator, foreign):
+        assert admin.ask(f"/people/{one.id}", "PATCH", {"role": "viewer"}).status == 404
+        assert admin.ask(f"/people/{one.id}", "DELETE").status == 404
+    assert admin.ask(f"/people/{common.id}", "PATCH", {"role": "viewer", "tenant_id": tenants[1]}).status == 404
+    assert admin.ask(f"/people/{common.id}?tenant_id={tenants[1]}", "DELETE").status == 404
+    seen = {item["id"]: item for item in admin.ask("/people?limit=200").json["items"]}
+    assert foreign.id not in seen and [one["id"] for one in seen[common.id]["tenants"]] == [tenants[0]]
+    assert seen[common.id]["may_change"] is False
+    assert admin.ask("/invitations", "POST", {"role": "operator"}).status == 403
+    assert admin.ask("/invitations", "POST", {"role": "viewer", "tenant_id": tenants[1]}).status == 404
+    invitation = gateway.ask("/invitations", SERVICE, "POST", {"role": "viewer", "tenant_id": tenants[1]}).json
+    assert invitation["id"] not in [one["id"] for one in check(admin.ask("/invitations"), "GET", "/invitations").json["items"]]
+    assert admin.ask(f"/invitations/{invitation['id']}", "DELETE").status == 404
+    assert check(foreign.ask(f"/invitations/{invitation['id']}", "DELETE"), "DELETE", "/invitations/{id}").status == 204
+    assert Browser(gateway).accept(invitation["link"], email=address()).status == 401
+    key = admin.ask("/keys", "POST", {"name": "k", "role": "admin", "team_id": tenants[0]}).json["secret"]
+    assert gateway.ask("/invitations", key, "POST", {"role": "viewer", "tenant_id": tenants[0]}).status == 403
+    assert all(one.ask("/me").status == 200 for one in (common, operator, foreign))
+
+
+def test_a_link_is_used_once_by_many_at_once(gateway, place, tenants):
+    made = gateway.ask("/invitations", SERVICE, "POST", {"role": "viewer", "tenant_id": tenants[0]}).json
+    before = place[1].value("SELECT count(*) FROM cortana.people")
+    with concurrent.futures.ThreadPoolExecutor(6) as crowd:
+        answers = list(crowd.map(lambda _: Browser(gateway).accept(made["link"], email=address()).status, range(6)))
+    assert answers.count(200) == 1 and set(answers) <= {200, 401, 503}, answers
+    assert place[1].value("SELECT count(*) FROM cortana.people") == before + 1
+    late = gateway.ask("/invitations", SERVICE, "POST", {"role": "viewer", "tenant_id": tenants[0]}).json
+    place[1].run("UPDATE cortana.invitations SET expires_at = now() WHERE id = %s", late["id"])
+    assert Browser(gateway).accept(late["link"], email=address()).status == 401
+    place[1].run("SELECT cortana.prune_api_records()")
+    assert place[1].value("SELECT count(*) FROM cortana.invitations WHERE expires_at <= now()") == 0
+
+
+def test_a_session_is_not_what_somebody_else_brought(gateway, tenants):
+    """Fixation, forged claims, other sites, and a secret in the wrong place."""
+    person = join(gateway, tenants[0])
+    planted = Browser(gateway)
+    planted.cookie = "cortana=cvs_" + "A" * 43
+    assert planted.ask("/me").status == 401
+    assert planted.sign_in(person.email).status == 200 and planted.cookie != "cortana=cvs_" + "A" * 43
+    forged = token(session=str(uuid.uuid4()), app_metadata={"cortana_role": "editor", "team_id": tenants[0]})
+    assert gateway.ask("/session/tenant", forged, "PUT", {"tenant_id": tenants[0]}).status == 404
+    for headers in ({"Origin": "https://evil.example"}, {"X_Cortana": "0"}):
+        assert person.ask("/sessions", "DELETE", **headers).status == 403
+    assert person.ask("/session", "DELETE", Origin="https://evil.example").status == 403
+    assert person.sign_in(person.email, Origin="https://evil.example").status == 403
+    assert person.ask("/me").status == 200
+
+
+def test_unknown_addresses_look_like_wrong_passwords(gateway, tenants):
+    person = join(gateway, tenants[0])
+    took = {person.email: [], "nobody@example.org": []}
+    answers = {}
+    for _ in range(15):
+        for email, times in took.items():
+            begun = time.monotonic_ns()
+            answers[email] = gateway.ask("/session/password", None, "POST", {"email": email, "password": "wrong password"})
+            times.append(time.monotonic_ns() - begun)
+            assert answers[email].status == 401
+    one, other = answers.values()
+    assert one.without_id() == other.without_id()
+    known, unknown = (statistics.median(times) for times in took.values())
+    assert 0.5 < known / unknown < 2, (known, unknown)  # without the work of Argon2 it is a tenth
+
+
+def test_wrong_passwords_are_slowed_without_locking_out(start, tenants):
+    gateway = start("--trusted-proxies", "127.0.0.1", CORTANA_API_RATES="read=0,write=0,failure=0.01:4")
+    person = join(gateway, tenants[0])
+
+    def tries(email, password, origin):
+        return gateway.ask("/session/password", None, "POST", {"email": email, "password": password}, X_Forwarded_For=origin)
+
+    for email in (person.email, "nobody@example.org"):
+        answers = [tries(email, "wrong password", f"192.0.2.{n}").status for n in range(6)]
+        assert answers == [401] * 4 + [429] * 2, "of an account, from many addresses"
+    refused = tries(person.email, PASSWORD, "192.0.2.99")
+    assert refused.status == 429 and int(refused.headers["Retry-After"]) > 0
+    assert tries(person.email, PASSWORD, "127.0.0.1").status == 200, "from where they are signed in they get in"
+    assert person.ask("/me").status == 200, "and who is signed in stays so"
+    answers = [tries(f"{n}@example.org", "wrong password", "198.51.100.7").status for n in range(6)]
+    assert answers == [401] * 4 + [429] * 2, "of an address, for many accounts"
