@@ -53,14 +53,19 @@ static int measure_batches(struct cv_db *db, const char *name, struct cv_error *
     return 0;
 }
 
+static int enqueue(struct cv_db *db, const char *job_type, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    return cv_db_query_prepared(db, CV_DB_STATEMENT("SELECT enqueue_job($1, '{}')", job_type),
+                                &rows, error);
+}
+
 static int measure_enqueue(struct cv_db *db, struct cv_error *error)
 {
     int result = 0;
     double start = queue_bench_now_ms();
     for (int i = 0; result == 0 && i < ENQUEUED_SINGLY; i++) {
-        char id[CV_UUID_SIZE];
-        struct cv_enqueue_params params = {.job_type = queue_drain_type};
-        result = cv_queue_enqueue(db, &params, id, error);
+        result = enqueue(db, queue_drain_type, error);
     }
     if (result) {
         return result;
@@ -135,10 +140,8 @@ static int enqueue_each(struct cv_db *db, struct sleeper *sleeper, double *laten
                         struct cv_error *error)
 {
     for (int i = 0; i < LATENCY_JOBS; i++) {
-        char id[CV_UUID_SIZE];
-        struct cv_enqueue_params params = {.job_type = wake_type};
         double enqueued_at_ms = queue_bench_now_ms();
-        int result = cv_queue_enqueue(db, &params, id, error);
+        int result = enqueue(db, wake_type, error);
         if (result) {
             return result;
         }

@@ -379,17 +379,6 @@ int cli_print_objects(const json_t *rows, struct cv_error *error)
     return 0;
 }
 
-void cli_print_lines(const struct cv_db_result *rows)
-{
-    for (int row = 0; row < cv_db_rows(rows); row++) {
-        cv_auto_free char *line = strdup(cv_db_text(rows, row, "line"));
-        if (line) {
-            cv_redact(line);
-            (void)puts(line);
-        }
-    }
-}
-
 /* ---- progress ------------------------------------------------------------------------------------ */
 
 enum {

@@ -86,9 +86,6 @@ CV_MUST_CHECK int cli_print_table(const json_t *rows, const struct cli_column *c
 /* Prints each object of the array in a line of its own, without secrets. */
 CV_MUST_CHECK int cli_print_objects(const json_t *rows, struct cv_error *error);
 
-/* Prints the column `line` of every row, without secrets: JSON Lines. */
-void cli_print_lines(const struct cv_db_result *rows);
-
 /* The progress of a long command on standard error: on a terminal a few lines that are redrawn in
  * place, otherwise a plain line from time to time. The window's size is read for each frame, so
  * that a line never takes more than one row. */

@@ -8,20 +8,9 @@ static const struct {
     const char *word;
     int outcome;
 } outcomes[] = {
-    {"ok", CV_QUEUE_OK},
-    {"t", CV_QUEUE_OK},
-    {"f", CV_LEASE_LOST},
-    {"lost", CV_LEASE_LOST},
-    {"cancel", CV_QUEUE_CANCEL},
-    {"retry", CV_QUEUE_RETRY},
-    {"failed", CV_QUEUE_OK},
-    {"canceled", CV_QUEUE_OK},
-    {"requested", CV_QUEUE_OK},
-    {"queued", CV_QUEUE_OK},
-    {"duplicate", CV_QUEUE_DUPLICATE},
-    {"not_found", CV_QUEUE_NO_SUCH_JOB},
-    {"wrong_state", CV_QUEUE_WRONG_STATE},
-    {"drain", CV_QUEUE_DRAIN},
+    {"ok", CV_QUEUE_OK},     {"t", CV_QUEUE_OK},          {"f", CV_LEASE_LOST},
+    {"lost", CV_LEASE_LOST}, {"cancel", CV_QUEUE_CANCEL}, {"retry", CV_QUEUE_RETRY},
+    {"failed", CV_QUEUE_OK}, {"canceled", CV_QUEUE_OK},   {"drain", CV_QUEUE_DRAIN},
 };
 
 int cv_queue_call(struct cv_db *db, const struct cv_db_statement *statement, struct cv_error *error)

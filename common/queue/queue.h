@@ -20,13 +20,11 @@ enum cv_queue_outcome {
     CV_QUEUE_OK = 0,
     CV_LEASE_LOST = 1,      /* the token is no longer the job's: abort, discard the output */
     CV_QUEUE_EMPTY = 2,     /* nothing to claim */
-    CV_QUEUE_DUPLICATE = 3, /* the same job is already queued or processing; its id is returned */
+    CV_QUEUE_DUPLICATE = 3, /* a run of the video has not ended; its id is returned */
     CV_QUEUE_CANCEL = 4,    /* the lease holds, but the job is to be stopped */
-    CV_QUEUE_NO_SUCH_JOB = 5,
-    CV_QUEUE_WRONG_STATE = 6, /* cancel or retry: the job's state forbids it */
-    CV_QUEUE_DRAIN = 7,       /* report_worker: this worker must finish its jobs and exit */
-    CV_QUEUE_RETRY = 9,       /* fail: the job will be retried */
-    CV_QUEUE_SCHEMA = 8,      /* check_schema: the schema does not fit this program */
+    CV_QUEUE_DRAIN = 7,     /* report_worker: this worker must finish its jobs and exit */
+    CV_QUEUE_RETRY = 9,     /* fail: the job will be retried */
+    CV_QUEUE_SCHEMA = 8,    /* check_schema: the schema does not fit this program */
 };
 
 enum { CV_UUID_SIZE = 37 };
@@ -56,23 +54,7 @@ struct cv_job_list {
 void cv_job_list_deinit(struct cv_job_list *list);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_job_list, cv_job_list_deinit)
 
-/* ---- enqueue --------------------------------------------------------------------------------- */
-
-struct cv_enqueue_params {
-    const char *job_type;
-    const char *video_id;       /* NULL: none */
-    const json_t *payload;      /* an object */
-    int priority;               /* 0..10; -1: the type's base priority */
-    const char *scheduled_for;  /* a timestamp as PostgreSQL accepts it; NULL: now */
-    const char *dedupe_key;     /* NULL: none */
-    const char *correlation_id; /* NULL: a new one */
-    int64_t sequence;           /* 0: after all others */
-};
-
-/* Enqueues one job; part of the caller's transaction when one is open. CV_QUEUE_DUPLICATE is an
- * outcome. */
-CV_MUST_CHECK int cv_queue_enqueue(struct cv_db *db, const struct cv_enqueue_params *params,
-                                   char ret_job_id[CV_UUID_SIZE], struct cv_error *error);
+/* ---- the next jobs --------------------------------------------------------------------------- */
 
 /* Enqueues the next stage with `payload`, in the transaction that completes `job`. When the job belongs
  * to a run, the payload goes to the later jobs of that type in the run. Otherwise a job is enqueued
@@ -185,15 +167,6 @@ CV_MUST_CHECK int cv_queue_settle_canceled(struct cv_db *db, const struct cv_job
 CV_MUST_CHECK int cv_queue_record_artifacts(struct cv_db *db, const struct cv_job *job,
                                             const char *bucket, const json_t *artifacts,
                                             struct cv_error *error);
-
-/* ---- by hand --------------------------------------------------------------------------------- */
-
-/* Cancels a waiting job at once; asks the worker of a running one to stop it. */
-CV_MUST_CHECK int cv_queue_cancel(struct cv_db *db, const char *job_id, struct cv_error *error);
-
-/* failed or canceled → queued, with all its retries again and its history kept. CV_QUEUE_DUPLICATE
- * when the same job is already queued or processing. */
-CV_MUST_CHECK int cv_queue_retry(struct cv_db *db, const char *job_id, struct cv_error *error);
 
 /* ---- workers --------------------------------------------------------------------------------- */
 
