@@ -5,6 +5,14 @@
         NULL, NULL \
     }
 
+const struct cli_column cli_columns_collections[] = {
+    {"id", "COLLECTION"},
+    {"videos", "VIDEOS"},
+    {"{updated_at:time}", "CHANGED (UTC)"},
+    {"name", "NAME"},
+    END,
+};
+
 const struct cli_column cli_columns_commands[] = {
     {"key", "COMMAND"},
     {"[{!is_enabled}nobody|{?is_public}applications|operators]", "FOR"},
@@ -98,6 +106,10 @@ const struct cli_column cli_fields_video[] = {
     {"{id}", "id"},
     {"{title}", "title"},
     {"{name}", "file"},
+    {"{description}", "description"},
+    {"{tags}", "tags"},
+    {"{recorded_at:time}", "recorded"},
+    {"[{?favourite}yes]", "favourite"},
     {"{status}", "status"},
     {"{trouble}", "trouble"},
     {"{duration_ms:clock}", "length"},

@@ -121,11 +121,11 @@ int cli_find(struct cli_call *call, const char *kind, const char *name, char id[
     cv_auto(json_decref) json_t *values = json_pack("{s:s, s:s}", "kind", kind, "name", name);
     CV_TRY_MEMORY(values, error, "a name");
     /* Of a job or a run the operation itself says whether there is one. */
-    if (call->server && !is_video && cv_is_uuid(name)) {
+    if (call->server && !is_video && strcmp(kind, "collection") != 0 && cv_is_uuid(name)) {
         (void)snprintf(id, CLI_UUID_SIZE, "%s", name);
         return 0;
     }
-    if (!is_video && strlen(name) < ID_LETTERS_MIN) {
+    if (!is_video && strcmp(kind, "collection") != 0 && strlen(name) < ID_LETTERS_MIN) {
         return cli_usage(call, "'%s': name a %s by its id or the first %d letters of it or more",
                          name, kind, ID_LETTERS_MIN);
     }
@@ -205,7 +205,7 @@ static void read_source(const char *word, size_t length, struct source *source)
 }
 
 /* Reads --since as a time for PostgreSQL; CLI_EXIT_USAGE if it is invalid. */
-static int read_since(const struct cli_call *call, const char *text,
+static int read_since(const struct cli_call *call, const char *option, const char *text,
                       char timestamp[CV_TIMESTAMP_SIZE])
 {
     static const struct {
@@ -230,11 +230,11 @@ static int read_since(const struct cli_call *call, const char *text,
     if (found < 3 || (found == 4 && rest != ' ' && rest != 'T') || month < 1 || month > 12 ||
         day < 1 || day > 31 || length >= CV_TIMESTAMP_SIZE) {
         return cli_usage(call,
-                         "--since takes a date like 2026-05-17 or a time ago like 30m, 2h, "
+                         "--%s takes a date like 2026-05-17 or a time ago like 30m, 2h, "
                          "3d, not '%s'",
-                         text);
+                         option, text);
     }
-    (void)snprintf(timestamp, CV_TIMESTAMP_SIZE, "%s", text);
+    (void)snprintf(timestamp, CV_TIMESTAMP_SIZE, found == 3 ? "%.10sT00:00:00Z" : "%s", text);
     return 0;
 }
 
@@ -298,6 +298,20 @@ static int read_moment(struct cli_call *call, const struct source *source, const
                : cli_usage(call, "'%s' is not a time: 3.4 (seconds), 0:03.4, 1m2s or 3400ms", text);
 }
 
+/* Reads the ids of the videos that this argument and those behind it name. */
+static int read_videos(struct cli_call *call, const struct source *source, json_t **ret_ids,
+                       struct cv_error *error)
+{
+    cv_auto(json_decref) json_t *ids = json_array();
+    for (int i = source->text[0] - '0'; i < call->count; i++) {
+        char id[CLI_UUID_SIZE];
+        CV_TRY(cli_find(call, "video", call->arguments[i], id, error));
+        CV_TRY_MEMORY(json_array_append_new(ids, json_string(id)) == 0, error, "a list of videos");
+    }
+    *ret_ids = cv_take(ids);
+    return 0;
+}
+
 /* Reads a part of a picture. */
 static int read_crop(struct cli_call *call, const char *text, json_t **ret_crop)
 {
@@ -347,12 +361,14 @@ static int read_value(struct cli_call *call, const struct source *source, const 
         *ret_value = json_integer(number);
     } else if (strcmp(kind, "crop") == 0) {
         CV_TRY(read_crop(call, text, ret_value));
+    } else if (strcmp(kind, "videos") == 0) {
+        CV_TRY(read_videos(call, source, ret_value, error));
     } else if (strcmp(kind, "list") == 0) {
         *ret_value = read_list(call, source->text);
     } else if (strcmp(kind, "flag") == 0 || strcmp(kind, "off") == 0) {
         *ret_value = json_boolean(strcmp(kind, "flag") == 0);
     } else if (strcmp(kind, "since") == 0) {
-        CV_TRY(read_since(call, text, since));
+        CV_TRY(read_since(call, source->text, text, since));
         *ret_value = json_string(since);
     } else if (strcmp(kind, "tenant") == 0 && !cv_is_uuid(text) && strcmp(text, "default") != 0) {
         return cli_usage(call, "TENANT is a UUID, or default, not '%s'", text);
@@ -362,7 +378,8 @@ static int read_value(struct cli_call *call, const struct source *source, const 
     } else if (strcmp(kind, "type") == 0) {
         CV_TRY(check_job_type(call, text, error));
         *ret_value = json_string(text);
-    } else if (strcmp(kind, "video") == 0 || strcmp(kind, "job") == 0 || strcmp(kind, "run") == 0) {
+    } else if (strcmp(kind, "video") == 0 || strcmp(kind, "collection") == 0 ||
+               strcmp(kind, "job") == 0 || strcmp(kind, "run") == 0) {
         CV_TRY(cli_find(call, kind, text, id, error));
         *ret_value = json_string(id);
     } else if (strcmp(kind, "trigger") == 0 || strcmp(kind, "schedule") == 0) {

@@ -162,7 +162,7 @@ static int print_head(struct cli_call *call, const char *video_id, struct cv_err
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(cv_db_run(call->session.db, &rows, error,
-                     "SELECT coalesce(original_name, id::text) AS name, id, resolution,"
+                     "SELECT coalesce(title, original_name, id::text) AS name, id, resolution,"
                      " round(fps::numeric, 2)::float8 AS fps,"
                      " (duration * 1000)::bigint AS duration_ms,"
                      " (SELECT count(*) FROM segments s WHERE s.video_id = v.id) AS texts,"

@@ -67,8 +67,8 @@ struct cli_verb {
      * member of a member. KIND: number, ms (a time of a video), crop (of a picture), seconds, hours (both
      * of a time), flag, off (false if the option is given), unless (the option is not given), list (all
      * that are given), since, uuid, tenant (a UUID or "default"), limit (none: left out), json,
-     * object, file (a JSON file), type (a job type), video, job, run,
-     * trigger, schedule (found by their name); else text. */
+     * object, file (a JSON file), type (a job type), video, job, run, collection, trigger, schedule
+     * (found by their name), videos (all from this argument on); else text. */
     const char *values;
     bool each; /* run once for each argument, as its first */
     /* NAME=VALUE, given behind the first argument: SETTING[>MEMBER], separated by blanks. The operation's

@@ -176,8 +176,31 @@ static const struct cli_option reindex_options[] = {
 static const struct cli_option videos_options[] = {
     {"status", 0, "S", "only videos in this state", 0, "new processing ready failed duplicate"},
     {"name", 0, "TEXT", "only videos whose title or file name contains this", 0, NULL},
+    {"tag", 0, "TAG", "only videos with this tag", 0, NULL},
+    {"favourite", 0, NULL, "only your favourites", 0, NULL},
     {"since", 0, "WHEN", "only videos added since then: 2026-05-17, 2h, 3d", 0, NULL},
     {"limit", 'n', "N", "only the newest N (all)", 0, NULL},
+    NO_MORE,
+};
+
+static const struct cli_option videos_set_options[] = {
+    {"title", 0, "TEXT", "the title; empty: the file name is shown", 0, NULL},
+    {"description", 0, "TEXT", "what the video is about", 0, NULL},
+    {"tag", 0, "TAG", "add this tag; may be given several times", 0, NULL},
+    {"untag", 0, "TAG", "remove this tag; may be given several times", 0, NULL},
+    {"recorded", 0, "WHEN", "when it was recorded: 2026-05-17, 3d", 0, NULL},
+    {"fields", 0, "JSON", "members of your own, {\"camera\": \"GX80\"}; null removes one", 0, NULL},
+    NO_MORE,
+};
+
+static const struct cli_option collections_set_options[] = {
+    {"name", 0, "TEXT", "another name", 0, NULL},
+    {"description", 0, "TEXT", "what it is about", 0, NULL},
+    NO_MORE,
+};
+
+static const struct cli_option collections_put_options[] = {
+    {"before", 0, "VIDEO", "before this video of it (at the end)", CLI_COMPLETE_VIDEO, NULL},
     NO_MORE,
 };
 
@@ -371,7 +394,8 @@ const struct cli_verb cli_verbs[] = {
          "the shell); OR is between alternatives, -word excludes, word* is a beginning. The best "
          "hits come first. Words that were mistyped, misread, joined or split are found too, "
          "unless --exact is given. Fields restrict the search: from:holiday (file name, title, "
-         "platform or id of a video, or a part of it), lang:deu, tag:berlin or tag:@anna, after: "
+         "platform or id of a video, or a part of it), lang:deu, tag:berlin or tag:@anna, "
+         "in:\"my holidays\" (a collection), recorded:2024, after: "
          "and before: with the date when the video was imported (2024, 2024-05-17; before is "
          "exclusive) or a time in the video (1:30, 90s).\n\nEach hit has its time, its box in "
          "pixels of the frame, the kind of match, and the text with the match marked. If thousands "
@@ -478,12 +502,48 @@ const struct cli_verb cli_verbs[] = {
      .completion = CLI_COMPLETE_FOLDER, .run = cli_manual},
     {"videos list", "", 0, 0, "list the videos, newest first", .options = videos_options,
      UPKEEP_JSON, .operation = "videos",
-     .values = "status name since>after:since =1000000>limit limit:number",
+     .values = "status name tag favourite:flag since>after:since =1000000>limit limit:number",
      .columns = cli_columns_videos, .note = "there are no such videos", .run = cli_request},
     {"videos show", "VIDEO", 1, 1, "show one video, what was made from it, and its jobs",
      .text = NAMED_VIDEO, .completion = CLI_COMPLETE_VIDEO, OPERATOR_JSON, .operation = "video",
      .values = "0>id:video", .fields = cli_fields_video, .also = "stages",
      .columns = cli_columns_stages, .run = cli_request},
+    {"videos set", "VIDEO…", 1, MANY, "change the title, the tags and other words of videos",
+     .text = NAMED_VIDEO, .options = videos_set_options, .completion = CLI_COMPLETE_VIDEO,
+     OPERATOR_JSON, .operation = "change_video", .each = true,
+     .values = "0>id:video title description tag>add_tags:list untag>remove_tags:list "
+               "recorded>recorded_at:since fields:object",
+     .done = "video {id}: {title}[{?tags.0} ({tags})]", .run = cli_request},
+    {"videos favourite", "VIDEO…", 1, MANY, "mark videos as your favourites",
+     .completion = CLI_COMPLETE_VIDEO, OPERATOR_JSON, .operation = "mark_video", .each = true,
+     .values = "0>id:video", .done = "video {id} is a favourite", .run = cli_request},
+    {"videos unfavourite", "VIDEO…", 1, MANY, "take videos out of your favourites",
+     .completion = CLI_COMPLETE_VIDEO, OPERATOR_JSON, .operation = "unmark_video", .each = true,
+     .values = "0>id:video", .done = "video {id} is no favourite", .run = cli_request},
+
+    {"collections list", "", 0, 0, "list the collections, by name", OPERATOR_JSON,
+     .operation = "collections", .values = "=1000000>limit", .columns = cli_columns_collections,
+     .note = "there are no collections", .run = cli_request},
+    {"collections show", "NAME", 1, 1, "list the videos of a collection, in its order",
+     OPERATOR_JSON, .operation = "videos", .values = "0>collection:collection =1000000>limit",
+     .columns = cli_columns_videos, .note = "there are no videos in it", .run = cli_request},
+    {"collections add", "NAME [VIDEO]…", 1, MANY, "make a collection", OPERATOR_JSON,
+     .operation = "create_collection", .values = "0>name 1>videos:videos",
+     .done = "collection {id}: {videos:count video/videos}", .run = cli_request},
+    {"collections set", "NAME", 1, 1, "change the name or the description of a collection",
+     .options = collections_set_options, OPERATOR_JSON, .operation = "change_collection",
+     .values = "0>id:collection name description", .done = "collection {id}: {name}",
+     .run = cli_request},
+    {"collections put", "NAME VIDEO…", 2, MANY, "put videos into a collection, or to another place",
+     .options = collections_put_options, OPERATOR_JSON, .operation = "arrange_collection",
+     .values = "0>id:collection 1>add:videos before:video",
+     .done = "{name}: {videos:count video/videos}", .run = cli_request},
+    {"collections take", "NAME VIDEO…", 2, MANY, "take videos out of a collection", OPERATOR_JSON,
+     .operation = "arrange_collection", .values = "0>id:collection 1>remove:videos",
+     .done = "{name}: {videos:count video/videos}", .run = cli_request},
+    {"collections remove", "NAME", 1, 1, "remove a collection; its videos stay", OPERATOR_JSON,
+     .operation = "delete_collection", .values = "0>id:collection", .done = "{0} is removed",
+     .run = cli_request},
 
     {"jobs list", "", 0, 0, "list jobs: unfinished ones first, then the newest",
      .options = jobs_list_options, UPKEEP_JSON, .values = JOB_FILTER " since:since limit:number",
@@ -787,7 +847,9 @@ const struct cli_verb cli_verbs[] = {
 const size_t cli_verb_count = CV_COUNT(cli_verbs);
 
 const struct cli_group cli_groups[] = {
-    {"videos", "list the videos, show one", NULL},
+    {"videos", "list, show and change videos", NULL},
+    {"collections", "collections of videos, which have an order",
+     "NAME is the name of a collection, its id or the id's first letters."},
     {"jobs", "list, watch, explain and change jobs",
      "JOB is an id or its first letters. Without JOB, options select jobs; a job must match all of "
      "them."},

@@ -74,7 +74,7 @@ static int start_named(struct cli_call *call, const json_t *languages, const cha
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     CV_TRY(name ? cli_find(call, "video", name, id, error) : 0);
     CV_TRY(cv_db_run(call->session.db, &rows, error,
-                     "SELECT id, coalesce(original_name, id::text) AS name FROM videos v"
+                     "SELECT id, coalesce(title, original_name, id::text) AS name FROM videos v"
                      " WHERE CASE WHEN $1::uuid IS NULL THEN status = 'ready'"
                      " AND duplicate_of IS NULL ELSE id = $1::uuid END"
                      " ORDER BY created_at, id",

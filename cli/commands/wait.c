@@ -442,9 +442,10 @@ static int show_changes(struct cli_call *call, struct cli_progress *progress, js
 {
     static const char sql[] =
         "SELECT *, to_jsonb(c) AS line FROM (SELECT v.id, v.status,"
-        " coalesce(v.original_name, v.id::text) AS name,"
+        " coalesce(v.title, v.original_name, v.id::text) AS name,"
         " (SELECT count(*) FROM segments g WHERE g.video_id = v.id) AS lines,"
-        " (SELECT coalesce(o.original_name, o.id::text) FROM videos o WHERE o.id = v.duplicate_of)"
+        " (SELECT coalesce(o.title, o.original_name, o.id::text) FROM videos o WHERE o.id = "
+        "v.duplicate_of)"
         " AS twin, j.payload #>> '{error,message}' AS reason,"
         " j.payload #>> '{error,type}' AS type"
         " FROM videos v LEFT JOIN LATERAL (SELECT payload FROM jobs j WHERE j.video_id = v.id"

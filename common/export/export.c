@@ -146,7 +146,7 @@ static const struct column {
     const char *name, *value;
     enum column_kind kind;
 } columns[] = {
-    {"video", "coalesce(v.original_name, v.title, v.id::text)", COLUMN},
+    {"video", "coalesce(v.title, v.original_name, v.id::text)", COLUMN},
     {"start", "h.t_start", COLUMN_TIME},
     {"end", "h.t_end", COLUMN_TIME},
     {"t_start_ms", "h.t_start", COLUMN},

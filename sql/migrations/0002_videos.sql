@@ -79,6 +79,10 @@ CREATE TABLE videos (
     audio_codec text,
     audio_channels int,
     audio_sample_rate int,
+    description text CHECK (length(description) <= 5000),
+    tags text[] NOT NULL DEFAULT '{}' CHECK (cardinality(tags) <= 50),
+    recorded_at timestamptz,
+    fields jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(fields) = 'object' AND length(fields::text) <= 16384),
     created_at timestamptz NOT NULL DEFAULT now(),
     updated_at timestamptz NOT NULL DEFAULT now()
 );
@@ -103,6 +107,10 @@ COMMENT ON COLUMN videos.owner_id IS
 COMMENT ON COLUMN videos.team_id IS 'The team that the video belongs to; its members can read the video, too.';
 COMMENT ON COLUMN videos.platform IS 'Where the video comes from, as its owner calls it.';
 COMMENT ON COLUMN videos.title IS 'The title shown to people.';
+COMMENT ON COLUMN videos.description IS 'What its owner writes about it.';
+COMMENT ON COLUMN videos.tags IS 'Words under which its owner files it, as clean_tags() leaves them; not the hashtags in its text.';
+COMMENT ON COLUMN videos.recorded_at IS 'When it was recorded, as its owner says; null: unknown.';
+COMMENT ON COLUMN videos.fields IS 'Members of the owner''s own, such as {"camera": "GX80"}.';
 COMMENT ON COLUMN videos.resolution IS 'Width and height of the upright picture in pixels: 1080x1920.';
 COMMENT ON COLUMN videos.fps IS
     'Frames per second of the source; an average where variable_frame_rate is true.';
@@ -129,6 +137,21 @@ COMMENT ON COLUMN videos.audio_sample_rate IS 'Samples per second of the sound.'
 COMMENT ON COLUMN videos.created_at IS 'When the row was made.';
 COMMENT ON COLUMN videos.updated_at IS 'When the row was last changed.';
 
+CREATE FUNCTION cortana.clean_tags(p_tags text[]) RETURNS text[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN ARRAY(SELECT min(t.tag) FROM (SELECT left(btrim(regexp_replace(tag, '[[:cntrl:][:space:],"]+', ' ', 'g'), ' #@'), 60) AS tag
+                                     FROM unnest(p_tags) AS tag) AS t
+             WHERE t.tag <> '' GROUP BY cortana.normal_form(t.tag) ORDER BY cortana.normal_form(t.tag));
+COMMENT ON FUNCTION cortana.clean_tags IS
+    'Tags in order, each once in whatever case, without commas, quotes and signs in front, at most 60 characters long.';
+
+CREATE FUNCTION cortana.tag_keys(p_tags text[]) RETURNS text[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, public, cortana, extensions, pg_temp
+RETURN ARRAY(SELECT cortana.normal_form(tag) FROM unnest(p_tags) AS tag);
+COMMENT ON FUNCTION cortana.tag_keys IS 'The form in which tags are compared.';
+
+CREATE INDEX videos_tags ON videos USING gin (tag_keys(tags)) WHERE tags <> '{}';
+CREATE INDEX videos_recorded ON videos (recorded_at) WHERE recorded_at IS NOT NULL;
 CREATE INDEX videos_owner ON videos (owner_id);
 CREATE INDEX videos_team ON videos (team_id) WHERE team_id IS NOT NULL;
 -- The bytes of a tenant are added up from this index alone.
@@ -183,8 +206,70 @@ CREATE TRIGGER videos_clean_names BEFORE INSERT OR UPDATE OF original_name, titl
 CREATE TRIGGER videos_before_update BEFORE UPDATE ON videos
     FOR EACH ROW EXECUTE FUNCTION videos_before_update();
 
+-- ---- how people order videos ------------------------------------------------------------------------
+
+CREATE TABLE cortana.collections (
+    id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+    owner_id uuid,
+    team_id uuid,
+    name text NOT NULL CHECK (length(name) BETWEEN 1 AND 200),
+    description text CHECK (length(description) <= 5000),
+    created_at timestamptz NOT NULL DEFAULT now(),
+    updated_at timestamptz NOT NULL DEFAULT now()
+);
+COMMENT ON TABLE cortana.collections IS 'Collections of videos. A video may be in many; a collection has an order.';
+COMMENT ON COLUMN collections.id IS 'Identifier.';
+COMMENT ON COLUMN collections.owner_id IS 'Who made it; null: the service.';
+COMMENT ON COLUMN collections.team_id IS 'The team whose members see it and change it, too; null: the owner alone.';
+COMMENT ON COLUMN collections.name IS 'Its name, for people and for in:.';
+COMMENT ON COLUMN collections.description IS 'What it is about.';
+COMMENT ON COLUMN collections.created_at IS 'When it was made.';
+COMMENT ON COLUMN collections.updated_at IS 'When it, or the list of its videos, was last changed.';
+CREATE INDEX collections_owner ON cortana.collections (owner_id);
+CREATE INDEX collections_team ON cortana.collections (team_id) WHERE team_id IS NOT NULL;
+SELECT secure_table('collections');
+CREATE POLICY collections_read ON cortana.collections FOR SELECT TO authenticated
+    USING (owner_id = (SELECT auth.uid()) OR team_id = ANY ((SELECT current_team_ids())::uuid[]));
+
+CREATE TABLE cortana.collection_videos (
+    collection_id uuid NOT NULL REFERENCES cortana.collections ON DELETE CASCADE,
+    video_id uuid NOT NULL REFERENCES videos ON DELETE CASCADE,
+    place int NOT NULL,
+    PRIMARY KEY (collection_id, video_id)
+);
+COMMENT ON TABLE cortana.collection_videos IS 'The videos of collections.';
+COMMENT ON COLUMN collection_videos.collection_id IS 'The collection.';
+COMMENT ON COLUMN collection_videos.video_id IS 'A video in it.';
+COMMENT ON COLUMN collection_videos.place IS 'Its place in the order; places may have gaps.';
+CREATE INDEX collection_videos_order ON cortana.collection_videos (collection_id, place, video_id);
+CREATE INDEX collection_videos_video ON cortana.collection_videos (video_id);
+SELECT secure_table('collection_videos');
+CREATE POLICY collection_videos_read ON cortana.collection_videos FOR SELECT TO authenticated
+    USING (EXISTS (SELECT FROM cortana.collections c WHERE c.id = collection_id)
+           AND EXISTS (SELECT FROM videos v WHERE v.id = video_id));
+
+CREATE TABLE cortana.favourites (
+    user_id uuid NOT NULL,
+    video_id uuid NOT NULL REFERENCES videos ON DELETE CASCADE,
+    PRIMARY KEY (user_id, video_id)
+);
+COMMENT ON TABLE cortana.favourites IS 'The videos that a user has marked.';
+COMMENT ON COLUMN favourites.user_id IS 'The user; zeros: the service.';
+COMMENT ON COLUMN favourites.video_id IS 'The video.';
+CREATE INDEX favourites_video ON cortana.favourites (video_id);
+SELECT secure_table('favourites');
+CREATE POLICY favourites_read ON cortana.favourites FOR SELECT TO authenticated USING (user_id = (SELECT auth.uid()));
+GRANT SELECT ON cortana.collections, cortana.collection_videos, cortana.favourites TO authenticated;
+
+CREATE FUNCTION cortana.is_favourite(p_video_id uuid) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN EXISTS (SELECT FROM cortana.favourites f WHERE f.video_id = p_video_id
+               AND f.user_id = coalesce(auth.uid(), '00000000-0000-0000-0000-000000000000'));
+COMMENT ON FUNCTION cortana.is_favourite IS 'Whether the caller has marked a video.';
+
 -- ---- who may call what --------------------------------------------------------------------------
 
 SELECT secure_objects();
+GRANT EXECUTE ON FUNCTION cortana.clean_tags, cortana.tag_keys, cortana.is_favourite TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION cortana.fold_case, cortana.normal_form, cortana.text_hash TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION cortana.search_source TO service_role;

@@ -621,7 +621,11 @@ CREATE TYPE cortana.search_terms AS (
     min_confidence real,
     owner uuid,
     team uuid,
-    video uuid
+    video uuid,
+    labels text[],
+    collections text[],
+    recorded_after timestamptz,
+    recorded_before timestamptz
 );
 COMMENT ON TYPE cortana.search_terms IS 'A parsed query. At most 200 characters of a query are read.';
 COMMENT ON COLUMN cortana.search_terms.sides IS
@@ -648,6 +652,11 @@ COMMENT ON COLUMN cortana.search_terms.min_confidence IS 'Of conf:.';
 COMMENT ON COLUMN cortana.search_terms.owner IS 'Of owner:.';
 COMMENT ON COLUMN cortana.search_terms.team IS 'Of team:.';
 COMMENT ON COLUMN cortana.search_terms.video IS 'Of video:.';
+COMMENT ON COLUMN cortana.search_terms.labels IS
+    'Of tag: without a sign: a result must have each of them, as a hashtag of its own or as a tag of its video.';
+COMMENT ON COLUMN cortana.search_terms.collections IS 'Of in:, names or ids; the video of a result must be in each of them.';
+COMMENT ON COLUMN cortana.search_terms.recorded_after IS 'Of recorded:; videos that were recorded at or after this time.';
+COMMENT ON COLUMN cortana.search_terms.recorded_before IS 'Of recorded:; videos that were recorded before this time.';
 
 CREATE FUNCTION cortana.search_refuse(p_message text) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
@@ -759,10 +768,25 @@ BEGIN
         END IF;
         terms.languages := terms.languages || p_value;
     WHEN 'tag' THEN
-        IF p_value !~ '^[#@]?\w+$' THEN
-            PERFORM search_refuse('tag: takes a hashtag or a mention: write tag:berlin or tag:@anna');
+        IF p_value !~ '^([#@]\w+|[^#@].*)$' THEN
+            PERFORM search_refuse('tag: takes a tag, a hashtag or a mention: write tag:berlin or tag:@anna');
+        ELSIF p_value ~ '^[#@]' THEN
+            terms.tags := terms.tags || p_value;
+        ELSE
+            terms.labels := terms.labels || p_value;
         END IF;
-        terms.tags := terms.tags || CASE WHEN p_value ~ '^[#@]' THEN p_value ELSE '#' || p_value END;
+    WHEN 'in' THEN
+        IF p_value = '' THEN
+            PERFORM search_refuse('in: takes the name or the id of a collection: write in:holidays or in:"my holidays"');
+        END IF;
+        terms.collections := terms.collections || p_value;
+    WHEN 'recorded' THEN
+        IF at_time IS NULL THEN
+            PERFORM search_refuse('recorded: takes a year, a month or a day: write recorded:2024 or recorded:2024-05-17');
+        END IF;
+        terms.recorded_after := greatest(terms.recorded_after, at_time);
+        terms.recorded_before := least(terms.recorded_before, at_time + CASE length(p_value)
+            WHEN 4 THEN interval '1 year' WHEN 7 THEN interval '1 month' ELSE interval '1 day' END);
     WHEN 'from' THEN
         IF p_value = '' THEN
             PERFORM search_refuse('from: takes a video''s file name, title, platform or id, or a part of'
@@ -978,7 +1002,7 @@ BEGIN
             CONTINUE;
         END IF;
         token := replace(token, either, 'or');
-        field := regexp_match(token, '^(-?)(lang|tag|after|before|from|kind|conf|owner|team|video):"?(.*?)"?$');
+        field := regexp_match(token, '^(-?)(lang|tag|after|before|from|kind|conf|owner|team|video|in|recorded):"?(.*?)"?$');
         IF token LIKE '%:' AND right(query, length(token)) <> token THEN
             field := NULL;   -- "From: Anna" is text; at the end, the value was forgotten
         END IF;
@@ -988,8 +1012,8 @@ BEGIN
         ELSIF field IS NOT NULL THEN
             terms := search_add_field(terms, field[2], btrim(field[3]));
         ELSIF token ~ '^-?[a-z]{2,}:["[:alnum:]]' THEN
-            PERFORM search_refuse(format('%s: is not a field; fields are from:, lang:, tag:, after:, before:, kind:, conf:, owner:, '
-                                         'team: and video:. To look for the text, put it into quotes: "%s"',
+            PERFORM search_refuse(format('%s: is not a field; fields are from:, lang:, tag:, in:, recorded:, after:, before:, kind:, '
+                                         'conf:, owner:, team: and video:. To look for the text, put it into quotes: "%s"',
                                          substring(token, '[a-z]+'), translate(ltrim(token, '-'), '"', '')));
         ELSIF token ~ '^-\(' OR token LIKE '(%' AND query LIKE '%' || either || '%' THEN
             PERFORM search_refuse('parentheses are not part of the syntax: all words must be there, OR stands between two '
@@ -1153,8 +1177,21 @@ $$;
 COMMENT ON FUNCTION cortana.search_id_range IS
     'Returns the condition that an id begins with the given digits; null: the text is not the beginning of an id.';
 
+CREATE FUNCTION cortana.search_own_videos(p_ids uuid[]) RETURNS uuid[]
+LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT ARRAY(SELECT v.id FROM videos v
+                 WHERE v.id = ANY (p_ids)
+                   AND (search_sees_all() OR v.owner_id = auth.uid() OR v.team_id = ANY (current_team_ids()))
+                 ORDER BY v.created_at DESC, v.id DESC LIMIT 5000)
+$$;
+COMMENT ON FUNCTION cortana.search_own_videos IS
+    'Returns those of the videos that the caller may see, at most the newest 5,000: a condition names each of them.';
+
 CREATE FUNCTION cortana.search_field_filters(p_terms search_terms) RETURNS SETOF search_condition
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
+DECLARE
+    label text;
+    ids uuid[];
 BEGIN
     IF p_terms.languages IS NOT NULL THEN
         RETURN NEXT (
@@ -1164,6 +1201,24 @@ BEGIN
     IF p_terms.tags IS NOT NULL THEN
         RETURN NEXT (format('keys @> %L', ARRAY(SELECT search_key(t) FROM unnest(p_terms.tags) AS t)),
                      format('tags @> %L', p_terms.tags));
+    END IF;
+    FOREACH label IN ARRAY coalesce(p_terms.labels, '{}') LOOP
+        ids := search_own_videos(ARRAY(SELECT v.id FROM videos v WHERE v.tags <> '{}' AND tag_keys(v.tags) @> ARRAY[label]));
+        RETURN NEXT (
+            format('keys && %L', search_key('#' || label) || ARRAY(SELECT search_key('v' || id) FROM unnest(ids) AS id)),
+            format('(tags @> %L OR video_id = ANY (%L))', ARRAY['#' || label], ids));
+    END LOOP;
+    FOREACH label IN ARRAY coalesce(p_terms.collections, '{}') LOOP
+        ids := search_own_videos(ARRAY(
+            SELECT i.video_id FROM collections c JOIN collection_videos i ON i.collection_id = c.id
+            WHERE (normal_form(c.name) = label OR c.id::text = label)
+              AND (search_sees_all() OR c.owner_id = auth.uid() OR c.team_id = ANY (current_team_ids()))));
+        RETURN NEXT (format('keys && %L', ARRAY(SELECT search_key('v' || id) FROM unnest(ids) AS id)),
+                     format('video_id = ANY (%L)', ids));
+    END LOOP;
+    IF p_terms.recorded_after IS NOT NULL THEN
+        RETURN NEXT (NULL::text, format('EXISTS (SELECT FROM videos v WHERE v.id = m.video_id AND v.recorded_at >= %L'
+                                        ' AND v.recorded_at < %L)', p_terms.recorded_after, p_terms.recorded_before));
     END IF;
     IF p_terms.after_ms IS NOT NULL THEN
         RETURN NEXT (NULL::text, format('t_end > %s', p_terms.after_ms));
@@ -1725,11 +1780,12 @@ DECLARE
     wanted int := least(greatest(coalesce(max_results, 50), 0), 1000);
     candidates tid[];
 BEGIN
-    IF terms.sides IS NULL AND terms.tags IS NULL AND terms.sources IS NULL THEN
+    IF terms.sides IS NULL AND terms.tags IS NULL AND terms.labels IS NULL AND terms.sources IS NULL THEN
         IF coalesce(terms.languages[1], terms.kinds[1], terms.after_ms::text, terms.before_ms::text,
                     terms.after_time::text, terms.before_time::text, terms.min_confidence::text,
-                    terms.owner::text, terms.team::text, terms.video::text) IS NOT NULL THEN
-            PERFORM search_refuse('lang:, after:, before:, kind:, conf:, owner:, team: and video: narrow a search down: '
+                    terms.owner::text, terms.team::text, terms.video::text, terms.collections[1],
+                    terms.recorded_after::text) IS NOT NULL THEN
+            PERFORM search_refuse('lang:, in:, recorded:, after:, before:, kind:, conf:, owner:, team: and video: narrow a search down: '
                                   'add a word, a tag: or a from:');
         END IF;
         RETURN;
@@ -1820,7 +1876,7 @@ GRANT EXECUTE ON FUNCTION cortana.search_fold, cortana.search_grams, cortana.sea
     TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION cortana.search_slice, cortana.search_keys, cortana.search_continued_key, cortana.search_word_query,
     cortana.search_words_prune, refresh_search_materialized, cortana.search_sees_all,
-    cortana.search_time_keys, cortana.search_id_range, cortana.search_field_filters,
+    cortana.search_time_keys, cortana.search_id_range, cortana.search_own_videos, cortana.search_field_filters,
     cortana.search_field_conditions, cortana.search_document_condition,
     cortana.search_every_key, cortana.search_joined_keys, cortana.search_word_lookup, cortana.search_part_lookup,
     cortana.search_parts_lookup

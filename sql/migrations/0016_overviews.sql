@@ -31,7 +31,7 @@ RETURN coalesce(
 COMMENT ON FUNCTION cortana.video_trouble IS 'What is wrong with the file of a video, for people; null: nothing.';
 
 CREATE VIEW job_overview WITH (security_invoker = true) AS
-SELECT j.id, j.job_type, j.video_id, coalesce(v.original_name, v.title, left(j.video_id::text, 8)) AS video,
+SELECT j.id, j.job_type, j.video_id, coalesce(v.title, v.original_name, left(j.video_id::text, 8)) AS video,
        j.status, j.priority, j.progress, j.progress_message, j.attempt, j.retry_count, j.max_retries,
        j.created_at, j.started_at, j.finished_at, j.locked_by, j.scheduled_for, j.cancel_requested_at,
        CASE WHEN j.status = 'failed' AND j.scheduled_for IS NOT NULL THEN 'retry'
@@ -48,7 +48,7 @@ COMMENT ON VIEW job_overview IS 'One row for each job, with the name of its vide
 
 CREATE VIEW run_overview WITH (security_invoker = true) AS
 SELECT r.id, r.workflow, r.version, r.video_id,
-       coalesce(v.original_name, v.title, left(r.video_id::text, 8)) AS video, r.status, r.priority,
+       coalesce(v.title, v.original_name, left(r.video_id::text, 8)) AS video, r.status, r.priority,
        r.created_at, r.finished_at, j.jobs, j.done, j.progress, j.current_steps, j.failed_step,
        j.error_type, j.error_message,
        round(extract(epoch FROM coalesce(r.finished_at, clock_timestamp()) - r.created_at) * 1000)::bigint

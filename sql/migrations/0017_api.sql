@@ -150,13 +150,18 @@ RETURN jsonb_build_object(
     'poster_url', CASE WHEN v.s3_thumb_path IS NOT NULL THEN '/api/v1/videos/' || v.id || '/poster' END,
     'size', v.original_size, 'sha256', v.original_sha256, 'original_state', v.original_state,
     'failure', CASE WHEN v.status = 'failed' THEN api.failure_of(v.id) END,
-    'truncated', v.truncated, 'duplicate_of', v.duplicate_of, 'unread', p_unread, 'created_at', v.created_at, 'updated_at', v.updated_at);
+    'truncated', v.truncated, 'duplicate_of', v.duplicate_of, 'unread', p_unread, 'tags', v.tags, 'recorded_at', v.recorded_at,
+    'favourite', is_favourite(v.id), 'created_at', v.created_at, 'updated_at', v.updated_at);
 COMMENT ON FUNCTION api.video_object IS
     'A video as the API shows it, with the result of unread_scripts(). Object keys are not shown.';
 
 CREATE FUNCTION api.video_matches(v videos, p jsonb) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN (p ->> 'status' IS NULL OR v.status = (p ->> 'status')::video_status)
+   AND (p ->> 'tag' IS NULL OR v.tags <> '{}' AND tag_keys(v.tags) @> tag_keys(ARRAY[p ->> 'tag']))
+   AND (p ->> 'recorded_after' IS NULL OR v.recorded_at >= (p ->> 'recorded_after')::timestamptz)
+   AND (p ->> 'recorded_before' IS NULL OR v.recorded_at < (p ->> 'recorded_before')::timestamptz)
+   AND ((p ->> 'favourite')::boolean IS NOT TRUE OR is_favourite(v.id))
    AND (p ->> 'name' IS NULL OR strpos(lower(concat_ws(' ', v.title, v.original_name)), lower(p ->> 'name')) > 0);
 COMMENT ON FUNCTION api.video_matches IS 'Whether a video passes the filters of GET /videos, apart from its time.';
 
@@ -197,6 +202,16 @@ DECLARE
     wanted CONSTANT int := coalesce((p ->> 'limit')::int, 50);
     keys CONSTANT jsonb := api.read_cursor(p, 2);
 BEGIN
+    IF p ->> 'collection' IS NOT NULL THEN
+        RETURN api.page(p, wanted, ARRAY(
+            SELECT (api.video_object(v, u.unread), jsonb_build_array(i.place, v.id))::api.listed
+            FROM collection_videos i JOIN videos v ON v.id = i.video_id, unread_scripts(ARRAY[v.id]) AS u
+            WHERE i.collection_id = (p ->> 'collection')::uuid AND api.video_matches(v, p)
+              AND v.created_at >= coalesce((p ->> 'after')::timestamptz, '-infinity')
+              AND v.created_at < coalesce((p ->> 'before')::timestamptz, 'infinity')
+              AND (keys IS NULL OR (i.place, i.video_id) > ((keys ->> 0)::int, (keys ->> 1)::uuid))
+            ORDER BY i.place, i.video_id LIMIT wanted + 1));
+    END IF;
     RETURN api.page(p, wanted, ARRAY(
         SELECT (api.video_object(v, u.unread), jsonb_build_array(v.created_at, v.id))::api.listed
         FROM api.newest_videos(p, coalesce((keys ->> 0)::timestamptz, (p ->> 'before')::timestamptz, 'infinity'),
@@ -211,6 +226,9 @@ LANGUAGE sql STABLE
 RETURN api.versioned((SELECT api.video_object(v, u.unread) || jsonb_build_object(
     'container', v.container, 'video_codec', v.video_codec, 'pixel_format', v.pixel_format,
     'audio_codec', v.audio_codec, 'audio_channels', v.audio_channels,
+    'description', v.description, 'fields', v.fields,
+    'collections', (SELECT coalesce(jsonb_agg(jsonb_build_object('id', c.id, 'name', c.name) ORDER BY c.name, c.id), '[]')
+                    FROM collection_videos i JOIN collections c ON c.id = i.collection_id WHERE i.video_id = v.id),
     'lines', (SELECT count(*) FROM segments s WHERE s.video_id = v.id),
     'languages', video_languages(v.id), 'trouble', video_trouble(v))
     FROM videos v, unread_scripts(ARRAY[v.id]) AS u WHERE v.id = (p ->> 'id')::uuid));
@@ -660,11 +678,18 @@ BEGIN
     INTO items
     FROM (SELECT * FROM (
               SELECT 1 AS place, o.name AS value, 'operator' AS kind
-              FROM unnest('{from:,lang:,tag:,after:,before:,kind:,owner:me,team:,video:,conf:}'::text[]) AS o (name)
+              FROM unnest('{from:,lang:,tag:,in:,recorded:,after:,before:,kind:,owner:me,team:,video:,conf:}'::text[]) AS o (name)
               WHERE typed <> '' AND starts_with(o.name, typed) AND o.name <> typed
               UNION ALL
               SELECT 2, 'kind:' || t.name, 'operator' FROM entity_types t
               WHERE starts_with(typed, 'kind:') AND starts_with('kind:' || t.name, typed)
+              UNION ALL
+              SELECT DISTINCT 3, CASE WHEN filed.under ~ '\s' THEN format('tag:"%s"', filed.under) ELSE 'tag:' || filed.under END, 'tag'
+              FROM api.newest_videos('{}', 'infinity', '00000000-0000-0000-0000-000000000000', 500) AS v, unnest(v.tags) AS filed (under)
+              WHERE length(typed) >= 2 AND typed !~ '[#@]' AND starts_with(lower(filed.under), regexp_replace(typed, '^tag:', ''))
+              UNION ALL
+              SELECT 3, format('in:"%s"', c.name), 'collection' FROM collections c
+              WHERE length(typed) >= 2 AND strpos(lower(c.name), regexp_replace(typed, '^in:"?', '')) > 0
               UNION ALL
               (SELECT DISTINCT 3, CASE e.entity_type WHEN 'mention' THEN '@' ELSE '#' END || ltrim(e.normalized_value, '#@'), 'tag'
                FROM entities e

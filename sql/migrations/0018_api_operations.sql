@@ -217,6 +217,8 @@ BEGIN
     CASE kind
     WHEN 'job' THEN
         ids := ARRAY(SELECT j.id FROM jobs j WHERE j.id BETWEEN low AND high LIMIT 2);
+    WHEN 'collection' THEN
+        ids := ARRAY(SELECT c.id FROM collections c WHERE normal_form(c.name) = normal_form(wanted) OR c.id BETWEEN low AND high LIMIT 2);
     WHEN 'run' THEN
         ids := ARRAY(SELECT r.id FROM runs r WHERE r.id BETWEEN low AND high LIMIT 2);
     ELSE

@@ -26,7 +26,7 @@ CREATE POLICY segments_upkeep ON segments FOR SELECT TO cortana_upkeep USING (tr
 SELECT show_upkeep('videos', 'job_types', 'workflows', 'runs', 'jobs', 'job_outputs', 'ended_attempts',
     'task_events', 'task_artifacts', 'workers', 'hosts', 'disk_status_log', 'interactive_sessions',
     'paused_tenants', 'job_type_upkeep', 'upkeep_tasks', 'uploads', 'object_removals', 'kept_frames',
-    'unread_lines', 'line_packs', 'search_pending', 'embedding_models');
+    'unread_lines', 'line_packs', 'favourites', 'search_pending', 'embedding_models');
 GRANT SELECT ON job_attempts, pipeline_stages, job_overview, run_overview, worker_overview,
     job_counts, worker_activity, job_failures, host_overview, queue_depth,
     job_flow TO cortana_upkeep;
@@ -38,7 +38,7 @@ GRANT SELECT (model) ON cortana.text_embeddings TO cortana_upkeep;
 GRANT USAGE ON SCHEMA api TO cortana_upkeep;
 GRANT EXECUTE ON FUNCTION api.ok, api.versioned, api.not_found, api.is_service, api.require_service, api.all_items,
     api.find, api.workers, api.host_objects, api.hosts, api.job_type_object, api.job_types, api.workflows,
-    api.videos, api.newest_videos, api.video_matches, api.video_object, cortana.unread_scripts, cortana.video_trouble,
+    api.videos, api.newest_videos, api.video_matches, api.video_object, cortana.unread_scripts, cortana.video_trouble, cortana.is_favourite, cortana.tag_keys, api.failure_of,
     api.page, api.make_cursor, api.read_cursor, api.filters_hash
     TO cortana_upkeep;
 GRANT SELECT ON worker_activity TO cortana_upkeep;

@@ -170,6 +170,7 @@ def test_the_lines_of_the_manual(gateway, library, place, store, tmp_path):
                    "VIDEO": library.videos["own"], "JOB": str(job), "UPLOAD": upload["id"], "OPERATOR": CALLERS["service"],
                    "TRIGGER": gateway.ask("/triggers", CALLERS["admin"], "POST", {
                        "name": "nightly", "cron": "0 2 * * *", "action": "job", "target": "transcode"}).json["id"],
+                   "COLLECTION": gateway.ask("/collections", OWNER, "POST", {"name": "mine"}).json["id"],
                    "WORKER": "host-1:7:boot", "HOST": "host-1", "TENANT": BOB,
                    "ADMIN": CALLERS["admin"], "TEAM": TEAM, "KEY": gateway.ask(
                        "/keys", CALLERS["admin"], "POST", {"name": "x", "role": "viewer"}).json["id"],
@@ -186,7 +187,7 @@ def test_the_lines_of_the_manual(gateway, library, place, store, tmp_path):
         assert not done.stdout if is_empty else json.loads(done.stdout), (line, done.stdout)
     text = "\n".join(lines)
     for _, path in OPERATIONS:
-        names = {"tenants": "$TENANT", "triggers": "$TRIGGER", "videos": "$VIDEO", "jobs": "$JOB", "clips": "$CLIP", "uploads": "$UPLOAD", "runs": "$RUN", "keys": "$KEY",
+        names = {"tenants": "$TENANT", "triggers": "$TRIGGER", "videos": "$VIDEO", "jobs": "$JOB", "clips": "$CLIP", "uploads": "$UPLOAD", "runs": "$RUN", "keys": "$KEY", "collections": "$COLLECTION",
                  "segments": "$SEGMENT"}
         line = path.replace("{id}", names.get(path.split("/")[1], "")).replace("{name}", "ours" if "webhooks" in path else "embed")
         line = line.replace("{worker}", "$WORKER").replace("{host}", "$HOST").replace("{key}", "hello").replace("{node}", "gpu")

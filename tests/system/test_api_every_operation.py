@@ -49,6 +49,7 @@ BODIES = {
     "define_node": {"job_types": ["ocr"], "mac": "00:11:22:aa:bb:cc"},
     "create_job": {"type": "clip_generate"},
     "send_event": {"name": "a.b"},
+    "change_videos": {"ids": ["0f0e0d0c-0000-4000-8000-000000000001"]},
 }
 
 
@@ -83,7 +84,7 @@ class Things:
     def __init__(self, gateway, queue, library):
         self.ids = {"videos": library.videos, "jobs": library.jobs}
         self.makers = {"own": CALLERS["teamless"][2], "team": token(sub=MATE, team_ids=[TEAM], app_metadata={"cortana_role": "admin"}), "foreign": CALLERS["other tenant"][2]}
-        for kind in ("segments", "runs", "clips", "uploads", "triggers", "keys", "people", "sessions", "invitations"):
+        for kind in ("segments", "runs", "clips", "uploads", "triggers", "keys", "people", "sessions", "invitations", "collections"):
             self.ids[kind] = {}
         for thing, tenant, person in (("own", TEAM, ALICE), ("team", TEAM, MATE), ("foreign", BOB, BOB)):
             queue.run("INSERT INTO cortana.tenants (id, name) VALUES (%s, %s) ON CONFLICT DO NOTHING", tenant, thing)
@@ -105,6 +106,7 @@ class Things:
             self.ids["triggers"][thing] = gateway.ask("/triggers", bearer, "POST", {
                 "name": f"t-{thing}", "cron": "30 2 * * *", "action": "job", "target": "clip_generate",
                 **({"tenant_id": TEAM} if team else {})}).json["id"]
+            self.ids["collections"][thing] = gateway.ask("/collections", bearer, "POST", {"name": thing, **team}).json["id"]
             self.ids["keys"][thing] = gateway.ask("/keys", bearer, "POST", {"name": "x", "role": "viewer", **team}).json["id"]
 
 

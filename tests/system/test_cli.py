@@ -147,6 +147,27 @@ def test_search_shows_time_box_and_match(cortana, video):
     assert nothing.returncode == 1 and nothing.stdout == nothing.stderr == ""
 
 
+def test_videos_are_filed_by_people(cortana, video):
+    done = cortana("videos", "set", "last", "--title", "At sea", "--tag", "Sea", "--tag", "night walk", "--recorded", "2024-05-17")
+    assert done.stdout == f"video {video}: At sea (night walk,Sea)\n", done.stderr
+    shown = cortana("videos", "show", "At sea").stdout
+    assert re.search("^title +At sea\nfile +film.mp4\ntags +night walk,Sea\nrecorded +2024-05-17", shown, re.M), shown
+    assert "At sea  0:01.000" in cortana("search", "shipped", "tag:sea").stdout
+    assert "At sea" in cortana("export", "last", "-f", "csv").stdout
+    assert cortana("videos", "set", "last", "--untag", "SEA", "--json").returncode == 0
+    assert cortana("search", "shipped", "tag:sea").returncode == 1 == cortana("search", "shipped", "recorded:2023").returncode
+    assert re.fullmatch(r"collection \S+: 1 video\n", cortana("collections", "add", "Holidays", "last").stdout)
+    assert "Holidays" in cortana("collections").stdout and "At sea" in cortana("collections", "show", "holidays").stdout
+    assert "shipped" in cortana("search", "shipped", "in:holidays").stdout
+    assert cortana("collections", "take", "holidays", "last").stdout == "Holidays: 0 videos\n"
+    assert cortana("search", "shipped", "in:holidays").returncode == 1
+    assert cortana("collections", "put", "holidays", "At sea").stdout == "Holidays: 1 video\n"
+    assert cortana("collections", "remove", "holidays").stdout == "holidays is removed\n"
+    nothing = cortana("collections", "show", "holidays")
+    assert nothing.returncode == 1 and "no collection is called 'holidays'" in nothing.stderr
+    assert "--recorded takes a date" in cortana("videos", "set", "last", "--recorded", "soon").stderr
+
+
 def test_text_cannot_command_the_terminal(cortana, sql, video):
     with sql.cursor() as cursor:
         cursor.execute("UPDATE videos SET original_name = E'a\\x1b[2Jb' WHERE id = %s", (video,))

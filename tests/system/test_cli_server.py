@@ -18,6 +18,8 @@ VERBS = ["workers", "workers --all --json", "hosts", "rules", "rules --json", "w
          "nodes wake n", "nodes", "workers drain h", "jobs pause ocr", "jobs resume ocr", "jobs priority 7 {short}",
          "tenants pause {job}", "tenants resume {job}",
          "videos", "videos --json --limit 2", "videos --name OWN", "videos show {video}", "videos show {video} --json",
+         "videos set {video} --tag town --recorded 2024-05-17 --fields {{\"camera\":\"GX80\"}}", "videos --tag TOWN", "videos --since 2020-01-01",
+         "videos favourite {video}", "videos --favourite --json", "videos unfavourite {video}", "search bridge tag:town recorded:2024",
          "search bridge", "search bridge --json --limit 3", "search bridg -C 2 --video {video}", "search anna --exact",
          "export {video} -f srt", "export {video} -f csv --bom", "export {video} -f vtt --no-positions", "export {video}"]
 REFUSED = ["jobs why ffffffff", "jobs why {nobody}", "workflows show nothing", "commands show nothing", "webhooks test nothing",

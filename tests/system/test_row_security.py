@@ -197,7 +197,9 @@ def test_every_function_that_writes_is_listed_above(queue):
     harmless = {"current_team_ids",
                 # read only, under the caller's rights or with their owner and teams as a condition
                 "search_candidates", "search_snippet", "search_segments", "video_export", "unread_scripts",
-                "export_segments", "export_entities", "box_at", "box_around", "last_ocr_jobs", "video_languages", "video_trouble",
+                "export_segments", "export_entities", "is_favourite", "clean_tags", "tag_keys",
+                "mark_favourite",  # of the caller's own, and of videos that they see: test_api_organise.py
+                "box_at", "box_around", "last_ocr_jobs", "video_languages", "video_trouble",
                 "semantic_candidates", "search_semantic", "embedding_model_in_use",
                 "schema_state",  # which migrations are in
                 "request_was_refused",  # reads no table: a state and an error that the caller has already

@@ -14,7 +14,7 @@ SECRET = "bobsecret"
 USERS = ["anon", "authenticated", "cortana_app"]
 ROLES = [*USERS, "cortana_metrics"]
 OWN_ROWS = {"videos", "segments", "entities", "search_materialized", "jobs", "runs", "pipeline_stages",
-            "job_overview", "run_overview", "unread_lines"}
+            "job_overview", "run_overview", "unread_lines", "collections", "collection_videos", "favourites"}
 SAME_FOR_ALL = {"job_types", "workflows", "embedding_models", "entity_types", "job_definitions"}
 READABLE = {
     "anon": set(),
@@ -45,6 +45,9 @@ def tenants(queue):
             "entities": [{"type": "hashtag", "value": f"#{word}"}]}]))
         queue.run("INSERT INTO unread_lines (video_id, read_by, script, lines) VALUES (%s, 'ocr/0', 'Greek', 3)", video)
         queue.run("SELECT * FROM start_run('video_pipeline', '{}', %s)", video)
+        queue.run("INSERT INTO favourites VALUES (%s, %s)", owner, video)
+        queue.run("WITH made AS (INSERT INTO collections (owner_id, name) VALUES (%s, %s) RETURNING id)"
+                  " INSERT INTO collection_videos SELECT id, %s, 1 FROM made", owner, word, video)
         for _ in range(2):
             queue.add("work", {"word": word}, tenant_id=str(owner))
         queue.run("SELECT fail_job(id, lease_token, 'Bad', %s, false) FROM claim_jobs('w', 'work')", word)
