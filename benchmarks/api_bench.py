@@ -148,8 +148,9 @@ def compare_with_sql(gateway, conninfo):
 def fill_tables(conninfo):
     """Jobs of one owner's videos, one a second, and lines of which every tenth has the words that are asked for."""
     with psycopg2.connect(conninfo) as connection, connection.cursor() as cursor:
-        cursor.execute("INSERT INTO jobs (job_type, video_id, created_at)"
-                       " SELECT 'clip_generate', v.id, now() - (%s - g) * interval '1 second' FROM"
+        cursor.execute("INSERT INTO jobs (job_type, video_id, created_at, payload)"
+                       " SELECT 'clip_generate', v.id, now() - (%s - g) * interval '1 second', jsonb_build_object('clip_id', v.id,"
+                       " 's3_original_path', 'videos/original/x/master.mp4', 't_start', 0, 't_end', 1000) FROM"
                        " (SELECT id, row_number() OVER () AS n FROM videos WHERE owner_id = %s) AS v"
                        " JOIN generate_series(1, %s) AS g ON g %% 5000 = v.n - 1 ORDER BY g", (JOBS, OWNER, JOBS))
         for first in range(0, LINES, LINES_OF_A_VIDEO):
