@@ -32,9 +32,9 @@ void assets_start(const char *bucket_url)
 
 /* First parts of the paths of screens; the page interprets the rest. */
 static const char *const screens[] = {
-    "/videos",  "/upload",   "/overview",  "/jobs",     "/queues",      "/runs",
-    "/workers", "/failures", "/schedules", "/webhooks", "/performance", "/resources",
-    "/tenants", "/rules",    "/workflows", "/commands", "/audit",       "/keys"};
+    "/videos",  "/upload",    "/alerts",    "/overview", "/jobs",        "/queues",    "/runs",
+    "/workers", "/failures",  "/schedules", "/webhooks", "/performance", "/resources", "/tenants",
+    "/rules",   "/workflows", "/commands",  "/audit",    "/keys"};
 
 static const struct asset *find_file(const char *path, size_t length)
 {

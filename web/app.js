@@ -13,6 +13,7 @@ const screens = [
     [/^\/$/, 'search', 'screen-search'],
     [/^\/(?:videos|upload)$/, 'library', 'screen-library'],
     [/^\/videos\/([0-9a-f-]{36})$/, 'video', 'screen-video'],
+    [/^\/alerts$/, 'alerts', 'screen-alerts'],
     [/^\/jobs$/, 'jobs', 'screen-jobs'],
     [/^\/queues$/, 'queues', 'screen-queues'],
     [/^\/runs$/, 'runs', 'screen-runs'],
@@ -192,6 +193,7 @@ class App extends Element {
                 <cv-search-box ?hidden=${isStart}></cv-search-box>
                 <nav aria-label=${t('nav')}>
                     ${this.link('/videos', 'nav.library', 'library')}
+                    ${this.link('/alerts', 'nav.alerts', 'bell')}
                     ${this.link('/jobs', 'nav.jobs', 'jobs')}
                 </nav>
                 <div class="tools">

@@ -19,7 +19,7 @@ REQUESTS_MAX = 25  # of the first screen's own files
 
 SCREENS = {
     "start": ("/", ".card"), "results": ("/?q=bridge", ".hit"), "nothing": ("/?q=zzzzqqqq", "[data-state=empty]"),
-    "refused": ("/?q=-lang%3Aeng", "[data-state=failed]"), "library": ("/videos", ".card"),
+    "refused": ("/?q=-lang%3Aeng", "[data-state=failed]"), "library": ("/videos", ".card"), "alerts": ("/alerts", "[data-state=empty]"),
     "video": ("/videos/FILM?q=harbour", "cv-transcript li.found"), "jobs": ("/jobs", "tbody tr"),
     "job": ("/jobs/FAILED", ".error-box"), "run": ("/runs/RUN", ".graph"), "missing": ("/jobs/0f0e0d0c-0000-4000-8000-000000000099", "[data-state=failed]"),
 }

@@ -7,7 +7,7 @@ import re
 import uuid
 
 import pytest
-from api import Gateway
+from api import ALICE, Gateway
 from film import CROP
 from refusals import refusals
 from screen import on_desk_and_phone
@@ -228,19 +228,32 @@ def test_more_results_follow_and_back_finds_the_place(screen):
     screen.wait(lambda: abs(screen.script("return scrollY") - wanted) < 4, "the page to be where it was")
 
 
-def test_a_search_is_saved_in_this_browser(screen):
-    screen.open("/?q=bridge&kind=mention")
-    screen.see(".hit")
+def test_a_saved_search_is_asked_of_new_videos(screen, place):
+    screen.open("/?q=lighthouse&kind=hashtag")
+    screen.see("[data-state=empty]")
     screen.see("button[title='Save the search']").click()
     screen.see("button[title='Delete the saved search']")
-    screen.see(".brand").click()
-    screen.see(".saved a", "bridge · mention").click()
-    screen.see(".hit mark")
-    assert "kind=mention" in screen.driver.current_url
-    screen.see("button[title='Delete the saved search']").click()
-    screen.see(".brand").click()
-    screen.see(".start h1")
-    assert not screen.all(".saved a")
+    video = place.queue.value("INSERT INTO videos (owner_id, title, original_name, s3_original_path, status, duration) VALUES"
+                              " (%s, 'The coast', 'coast.mp4', 'videos/original/x/master.mp4', 'ready', 60) RETURNING id::text", ALICE)
+    try:
+        place.queue.run("SELECT replace_video_text(%s, %s)", video, json.dumps([
+            {"text": "a #lighthouse at dusk", "language": "eng", "confidence": 0.9, "t_start": 12000, "t_end": 14000,
+             "bounding_box": {"x": 1, "y": 2, "width": 300, "height": 40}, "entities": [{"type": "hashtag", "value": "#lighthouse"}]}]))
+        screen.open("/")
+        screen.see(".saved a", "1 new alerts").click()
+        screen.see(".alerts .badge", "New")
+        assert screen.see(".alerts h2").text.startswith("The coast")
+        screen.see(".alerts ol a", "0:12").click()
+        screen.see("cv-transcript li.found", "lighthouse")
+        assert "t=12" in screen.driver.current_url
+        screen.open("/alerts")
+        screen.see(".alerts h2", "The coast")
+        assert not screen.all(".alerts .badge")
+        screen.see("table button", "Delete the saved search").click()
+        screen.see("[data-state=empty]", "No alerts")
+    finally:
+        place.queue.run("DELETE FROM videos WHERE id = %s", video)
+        place.queue.run("DELETE FROM saved_searches")
 
 
 def test_nothing_found_says_which_word_to_leave_out(screen):

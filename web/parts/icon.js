@@ -25,6 +25,7 @@ const shapes = {
     muted: line('M4 9.5h3L11.5 6v12L7 14.5H4zM15.5 10l4 4M19.5 10l-4 4'),
     full: line('M4 9V4h5M20 9V4h-5M4 15v5h5M20 15v5h-5'),
     picture: svg`<path d="M11 18H5.4A2.4 2.4 0 0 1 3 15.6V7.4A2.4 2.4 0 0 1 5.4 5h13.200A2.4 2.4 0 0 1 21 7.4V10"/><rect x="13.5" y="13" width="8" height="6" rx="1.2" class="full"/>`,
+    bell: line('M6.500 16.500V11a5.500 5.500 0 0 1 11 0v5.500l1.500 1.500H5zM10 20.500h4'),
     save: line('M7 4h10v16l-5-4-5 4z'),
     saved: svg`<path class="full" d="M7 4h10v16l-5-4-5 4z"/>`,
     boxes: svg`<rect x="3.5" y="6" width="17" height="5" rx="1"/><rect x="3.5" y="14" width="11" height="4.5" rx="1"/>`,

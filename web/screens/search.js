@@ -218,7 +218,7 @@ class SearchScreen extends Element {
     start() {
         const {items, isAsked, problem} = this.pages;
         return html`<div class="start"><h1>${t('start.title')}</h1><p>${t('start.text')}</p>
-            <cv-search-box></cv-search-box>${savedList()}</div>
+            <cv-search-box></cv-search-box>${savedList(() => this.update())}</div>
             <div class="page"><div class="heading"><h2>${t('start.recent')}</h2>
                 <a href="/videos">${t('start.all')}</a></div>
             ${problem ? failure(problem, () => this.pages.again()) : nothing}
