@@ -58,7 +58,8 @@ class AlertsScreen extends Element {
         const [first] = one.moments;
         const more = one.moments.length - LINES;
         return html`<li class=${one.seen_at ? nothing : 'new'}>
-            <a class="shot" href=${at(one, first)} tabindex="-1" aria-hidden="true"><img alt="" loading="lazy" src=${`/api/v1/segments/${first.segment_id}/frame`}></a>
+            <a class="shot" href=${at(one, first)} tabindex="-1" aria-hidden="true"><cv-poster
+                data-url=${`/api/v1/segments/${first.segment_id}/frame`} data-video=${one.video_id}></cv-poster></a>
             <div><h2><a href=${at(one, first)} dir="auto">${one.video_title ?? t('untitled')}</a>
                 ${one.seen_at ? nothing : html`<span class="badge processing">${t('alerts.unseen')}</span>`}</h2>
             <p class="faint"><time datetime=${one.matched_at} title=${moment(one.matched_at)}>${ago(one.matched_at)}</time> ·
