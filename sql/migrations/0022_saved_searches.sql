@@ -122,7 +122,7 @@ BEGIN
             END IF;
             INSERT INTO saved_search_matches (search_id, video_id, moments, clip_id)
             VALUES (asked.id, p_video_id, found_moments, made_clip);
-            PERFORM note_event('search.matched', jsonb_build_object(
+            PERFORM record_event('search.matched', jsonb_build_object(
                                    'search_id', asked.id, 'name', asked.name, 'query', asked.query, 'title', title,
                                    'moments', found_moments, 'clip_id', made_clip),
                                asked.tenant_id, p_video_id, NULL, NULL, NULL);
