@@ -30,6 +30,76 @@ const struct cli_column cli_columns_hosts[] = {
     END,
 };
 
+#define WHAT "[{error.message}|{message}]"
+
+const struct cli_column cli_columns_jobs[] = {
+    {"id", "JOB"},
+    {"job_type", "TYPE"},
+    {"state", "STATE"},
+    {"{progress:percent}", "DONE"},
+    {"attempt", "TRY"},
+    {"running_ms", "TIME"},
+    {"{video.title}", "VIDEO"},
+    {WHAT, "NOTE"},
+    END,
+};
+
+const struct cli_column cli_fields_job[] = {
+    {"{id}", "id"},
+    {"{job_type}", "job_type"},
+    {"{state}", "state"},
+    {"{video.title}", "video"},
+    {"{priority}", "priority"},
+    {"{attempt}", "attempt"},
+    {"{created_at:time}", "created"},
+    {"{scheduled_for:time}", "scheduled_for"},
+    {"{worker}", "worker"},
+    {"{error.type}", "error_type"},
+    {"{error.message}", "error_message"},
+    {"{result.encoded_because}", "encoded_because"},
+    {"{payload}", "payload"},
+    {"{result}", "result"},
+    END,
+};
+
+/* Attempts, then events. */
+const struct cli_column cli_columns_job[] = {
+    {"attempt", "TRY"},
+    {"status", "STATUS"},
+    {"running_ms", "TIME"},
+    {"exit_code", "EXIT"},
+    {"[{cpu_seconds:s}]", "CPU"},
+    {"[{peak_memory_bytes:size}]", "MEMORY"},
+    {"error_type", "FAILURE"},
+    {"error_message", ""},
+    END,
+    {"{ts:time}", "EVENT (UTC)"},
+    {"level", "LEVEL"},
+    {"source", "SOURCE"},
+    {"message", "MESSAGE"},
+    END,
+};
+
+/* Queues, then the jobs that run. */
+const struct cli_column cli_columns_queues[] = {
+    {"job_type", "TYPE"},
+    {"state", "STATE"},
+    {"ready", "READY"},
+    {"waiting", "WAITING"},
+    {"running", "RUNNING"},
+    {"retrying", "RETRYING"},
+    {"dead", "DEAD"},
+    {"{oldest_ready_seconds:s}", "OLDEST"},
+    END,
+    {"id", "JOB"},
+    {"job_type", "TYPE"},
+    {"{progress:percent}", "DONE"},
+    {"running_ms", "TIME"},
+    {"{video.title}", "VIDEO"},
+    {"message", "DOING"},
+    END,
+};
+
 const struct cli_column cli_columns_nodes[] = {
     {"name", "NODE"},
     {"[{!is_enabled}off|{awake_state}]", "STATE"},
@@ -55,6 +125,57 @@ const struct cli_column cli_columns_rules[] = {
 
 /* Why nothing happens, or what happened last. */
 #define TRIGGER_STATE "[{?paused_at}paused[: {pause_reason}]|failed: {last_error}|{last.outcome}]"
+
+#define RUN_NOTE "[{failed_step}: {error.message}|{status=running}{current_steps}]"
+
+const struct cli_column cli_columns_runs[] = {
+    {"id", "RUN"},
+    {"workflow", "WORKFLOW"},
+    {"status", "STATE"},
+    {"{jobs_done}/{job_count}", "JOBS"},
+    {"running_ms", "TIME"},
+    {"{video.title}", "VIDEO"},
+    {RUN_NOTE, "AT, OR WHY"},
+    END,
+};
+
+const struct cli_column cli_fields_run[] = {
+    {"{id}", "run"},
+    {"{workflow} {version}", "workflow"},
+    {"{status}", "state"},
+    {"{video.title}", "video"},
+    {"{created_at:time}", "created"},
+    {RUN_NOTE, "at, or why"},
+    END,
+};
+
+const struct cli_column cli_columns_run[] = {
+    {"id", "JOB"},
+    {"step", "STEP"},
+    {"part", "PART"},
+    {"state", "STATE"},
+    {"{progress:percent}", "DONE"},
+    {"attempt", "TRY"},
+    {"running_ms", "TIME"},
+    {WHAT, "NOTE"},
+    END,
+};
+
+const struct cli_column cli_columns_times[] = {
+    {"local", "NEXT"},
+    {"time_zone", "ZONE"},
+    {"{at:time}", "UTC"},
+    END,
+};
+
+const struct cli_column cli_columns_upkeep[] = {
+    {"name", "TASK"},
+    {"every_ms", "EVERY"},
+    {"{last_at:ago}", "AGO"},
+    {"took_ms", "TOOK"},
+    {"[failed: {last_error}|{description}]", "WHAT"},
+    END,
+};
 
 const struct cli_column cli_columns_schedules[] = {
     {"name", "SCHEDULE"},
@@ -124,7 +245,7 @@ const struct cli_column cli_fields_video[] = {
 };
 
 const struct cli_column cli_columns_alerts[] = {
-    {"matched_at", "FOUND"},          {"search.name", "SEARCH"},       {"video_title", "VIDEO"},
+    {"matched_at", "FOUND"},          {"search.name", "SEARCH"},       {"{video.title}", "VIDEO"},
     {"{moments.0.t_start} ms", "AT"}, {"moments.0.text", "ON SCREEN"}, END,
 };
 

@@ -4,184 +4,9 @@
 #include <poll.h>
 #include <string.h>
 
-/* ---- list ------------------------------------------------------------------------------------ */
-
-#define PERCENT "round(progress * 100) || ' %' AS percent"
-#define NOTE "coalesce(error_message, progress_message) AS note"
-
-int cli_jobs_list(struct cli_call *call, struct cv_error *error)
-{
-    static const struct cli_column columns[] = {
-        {"id", "JOB"},      {"job_type", "TYPE"},   {"state", "STATE"}, {"percent", "DONE"},
-        {"attempt", "TRY"}, {"running_ms", "TIME"}, {"video", "VIDEO"}, {"note", "NOTE"},
-    };
-    cv_auto(json_decref) json_t *filter = NULL;
-    CV_TRY(cli_open(call, error));
-    CV_TRY(cli_read_values(call, &filter, error));
-    cv_auto_free char *text = json_dumps(filter, JSON_COMPACT);
-    CV_TRY_MEMORY(text, error, "a filter");
-    /* The planner sees the values, so that each filter may use its index. */
-    int result =
-        CLI_LIST(call, columns, error,
-                 "SELECT *, " NOTE ", " PERCENT " FROM job_overview"
-                 " WHERE ($1::jsonb ->> 'job_type' IS NULL OR job_type = $1::jsonb ->> 'job_type')"
-                 " AND ($1::jsonb ->> 'status' IS NULL OR status::text = $1::jsonb ->> 'status')"
-                 " AND ($1::jsonb ->> 'video_id' IS NULL"
-                 " OR video_id = ($1::jsonb ->> 'video_id')::uuid)"
-                 " AND ($1::jsonb ->> 'error_type' IS NULL"
-                 " OR error_type = $1::jsonb ->> 'error_type')"
-                 " AND ($1::jsonb ->> 'tenant_id' IS NULL OR id IN (SELECT j.id FROM jobs j"
-                 " WHERE j.tenant_id = ($1::jsonb ->> 'tenant_id')::uuid))"
-                 " AND ($1::jsonb ->> 'since' IS NULL"
-                 " OR created_at >= ($1::jsonb ->> 'since')::timestamptz)"
-                 " ORDER BY status IN ('done', 'canceled'), sequence DESC, created_at DESC"
-                 " LIMIT coalesce(($1::jsonb ->> 'limit')::bigint, 50)",
-                 text);
-    if (result == 0) {
-        cli_print_note(call, "there are no such jobs");
-    }
-    return result < 0 ? result : CLI_EXIT_OK;
-}
-
-/* ---- one job --------------------------------------------------------------------------------- */
-
-/* Prints a field of a job, without secrets that its payload, result or error may contain. */
-static int print_field(const char *name, const char *value, struct cv_error *error)
-{
-    int columns = INT16_MAX;
-    int rows = 0;
-    cv_auto_free char *shown = NULL;
-    int result = value && value[0] ? cv_redacted_text(value, &shown, error) : 0;
-    if (shown) {
-        if (isatty(STDOUT_FILENO)) {
-            cli_terminal_size(STDOUT_FILENO, &columns, &rows);
-            columns = columns * 4; /* four lines: a payload can be long */
-        }
-        (void)printf("%-14s ", name);
-        cli_put_cut(stdout, shown, columns);
-        (void)putchar('\n');
-    }
-    return result;
-}
-
-static int show_attempts(struct cli_call *call, const char *id, struct cv_error *error)
-{
-    static const struct cli_column columns[] = {
-        {"attempt", "TRY"}, {"status", "STATUS"}, {"running_ms", "TIME"},    {"exit_code", "EXIT"},
-        {"cpu", "CPU s"},   {"memory", "MiB"},    {"error_type", "FAILURE"}, {"error_message", ""},
-    };
-    (void)putchar('\n');
-    int result = CLI_LIST(call, columns, error,
-                          "SELECT *, round(cpu_seconds::numeric, 1) AS cpu,"
-                          " peak_memory_bytes >> 20 AS memory, round(extract(epoch FROM"
-                          " coalesce(finished_at, clock_timestamp()) - started_at) * 1000)::bigint"
-                          " AS running_ms FROM job_attempts WHERE job_id = $1::uuid"
-                          " ORDER BY attempt",
-                          id);
-    return result < 0 ? result : 0;
-}
-
-static int show_events(struct cli_call *call, const char *id, struct cv_error *error)
-{
-    static const struct cli_column columns[] = {
-        {"at", "EVENT (UTC)"}, {"level", "LEVEL"}, {"source", "SOURCE"}, {"message", "MESSAGE"}};
-    (void)putchar('\n');
-    int result = CLI_LIST(call, columns, error,
-                          "SELECT to_char(ts AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.MS') AS at,"
-                          " source, level, message FROM task_events WHERE job_id = $1::uuid"
-                          " ORDER BY ts, id",
-                          id);
-    return result < 0 ? result : 0;
-}
-
-/* Prints the job, its attempts and its events as one object; or only its payload. */
-static int print_as_json(struct cli_call *call, const char *id, bool payload,
-                         struct cv_error *error)
-{
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(payload
-               ? cv_db_run(call->session.db, &rows, error,
-                           "SELECT payload - 'error' AS text FROM jobs WHERE id = $1::uuid", id)
-               : cv_db_run(call->session.db, &rows, error,
-                           "SELECT to_jsonb(o) || jsonb_build_object('payload', j.payload,"
-                           " 'result', j.result, 'attempts', (SELECT coalesce(jsonb_agg(a"
-                           " ORDER BY a.attempt), '[]') FROM job_attempts a WHERE a.job_id = o.id),"
-                           " 'events', (SELECT coalesce(jsonb_agg(e ORDER BY e.ts, e.id), '[]')"
-                           " FROM task_events e WHERE e.job_id = o.id)) AS text"
-                           " FROM job_overview o JOIN jobs j USING (id) WHERE o.id = $1::uuid",
-                           id));
-    if (cv_db_rows(rows) == 0) {
-        return 0;
-    }
-    /* If only the payload is printed, it is for a worker, which needs its secrets. */
-    cv_auto_free char *shown = NULL;
-    const char *text = cv_db_text(rows, 0, "text");
-    CV_TRY(payload ? 0 : cv_redacted_text(text, &shown, error));
-    (void)puts(payload ? text : shown);
-    return 0;
-}
-
-int cli_jobs_show(struct cli_call *call, struct cv_error *error)
-{
-    static const char *const fields[] = {
-        "id",      "job_type",      "state",     "video",      "priority",      "attempt",
-        "created", "scheduled_for", "locked_by", "error_type", "error_message", "encoded_because",
-        "payload", "result"};
-    char id[CLI_UUID_SIZE];
-    CV_TRY(cli_open(call, error));
-    CV_TRY(cli_find(call, "job", call->arguments[0], id, error));
-    if (call->json || cli_given(call, "payload")) {
-        return print_as_json(call, id, cli_given(call, "payload"), error);
-    }
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(cv_db_run(call->session.db, &rows, error,
-                     "SELECT o.*, j.payload, j.result, o.created_at::text AS created,"
-                     " j.result ->> 'encoded_because' AS encoded_because"
-                     " FROM job_overview o JOIN jobs j USING (id)"
-                     " WHERE id = $1::uuid",
-                     id));
-    if (cv_db_rows(rows) == 0) {
-        return 0;
-    }
-    for (size_t i = 0; i < CV_COUNT(fields); i++) {
-        CV_TRY(print_field(fields[i], cv_db_text(rows, 0, fields[i]), error));
-    }
-    CV_TRY(show_attempts(call, id, error));
-    return show_events(call, id, error);
-}
-
 /* ---- watch ----------------------------------------------------------------------------------- */
 
-/* Draws the open jobs of each type, and the running ones. */
-static int draw(struct cli_call *call, struct cv_error *error)
-{
-    static const struct cli_column count_columns[] = {
-        {"job_type", "TYPE"},     {"ready", "READY"},
-        {"waiting", "WAITING"},   {"running", "RUNNING"},
-        {"retrying", "RETRYING"}, {"dead", "DEAD"},
-        {"oldest_ms", "OLDEST"},  {"note", ""},
-    };
-    static const struct cli_column job_columns[] = {
-        {"id", "JOB"},          {"job_type", "TYPE"}, {"percent", "DONE"},
-        {"running_ms", "TIME"}, {"video", "VIDEO"},   {"progress_message", "DOING"},
-    };
-    int result = CLI_LIST(call, count_columns, error,
-                          "SELECT *, oldest_ready_seconds * 1000 AS oldest_ms,"
-                          " CASE WHEN is_paused THEN 'paused' WHEN running >= max_running"
-                          " THEN 'at its limit' END AS note FROM job_counts"
-                          " WHERE is_paused OR ready + waiting + running + retrying + dead > 0"
-                          " ORDER BY job_type");
-    if (result == 0) {
-        (void)puts("nothing is open");
-    }
-    (void)putchar('\n');
-    return result < 0 ? result
-                      : CLI_LIST(call, job_columns, error,
-                                 "SELECT *, " PERCENT " FROM job_overview"
-                                 " WHERE status = 'processing' ORDER BY started_at LIMIT 30");
-}
-
-int cli_jobs_watch(struct cli_call *call, struct cv_error *error)
+int cli_watch(struct cli_call *call, struct cv_error *error)
 {
     double every = 1;
     int64_t count = 0;
@@ -201,31 +26,25 @@ int cli_jobs_watch(struct cli_call *call, struct cv_error *error)
         } else if (drawn > 0) {
             (void)putchar('\n');
         }
-        int result = draw(call, error);
-        if (result < 0) {
-            return result;
-        }
+        CV_TRY(cli_run_operation(call, error));
         (void)fflush(stdout);
     }
     return CLI_EXIT_OK;
 }
 
-/* ---- change -------------------------------------------------------------------------------------- */
+/* ---- change ---------------------------------------------------------------------------------- */
 
-/* Jobs changed in one call of a function with a filter, which is one short transaction. */
-#define CHUNK "10000"
-/* Retries are checked one by one, so fewer at once. */
-#define RETRIES "1000"
-
-/* A change of many jobs: `sql` changes some of those that the filter $1 names, and returns their
- * number as n. */
-struct change {
-    const char *sql;
+static const struct change {
+    const char *action;
     const char *one, *many; /* "1 job …", "N jobs …" */
+} changes[] = {
+    {"retry", "job is queued again", "jobs are queued again"},
+    {"cancel", "job is canceled, or stops soon", "jobs are canceled, or stop soon"},
+    {"priority", "job has another priority now", "jobs have another priority now"},
 };
 
 /* Repeats the change until nothing is left to change, in short transactions. */
-static int change_all(struct cli_call *call, const char *filter, const struct change *change,
+static int change_all(struct cli_call *call, const json_t *values, const struct change *change,
                       struct cv_error *error)
 {
     char counted[CLI_COUNTED_SIZE];
@@ -235,9 +54,9 @@ static int change_all(struct cli_call *call, const char *filter, const struct ch
     cv_auto(cli_progress_deinit) struct cli_progress progress;
     cli_progress_init(&progress, call->json, false);
     while (result == 0 && step > 0) {
-        cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-        result = cv_db_run(call->session.db, &rows, error, change->sql, filter);
-        step = result == 0 ? cv_db_int(rows, 0, "n", 0) : 0;
+        cv_auto(json_decref) json_t *body = NULL;
+        result = cli_ask(call, "bulk_jobs", values, &body, error);
+        step = json_integer_value(json_object_get(body, "changed"));
         total += step;
         if (step > 0) {
             cli_progress_begin(&progress);
@@ -269,55 +88,30 @@ static bool is_filtered(const struct cli_call *call)
 }
 
 /* Changes the job that is the verb's last argument, by its operation; or those that its options name. */
-static int change_jobs(struct cli_call *call, const struct change *change, struct cv_error *error)
+int cli_jobs_change(struct cli_call *call, struct cv_error *error)
 {
-    cv_auto(json_decref) json_t *filter = NULL;
-    bool has_job = call->count == call->verb->most;
+    const struct change *change = changes;
+    cv_auto(json_decref) json_t *values = NULL;
+    struct cli_verb verb = *call->verb;
+    bool has_job = call->count == verb.most;
     if (has_job == is_filtered(call)) {
         return cli_usage(call, has_job ? "a job, or options that name jobs, not both"
                                        : "which jobs? Name one, or say --type, --video, …");
     }
-    if (has_job) {
-        return cli_request(call, error);
-    }
     CV_TRY(cli_open(call, error));
-    if (call->server) {
-        return cli_usage(call, "on a server, name one job");
+    if (has_job) {
+        return cli_run_operation(call, error);
     }
-    CV_TRY(cli_read_values(call, &filter, error));
-    cv_auto_free char *text = json_dumps(filter, JSON_COMPACT);
-    CV_TRY_MEMORY(text, error, "a filter");
-    return change_all(call, text, change, error);
-}
-
-int cli_jobs_cancel(struct cli_call *call, struct cv_error *error)
-{
-    static const struct change change = {
-        .sql = "SELECT cancel_jobs($1::jsonb, " CHUNK ") AS n",
-        .one = "job is canceled, or stops soon",
-        .many = "jobs are canceled, or stop soon",
-    };
-    return change_jobs(call, &change, error);
-}
-
-int cli_jobs_retry(struct cli_call *call, struct cv_error *error)
-{
-    static const struct change change = {
-        .sql = "SELECT retry_failed_jobs($1::jsonb ->> 'job_type', $1::jsonb ->> 'error_type',"
-               " " RETRIES ") AS n",
-        .one = "job is queued again",
-        .many = "jobs are queued again",
-    };
-    return change_jobs(call, &change, error);
-}
-
-int cli_jobs_priority(struct cli_call *call, struct cv_error *error)
-{
-    static const struct change change = {
-        .sql = "SELECT set_priority($1::jsonb - 'priority',"
-               " priority_number($1::jsonb ->> 'priority'), " CHUNK ") AS n",
-        .one = "job has another priority now",
-        .many = "jobs have another priority now",
-    };
-    return change_jobs(call, &change, error);
+    while (strcmp(change->action, verb.name + strlen("jobs ")) != 0) {
+        change++;
+    }
+    struct cli_call all = *call;
+    all.verb = &verb;
+    verb.values = "0>priority " CLI_JOB_FILTER;
+    CV_TRY(cli_read_values(&all, &values, error));
+    bool is_good = json_object_set_new(values, "action", json_string(change->action)) == 0 &&
+                   (strcmp(change->action, "retry") != 0 || json_object_get(values, "state") ||
+                    json_object_set_new(values, "state", json_string("failed")) == 0);
+    CV_TRY_MEMORY(is_good, error, "a filter");
+    return change_all(call, values, change, error);
 }

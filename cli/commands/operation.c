@@ -489,25 +489,46 @@ static int print_fields(const json_t *object, const struct cli_column *fields,
     return 0;
 }
 
-/* Prints one thing and the list that belongs to it; as JSON, the list is a member of the thing. */
+/* Prints the lists of `also` (of the thing, if that is not NULL), whose columns stand one behind the
+ * other; as JSON they become members of the thing. */
+static int put_lists(struct cli_call *call, const json_t *values, json_t *thing,
+                     const struct cli_column *columns, struct cv_error *error)
+{
+    const char *also = call->verb->also ? call->verb->also : "";
+    for (const char *w = also; *w; w += strcspn(w, " "), w += *w == ' ') {
+        char name[WORD_MAX];
+        size_t count = count_columns(columns);
+        cv_auto(json_decref) json_t *items = NULL;
+        (void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(w, " "), w);
+        if (name[0] == '.') {
+            items = json_incref(json_object_get(thing, name + 1));
+        } else {
+            CV_TRY(cli_ask_items(call, name, values, 0, &items, error));
+        }
+        if (call->json) {
+            const char *member = name + (name[0] == '.');
+            CV_TRY_MEMORY(json_object_set(thing, member, items) == 0, error, "an answer");
+        } else {
+            (void)putchar('\n');
+            CV_TRY(cli_put_items(call, items, columns, count, error));
+        }
+        columns += count + 1;
+    }
+    return 0;
+}
+
 static int show_thing(struct cli_call *call, const json_t *values, json_t *thing,
                       struct cv_error *error)
 {
     const struct cli_verb *verb = call->verb;
-    cv_auto(json_decref) json_t *items = NULL;
-    CV_TRY(verb->also ? cli_ask_items(call, verb->also, values, 0, &items, error) : 0);
-    if (call->json) {
-        cv_auto(json_decref) json_t *things = json_pack("[O]", thing);
-        CV_TRY_MEMORY(things && (!items || json_object_set(thing, verb->also, items) == 0), error,
-                      "an answer");
-        return cli_print_objects(things, error);
-    }
-    CV_TRY(print_fields(thing, verb->fields, error));
-    if (!items) {
+    CV_TRY(call->json ? 0 : print_fields(thing, verb->fields, error));
+    CV_TRY(put_lists(call, values, thing, verb->columns, error));
+    if (!call->json) {
         return 0;
     }
-    (void)putchar('\n');
-    return cli_put_items(call, items, verb->columns, count_columns(verb->columns), error);
+    cv_auto(json_decref) json_t *things = json_pack("[O]", thing);
+    CV_TRY_MEMORY(things, error, "an answer");
+    return cli_print_objects(things, error);
 }
 
 /* Prints the answer of an operation that changes something: as the sentence of the verb's row, made
@@ -572,10 +593,12 @@ int cli_run_operation(struct cli_call *call, struct cv_error *error)
         return cv_fail(error, CV_ERROR_NOT_FOUND, "no %s is called '%s'", verb->thing,
                        call->arguments[0]);
     }
-    return result || is_list ? result
-           : verb->fields    ? show_thing(call, values, body, error)
-           : verb->shows     ? cli_put_json(shown, error)
-                             : tell_answer(call, values, body, error);
+    return result         ? result
+           : is_list      ? put_lists(call, values, NULL,
+                                      verb->columns + count_columns(verb->columns) + 1, error)
+           : verb->fields ? show_thing(call, values, body, error)
+           : verb->shows  ? cli_put_json(shown, error)
+                          : tell_answer(call, values, body, error);
 }
 
 int cli_request(struct cli_call *call, struct cv_error *error)

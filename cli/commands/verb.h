@@ -77,7 +77,9 @@ struct cli_verb {
     const char *settings;
     const struct cli_column *columns; /* of a list */
     const struct cli_column *fields;  /* of one thing, printed one a line */
-    const char *also;  /* behind the fields: a list, of the same parameters; its operation's name */
+    /* More lists behind the fields or the columns, separated by blanks: operations of the same parameters,
+     * or with a dot in front members of the answer. Their columns stand behind each other. */
+    const char *also;
     const char *shows; /* the member of the answer that is printed; "": all of it */
     const char *done;  /* the sentence when it is done, as for cli_expand */
     const char *note;  /* on standard error, behind `done` and in its form, or for an empty list */

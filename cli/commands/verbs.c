@@ -213,10 +213,7 @@ static const struct cli_option collections_put_options[] = {
         "error", 0, "NAME", "jobs whose last error was of this type", 0, NULL \
     }
 
-#define JOB_FILTER \
-    "type>job_type:type tenant>tenant_id:uuid video>video_id:video error>error_type status"
-
-#define CLI_JOB_STATES "queued processing done failed canceled"
+#define CLI_JOB_STATES "open queued processing retry failed done canceled stopping lost"
 
 static const struct cli_option jobs_list_options[] = {
     FILTER_OPTIONS,
@@ -226,18 +223,6 @@ static const struct cli_option jobs_list_options[] = {
 };
 
 static const struct cli_option jobs_filter_options[] = {FILTER_OPTIONS, NO_MORE};
-
-static const struct cli_option jobs_retry_options[] = {
-    {"type", 0, "TYPE", "failed jobs of this type", 0, NULL},
-    {"error", 0, "NAME", "jobs whose last error was of this type", 0, NULL},
-    NO_MORE,
-};
-
-static const struct cli_option jobs_show_options[] = {
-    {"payload", 0, NULL, "print only the payload as it was enqueued, for a worker's --once", 0,
-     NULL},
-    NO_MORE,
-};
 
 static const struct cli_option jobs_watch_options[] = {
     {"every", 0, "SECONDS", "time between two updates (1)", 0, NULL},
@@ -545,28 +530,35 @@ const struct cli_verb cli_verbs[] = {
      .operation = "delete_collection", .values = "0>id:collection", .done = "{0} is removed",
      .run = cli_request},
 
-    {"jobs list", "", 0, 0, "list jobs: unfinished ones first, then the newest",
-     .options = jobs_list_options, UPKEEP_JSON, .values = JOB_FILTER " since:since limit:number",
-     .run = cli_jobs_list},
-    {"jobs show", "JOB", 1, 1, "show one job with its attempts and events",
-     .options = jobs_show_options, UPKEEP_JSON, .run = cli_jobs_show},
+    {"jobs list", "", 0, 0, "list jobs, newest first", .options = jobs_list_options, UPKEEP_JSON,
+     .operation = "jobs",
+     .values = CLI_JOB_FILTER " since>created_after:since =50>limit limit:number",
+     .columns = cli_columns_jobs, .note = "there are no such jobs", .run = cli_request},
+    {"jobs show", "JOB", 1, 1, "show one job with its attempts and events", UPKEEP_JSON,
+     .operation = "job", .values = "0>id:job", .fields = cli_fields_job,
+     .also = "attempts job_events", .columns = cli_columns_job, .thing = "job", .run = cli_request},
+    {"jobs payload", "JOB", 1, 1,
+     "print the payload as it was enqueued, without secrets, for a worker's --once",
+     .login = CLI_LOGIN_UPKEEP, .operation = "job", .values = "0>id:job", .shows = "payload",
+     .thing = "job", .run = cli_request},
     {"jobs why", "JOB", 1, 1, "explain why a job is not running", OPERATOR_JSON, .operation = "why",
      .values = "0>id:job", .columns = cli_columns_why, .thing = "job", .run = cli_request},
-    {"jobs watch", "", 0, 0, "show open and running jobs, updated every second",
-     .options = jobs_watch_options, .login = CLI_LOGIN_OPERATOR, .run = cli_jobs_watch},
-    {"jobs retry", "[JOB]", 0, 1, "queue failed jobs again, with all their retries",
-     .options = jobs_retry_options, OPERATOR_JSON, .operation = "retry_job",
-     .values = "0>id:job type>job_type:type error>error_type", .done = "job {id} is queued again",
-     .thing = "job", .run = cli_jobs_retry},
+    {"jobs watch", "", 0, 0, "show queues and running jobs, updated every second",
+     .options = jobs_watch_options, .login = CLI_LOGIN_OPERATOR, .operation = "queue_stats",
+     .values = "=\"processing\">state", .columns = cli_columns_queues, .also = "jobs",
+     .run = cli_watch},
+    {"jobs retry", "[JOB]", 0, 1,
+     "queue failed jobs again, with all their retries (--status failed, if it is not given)",
+     .options = jobs_filter_options, OPERATOR_JSON, .operation = "retry_job", .values = "0>id:job",
+     .done = "job {id} is queued again", .thing = "job", .run = cli_jobs_change},
     {"jobs cancel", "[JOB]", 0, 1, "cancel jobs: waiting ones at once, running ones are stopped",
-     .options = jobs_filter_options, OPERATOR_JSON, .operation = "cancel_job",
-     .values = "0>id:job " JOB_FILTER, .done = "job {id} is canceled, or stops soon",
-     .thing = "job", .run = cli_jobs_cancel},
+     .options = jobs_filter_options, OPERATOR_JSON, .operation = "cancel_job", .values = "0>id:job",
+     .done = "job {id} is canceled, or stops soon", .thing = "job", .run = cli_jobs_change},
     {"jobs priority", "N [JOB]", 1, 2,
      "change the priority of waiting jobs: low, normal, high, urgent, or 0 to 10",
      .options = jobs_filter_options, OPERATOR_JSON, .operation = "job_priority",
-     .values = "0>priority 1>id:job " JOB_FILTER, .done = "job {id} has priority {priority} now",
-     .run = cli_jobs_priority},
+     .values = "0>priority 1>id:job", .done = "job {id} has priority {priority} now",
+     .run = cli_jobs_change},
     {"jobs pause", "TYPE", 1, 1, "claim no more jobs of a type; running jobs continue",
      .options = reason_options, OPERATOR_JSON, .operation = "pause_type",
      .values = "0>name:type reason", .done = "type {0} is paused; what runs goes on",
@@ -580,10 +572,11 @@ const struct cli_verb cli_verbs[] = {
     {"jobs restore", "KEY", 1, 1, "restore an archive into the tables", .store = true,
      .login = CLI_LOGIN_OPERATOR, .run = cli_jobs_restore},
 
-    {"runs list", "", 0, 0, "list runs: running ones first, then the newest (50)", UPKEEP_JSON,
-     .run = cli_runs_list},
+    {"runs list", "", 0, 0, "list runs, newest first (50)", UPKEEP_JSON, .operation = "runs",
+     .columns = cli_columns_runs, .run = cli_request},
     {"runs show", "RUN", 1, 1, "show one run with its jobs in order", UPKEEP_JSON,
-     .run = cli_runs_show},
+     .operation = "run", .values = "0>id:run", .fields = cli_fields_run, .also = ".jobs",
+     .columns = cli_columns_run, .thing = "run", .run = cli_request},
     {"runs start", "WORKFLOW", 1, 1,
      "start the active version of a workflow, with or without a video",
      .options = runs_start_options, OPERATOR_JSON, .operation = "start_run",
@@ -632,9 +625,10 @@ const struct cli_verb cli_verbs[] = {
      .columns = cli_columns_schedules, .run = cli_triggers_request},
     {"schedules show", "NAME", 1, 1, "show the definition of a schedule, and its last firings",
      UPKEEP_JSON, .remote = true, .values = "0>id:schedule", .run = cli_triggers_show},
-    {"schedules next", "NAME|CRON", 1, 1,
-     "print the next five times of a schedule, or of an expression like '30 2 * * mon-fri'",
-     .options = zone_options, OPERATOR_JSON, .run = cli_schedules_next},
+    {"schedules next", "CRON", 1, 1,
+     "print the next times of an expression like '30 2 * * mon-fri'", .options = zone_options,
+     OPERATOR_JSON, .operation = "preview_schedule", .values = "0>cron zone>time_zone",
+     .columns = cli_columns_times, .run = cli_request},
     {"schedules add", "NAME CRON job|run|command|webhook TARGET [PAYLOAD]", 4, 5,
      "add a schedule, which runs an action at certain times",
      .text = "TARGET is a job type, a workflow, a command's key or a webhook's name. PAYLOAD is "
@@ -658,9 +652,10 @@ const struct cli_verb cli_verbs[] = {
      .operation = "fire_trigger", .values = "0>id:schedule",
      .done = "{0}: {outcome}[ {job_id}| {run_id}|: {error}]", .run = cli_request},
     {"schedules defaults", "", 0, 0, "add the missing ones of the built-in schedules",
-     OPERATOR_JSON, .run = cli_schedules_defaults},
+     OPERATOR_JSON, .operation = "restore_schedules", .done = "{made} schedules were missing",
+     .run = cli_request},
     {"schedules upkeep", "", 0, 0, "show the maintenance tasks of schedulers", UPKEEP_JSON,
-     .run = cli_schedules_upkeep},
+     .operation = "upkeep_tasks", .columns = cli_columns_upkeep, .run = cli_request},
 
     {"triggers list", "", 0, 0, "list the triggers, and their last firings", UPKEEP_JSON,
      .operation = "triggers", .values = "=\"event\">kind", .columns = cli_columns_triggers,

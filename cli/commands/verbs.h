@@ -4,6 +4,9 @@
 
 #include "cli/commands/tell.h"
 
+/* The parameters of a list of jobs, and of a change of many: those of the options that select jobs. */
+#define CLI_JOB_FILTER "type:type tenant:uuid video:video error status>state"
+
 typedef int cli_action(struct cli_call *call, struct cv_error *error);
 
 /* run.c, clip.c, search.c, export.c, doctor.c, manual.c */
@@ -23,16 +26,13 @@ cli_action cli_login, cli_logout;
 cli_action cli_delete, cli_reindex;
 
 /* jobs.c, archive.c */
-cli_action cli_jobs_list, cli_jobs_show, cli_jobs_watch;
-cli_action cli_jobs_retry, cli_jobs_cancel, cli_jobs_priority;
+cli_action cli_jobs_change, cli_watch;
 cli_action cli_jobs_archive, cli_jobs_restore;
 
 /* workflows.c */
-cli_action cli_runs_list, cli_runs_show;
 cli_action cli_commands_run;
 
 /* triggers.c */
-cli_action cli_schedules_next, cli_schedules_defaults, cli_schedules_upkeep;
 cli_action cli_triggers_request, cli_triggers_show;
 
 /* backup.c */

@@ -6,57 +6,6 @@
 
 enum { WAIT_POLL_MS = 200 };
 
-/* ---- runs ------------------------------------------------------------------------------------ */
-
-static const struct cli_column run_columns[] = {
-    {"id", "RUN"},          {"workflow", "WORKFLOW"}, {"status", "STATE"},    {"steps", "JOBS"},
-    {"running_ms", "TIME"}, {"video", "VIDEO"},       {"note", "AT, OR WHY"},
-};
-
-#define RUN_NOTE                                                     \
-    " coalesce(failed_step || ': ' || error_message,"                \
-    " CASE WHEN status = 'running' THEN current_steps END) AS note," \
-    " done || '/' || jobs AS steps"
-
-int cli_runs_list(struct cli_call *call, struct cv_error *error)
-{
-    return CLI_SHOW(call, run_columns, NULL, error,
-                    "SELECT *," RUN_NOTE " FROM run_overview"
-                    " ORDER BY status <> 'running', created_at DESC LIMIT 50");
-}
-
-int cli_runs_show(struct cli_call *call, struct cv_error *error)
-{
-    static const struct cli_column job_columns[] = {
-        {"id", "JOB"},       {"step", "STEP"},   {"part", "PART"},       {"state", "STATE"},
-        {"percent", "DONE"}, {"attempt", "TRY"}, {"running_ms", "TIME"}, {"note", "NOTE"},
-    };
-    char id[CLI_UUID_SIZE];
-    int result = 0;
-    CV_TRY(cli_open(call, error));
-    CV_TRY(cli_find(call, "run", call->arguments[0], id, error));
-    if (!call->json) {
-        result = CLI_LIST(call, run_columns, error,
-                          "SELECT *," RUN_NOTE " FROM run_overview WHERE id = $1::uuid", id);
-        (void)putchar('\n');
-    }
-    if (result < 0) {
-        return result;
-    }
-    /* In the order of the workflow's steps, whatever their state. */
-    result = CLI_LIST(call, job_columns, error,
-                      "SELECT o.*, j.step, j.part, round(o.progress * 100) || ' %' AS percent,"
-                      " coalesce(o.error_message, o.progress_message) AS note"
-                      " FROM job_overview o JOIN jobs j USING (id) JOIN runs r ON r.id = j.run_id"
-                      " LEFT JOIN workflows w ON w.name = r.workflow AND w.version = r.version"
-                      " LEFT JOIN LATERAL (SELECT s.n FROM jsonb_array_elements(w.steps)"
-                      " WITH ORDINALITY AS s (step, n) WHERE s.step ->> 'key' = j.step) AS place"
-                      " ON true WHERE j.run_id = $1::uuid"
-                      " ORDER BY place.n, j.part NULLS FIRST, j.created_at, j.id LIMIT 500",
-                      id);
-    return result < 0 ? result : CLI_EXIT_OK;
-}
-
 /* ---- commands -------------------------------------------------------------------------------- */
 
 /* Waits until the job has ended; prints its result on standard output. */

@@ -917,6 +917,18 @@ COMMENT ON FUNCTION retry_job IS
     'Queues a failed or canceled job again, with new retries. Returns ''queued'', ''wrong_state'' (the job is '
     'neither failed nor canceled), ''duplicate'' (another job for the same work waits or runs) or ''not_found''.';
 
+CREATE FUNCTION cortana.has_twin(dead jobs) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN dead.dedupe_key IS NOT NULL AND EXISTS (
+        SELECT FROM jobs j
+        WHERE j.dedupe_key = dead.dedupe_key AND j.tenant_id IS NOT DISTINCT FROM dead.tenant_id
+          AND j.status IN ('queued', 'processing'))
+    OR dead.exclusive AND dead.video_id IS NOT NULL AND EXISTS (
+        SELECT FROM jobs j
+        WHERE j.exclusive AND j.video_id = dead.video_id AND j.step = dead.step AND j.part = dead.part
+          AND j.status IN ('queued', 'processing'));
+COMMENT ON FUNCTION cortana.has_twin IS 'Whether another job for the same work as an ended one waits or runs.';
+
 CREATE FUNCTION retry_failed_jobs(p_job_type text DEFAULT NULL, p_error_type text DEFAULT NULL,
                                   p_limit int DEFAULT NULL) RETURNS bigint
 LANGUAGE sql AS $$
@@ -925,15 +937,7 @@ LANGUAGE sql AS $$
           FROM (SELECT id FROM jobs dead
                 WHERE status = 'failed' AND NOT is_ready AND (p_job_type IS NULL OR job_type = p_job_type)
                   AND (p_error_type IS NULL OR payload #>> '{error,type}' = p_error_type)
-                  AND NOT (dedupe_key IS NOT NULL AND EXISTS (
-                      SELECT FROM jobs j
-                      WHERE j.dedupe_key = dead.dedupe_key
-                        AND j.tenant_id IS NOT DISTINCT FROM dead.tenant_id
-                        AND j.status IN ('queued', 'processing')))
-                  AND NOT (exclusive AND video_id IS NOT NULL AND EXISTS (
-                      SELECT FROM jobs j
-                      WHERE j.exclusive AND j.video_id = dead.video_id AND j.step = dead.step
-                        AND j.part = dead.part AND j.status IN ('queued', 'processing')))
+                  AND NOT has_twin(dead)
                 ORDER BY sequence, created_at LIMIT p_limit) AS oldest) AS retried
 $$;
 COMMENT ON FUNCTION retry_failed_jobs IS
@@ -949,11 +953,12 @@ DECLARE
         'tenant_id', 'j.tenant_id = %L::uuid', 'video_id', 'j.video_id = %L::uuid',
         'run_id', 'j.run_id = %L::uuid', 'error_type', 'j.payload #>> ''{error,type}'' = %L',
         'created_before', 'j.created_at < %L::timestamptz',
-        'created_after', 'j.created_at >= %L::timestamptz');
+        'created_after', 'j.created_at >= %L::timestamptz',
+        'is_scheduled', '(j.scheduled_for IS NOT NULL) = %L::boolean');
     unknown text;
 BEGIN
     IF jsonb_typeof(p_filter) IS DISTINCT FROM 'object' OR p_filter = '{}' THEN
-        RAISE EXCEPTION 'a filter must name at least one of id, job_type, status, tenant_id, video_id, run_id, error_type, created_before, created_after'
+        RAISE EXCEPTION 'a filter must name at least one of id, job_type, status, tenant_id, video_id, run_id, error_type, created_before, created_after, is_scheduled'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     SELECT k INTO unknown FROM jsonb_object_keys(p_filter) AS k WHERE NOT known ? k LIMIT 1;
@@ -966,7 +971,7 @@ END
 $$;
 COMMENT ON FUNCTION cortana.filter_condition IS
     'Turns a filter into an SQL condition on jobs j: {id, job_type, status, tenant_id, video_id, run_id, '
-    'error_type, created_before, created_after}. A job must match all members that are given. An unknown member '
+    'error_type, created_before, created_after, is_scheduled}. A job must match all members that are given. An unknown member '
     'is an error, so that a mistyped filter does not match all jobs.';
 
 CREATE FUNCTION cortana.lock_filtered_jobs(p_filter jsonb, p_states text[], p_limit int) RETURNS uuid[]
@@ -1055,7 +1060,7 @@ COMMENT ON FUNCTION set_priority IS
 -- ---- who may call what --------------------------------------------------------------------------
 
 SELECT secure_objects('{check_job_size,check_payload,end_attempt,fair_sequence,lease_jobs,acquire_upkeep}');
-GRANT EXECUTE ON FUNCTION enqueue_job, enqueue_jobs, cancel_job, retry_job, watch_job TO cortana_app, service_role;
+GRANT EXECUTE ON FUNCTION enqueue_job, enqueue_jobs, cancel_job, retry_job, watch_job, cortana.has_twin TO cortana_app, service_role;
 GRANT EXECUTE ON FUNCTION cortana.fair_sequence, cortana.check_job_size, cortana.check_payload, cortana.complete_payload, cortana.check_own_job, cortana.end_attempt,
     cortana.settle_failure, cortana.rescue_expired_jobs, cortana.promote_due_jobs, cortana.acquire_upkeep,
     cortana.claim_from_head, cortana.lease_jobs, claim_jobs, renew_lease, report_progress, report_log,

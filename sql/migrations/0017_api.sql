@@ -786,6 +786,7 @@ RETURN CASE p_wanted
     WHEN 'error' THEN ARRAY['failed']
     WHEN 'dead_letter' THEN ARRAY['failed']
     WHEN 'retrying' THEN ARRAY['retry']
+    WHEN 'open' THEN ARRAY['queued', 'processing', 'stopping', 'lost', 'retry', 'failed']
     ELSE ARRAY[p_wanted] END;
 COMMENT ON FUNCTION api.job_states IS
     'The states that a value of the filter "state" selects; words of other queues are accepted.';
@@ -806,6 +807,7 @@ RETURN jsonb_build_object(
     'message', j.progress_message, 'attempt', j.attempt, 'retry_count', j.retry_count,
     'max_retries', j.max_retries, 'correlation_id', j.correlation_id, 'created_at', j.created_at,
     'scheduled_for', j.scheduled_for, 'started_at', j.started_at, 'finished_at', j.finished_at,
+    'running_ms', round(extract(epoch FROM coalesce(j.finished_at, now()) - j.started_at) * 1000),
     'worker', CASE WHEN api.is_service() THEN j.locked_by END, 'tenant_id', j.tenant_id, 'source', j.source,
     'source_ref', j.source_ref, 'created_by', j.created_by,
     'error', CASE WHEN j.payload ? 'error' THEN jsonb_build_object(
@@ -995,6 +997,15 @@ LANGUAGE sql STABLE AS $$
 $$;
 COMMENT ON FUNCTION api.video_jobs IS 'The newest jobs of the video in the filters.';
 
+CREATE FUNCTION api.running_jobs(p jsonb, p_before timestamptz, p_id uuid, p_limit int) RETURNS SETOF api.listed
+LANGUAGE sql STABLE AS $$
+    SELECT api.job_object(j), jsonb_build_array(j.created_at, j.id) FROM jobs j
+    WHERE j.status = 'processing' AND (j.created_at, j.id) < (p_before, p_id) AND api.job_matches(j, p)
+      AND (p ->> 'video' IS NULL OR j.video_id = (p ->> 'video')::uuid)
+    ORDER BY j.created_at DESC, j.id DESC LIMIT p_limit
+$$;
+COMMENT ON FUNCTION api.running_jobs IS 'The newest jobs that run: the index of running jobs has few.';
+
 CREATE FUNCTION api.window_jobs(p jsonb, p_low timestamptz, p_high timestamptz, p_before timestamptz, p_id uuid,
                                 p_limit int) RETURNS SETOF api.listed
 LANGUAGE sql STABLE AS $$
@@ -1061,6 +1072,8 @@ BEGIN
         items := ARRAY(SELECT j FROM api.jobs_by_id(p, before_time, before_id, wanted + 1) AS j);
     ELSIF NOT api.is_service() THEN
         SELECT a.* INTO items, examined_until FROM api.tenant_page(p, before_time, before_id, wanted + 1) AS a;
+    ELSIF api.job_states(p ->> 'state') <@ '{processing,stopping,lost}' THEN
+        items := ARRAY(SELECT j FROM api.running_jobs(p, before_time, before_id, wanted + 1) AS j);
     ELSIF p ->> 'video' IS NULL THEN
         SELECT a.* INTO items, examined_until FROM api.all_jobs(p, before_time, before_id, wanted + 1) AS a;
     ELSE

@@ -37,11 +37,13 @@ COMMENT ON FUNCTION api.event_position IS
 
 CREATE FUNCTION api.run_object(r runs) RETURNS jsonb
 LANGUAGE sql STABLE
-RETURN jsonb_build_object(
-    'id', r.id, 'workflow', r.workflow, 'version', r.version, 'video_id', r.video_id,
-    'video', api.named_video(r.video_id), 'status', r.status,
+RETURN (SELECT jsonb_build_object(
+    'id', r.id, 'workflow', r.workflow, 'version', r.version, 'video_id', r.video_id, 'video', api.named_video(r.video_id), 'status', r.status,
     'priority', r.priority, 'correlation_id', r.correlation_id, 'created_at', r.created_at,
-    'finished_at', r.finished_at);
+    'finished_at', r.finished_at, 'running_ms', o.running_ms, 'job_count', o.jobs, 'jobs_done', o.done,
+    'progress', o.progress, 'current_steps', o.current_steps, 'failed_step', o.failed_step,
+    'error', CASE WHEN o.failed_step IS NOT NULL THEN jsonb_build_object('type', o.error_type, 'message', o.error_message) END)
+    FROM run_overview o WHERE o.id = r.id);
 COMMENT ON FUNCTION api.run_object IS 'A run as lists show it.';
 
 CREATE FUNCTION api.event_topic(p_topic text) RETURNS jsonb
@@ -251,6 +253,7 @@ BEGIN
     RETURN api.all_items((
         SELECT jsonb_agg(jsonb_build_object(
                    'attempt', a.attempt, 'status', a.status, 'started_at', a.started_at, 'finished_at', a.finished_at,
+                   'running_ms', round(extract(epoch FROM coalesce(a.finished_at, now()) - a.started_at) * 1000),
                    'exit_code', a.exit_code, 'error_type', a.error_type, 'error_message', a.error_message,
                    'stdout_tail', a.stdout_tail, 'stderr_tail', a.stderr_tail, 'cpu_seconds', a.cpu_seconds,
                    'peak_memory_bytes', a.peak_memory_bytes,
@@ -337,9 +340,9 @@ LANGUAGE sql STABLE AS $$
         SELECT t.* FROM api.tenant_jobs(p - 'priority', p_limit) AS t
         WHERE NOT api.is_service()) AS f
     WHERE CASE p ->> 'action'
-              WHEN 'cancel' THEN f.status IN ('queued', 'processing')
+              WHEN 'cancel' THEN f.status = 'queued' OR f.status = 'processing' AND f.cancel_requested_at IS NULL
                                  OR f.status = 'failed' AND f.scheduled_for IS NOT NULL
-              WHEN 'retry' THEN f.status IN ('failed', 'canceled')
+              WHEN 'retry' THEN f.status IN ('failed', 'canceled') AND NOT has_twin(f)
               ELSE f.status IN ('queued', 'failed') AND f.priority <> priority_number(p ->> 'priority') END
 $$;
 COMMENT ON FUNCTION api.bulk_candidates IS 'The jobs that a bulk operation would change: those of its filter whose state allows it.';
@@ -353,32 +356,51 @@ $$;
 COMMENT ON FUNCTION api.bulk_change IS
     'Applies the action of a bulk operation to one job, and returns whether the job was changed.';
 
+CREATE FUNCTION api.bulk_portion(p jsonb, p_limit int) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    filter CONSTANT jsonb := jsonb_strip_nulls(jsonb_build_object(
+        'job_type', p -> 'type', 'tenant_id', p -> 'tenant', 'video_id', p -> 'video', 'run_id', p -> 'run',
+        'error_type', p -> 'error', 'created_after', p -> 'created_after', 'created_before', p -> 'created_before',
+        'status', CASE p ->> 'state' WHEN 'retry' THEN 'failed' ELSE p ->> 'state' END,
+        'is_scheduled', CASE p ->> 'state' WHEN 'retry' THEN true WHEN 'failed' THEN false END));
+BEGIN
+    RETURN CASE p ->> 'action' WHEN 'cancel' THEN cancel_jobs(filter, p_limit)
+                               ELSE set_priority(filter, priority_number(p ->> 'priority'), p_limit) END;
+END
+$$;
+COMMENT ON FUNCTION api.bulk_portion IS
+    'Cancels or moves some jobs of a filter for the service, those first that nobody else is changing. Returns how many.';
+
 CREATE FUNCTION api.bulk_jobs(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
 DECLARE
-    most CONSTANT int := 10000;
+    most CONSTANT int := CASE p ->> 'action' WHEN 'retry' THEN 1000 ELSE 10000 END; -- retries are checked one by one
     dry_run CONSTANT boolean := coalesce((p ->> 'dry_run')::boolean, false);
     matched bigint;
-    changed bigint := 0;
+    changed bigint;
     sample jsonb;
     chosen uuid[];
 BEGIN
     IF NOT api.is_admin() THEN
         RAISE EXCEPTION 'bulk operations are an admin''s' USING ERRCODE = 'insufficient_privilege';
     ELSIF p - 'action' - 'dry_run' - 'priority' = '{}' THEN
-        RAISE EXCEPTION 'a filter is needed: ids, q, type, state, video, run, error, created_after or created_before'
+        RAISE EXCEPTION 'a filter is needed: ids, q, type, state, video, run, tenant, error, created_after or created_before'
             USING ERRCODE = 'invalid_parameter_value';
     ELSIF (p ->> 'action' = 'priority') <> (p ? 'priority') THEN
         RAISE EXCEPTION 'priority is for the action priority, which needs it' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     PERFORM i::uuid FROM jsonb_array_elements_text(p -> 'ids') AS i; -- refuses values that are not ids
     SELECT count(*), array_agg(c.id ORDER BY c.created_at, c.id) INTO matched, chosen
-    FROM api.bulk_candidates(p, most) AS c;
+    FROM (SELECT id, created_at FROM api.bulk_candidates(p, 10000) LIMIT CASE WHEN NOT dry_run THEN most + 1 END) AS c;
     SELECT coalesce(jsonb_agg(api.job_object(j) ORDER BY j.created_at, j.id), '[]') INTO sample
     FROM jobs j WHERE j.id = ANY (chosen[:10]);
-    IF NOT dry_run THEN
-        SELECT count(*) FILTER (WHERE api.bulk_change(p, c.id)) INTO changed
-        FROM unnest(chosen[:most]) AS c (id);
+    IF dry_run THEN
+        changed := 0;
+    ELSIF api.is_service() AND p ->> 'action' <> 'retry' AND NOT p ?| '{ids,q}' THEN
+        changed := api.bulk_portion(p, most);
+    ELSE
+        SELECT count(*) FILTER (WHERE api.bulk_change(p, c.id)) INTO changed FROM unnest(chosen[:most]) AS c (id);
     END IF;
     RETURN api.ok(jsonb_build_object('dry_run', dry_run, 'matched', matched, 'changed', changed, 'sample', sample));
 END
@@ -420,10 +442,11 @@ $$;
 CREATE FUNCTION api.run(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE
 RETURN api.ok((SELECT api.run_object(r) || jsonb_build_object(
-    'steps', (SELECT w.steps FROM workflows w WHERE w.name = r.workflow AND w.version = r.version),
-    'jobs', coalesce((SELECT jsonb_agg(api.job_object(j) ORDER BY j.created_at, j.step, j.part)
+    'steps', w.steps,
+    'jobs', coalesce((SELECT jsonb_agg(api.job_object(j) ORDER BY array_position(
+                          ARRAY(SELECT s ->> 'key' FROM jsonb_array_elements(w.steps) AS s), j.step::text), j.part, j.created_at, j.id)
                       FROM (SELECT * FROM jobs WHERE run_id = r.id LIMIT 1000) AS j), '[]'))
-    FROM runs r WHERE r.id = (p ->> 'id')::uuid));
+    FROM runs r LEFT JOIN workflows w ON w.name = r.workflow AND w.version = r.version WHERE r.id = (p ->> 'id')::uuid));
 
 CREATE FUNCTION api.changed_run(p_id uuid, p_outcome text) RETURNS api.answer
 LANGUAGE plpgsql AS $$
@@ -483,6 +506,6 @@ GRANT EXECUTE ON FUNCTION api.session, api.sign_in, api.run_object, api.event_po
     TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION api.is_admin, api.require_service, api.require_job, api.attempts, api.job_events,
     api.artifacts, api.find, api.why, api.job_summary, api.runs, api.run, api.all_items TO authenticated, service_role;
-GRANT EXECUTE ON FUNCTION api.set_job_priority, api.job_priority, api.bulk_candidates, api.bulk_change, api.bulk_jobs,
+GRANT EXECUTE ON FUNCTION api.set_job_priority, api.job_priority, api.bulk_candidates, api.bulk_change, api.bulk_portion, api.bulk_jobs,
     api.changed_run, api.cancel_run, api.restart_run, api.pause_type, api.resume_type TO cortana_app, service_role;
 GRANT EXECUTE ON FUNCTION api.event_tail, api.event_states, api.ended_jobs TO cortana_gateway;

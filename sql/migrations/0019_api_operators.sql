@@ -378,6 +378,18 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION api.upkeep_tasks(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    PERFORM api.require_service();
+    RETURN api.all_items((
+        SELECT jsonb_agg(jsonb_build_object(
+                   'name', t.name, 'description', t.description, 'every_ms', round(extract(epoch FROM t.every) * 1000),
+                   'last_at', t.last_at, 'took_ms', t.took_ms, 'last_error', t.last_error) ORDER BY t.name)
+        FROM upkeep_tasks t));
+END
+$$;
+
 -- ---- rules -------------------------------------------------------------------------------------------------
 
 CREATE FUNCTION api.job_type_object(t job_types) RETURNS jsonb
@@ -579,7 +591,7 @@ $$;
 SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION cortana.record_queue_history, cortana.shorten_queue_history TO service_role;
 GRANT EXECUTE ON FUNCTION api.throughput, api.queue_stats, api.performance, api.message_shape, api.errors, api.dead_jobs,
-    api.dead_letters, api.video_of_job, api.workers, api.host_objects, api.hosts, api.host, api.host_disk, api.resources, api.job_type_object,
+    api.dead_letters, api.video_of_job, api.workers, api.host_objects, api.hosts, api.host, api.host_disk, api.resources, api.upkeep_tasks, api.job_type_object,
     api.job_types, api.job_type, api.workflows, api.tenants
     TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION api.drain_worker, api.change_host, api.change_job_type, api.change_workflow,

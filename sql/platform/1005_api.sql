@@ -473,8 +473,18 @@ COMMENT ON FUNCTION api.enqueue_command IS 'Enqueues the command that POST /jobs
 
 CREATE FUNCTION api.preview_schedule(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE SECURITY DEFINER AS $$
-    SELECT api.ok(jsonb_build_object('instants', coalesce(
-        (SELECT jsonb_agg(n ORDER BY n) FROM next_crons(p ->> 'cron', p ->> 'time_zone', 10, now()) AS n), '[]')))
+    SELECT api.all_items((
+        SELECT jsonb_agg(jsonb_build_object('at', i, 'local', to_char(i AT TIME ZONE z, 'Dy YYYY-MM-DD HH24:MI'),
+                                            'time_zone', z) ORDER BY i)
+        FROM check_time_zone(coalesce(p ->> 'time_zone', 'UTC')) AS z, next_crons(p ->> 'cron', z, 10, now()) AS i))
+$$;
+
+CREATE FUNCTION api.restore_schedules(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM api.require_service();
+    RETURN api.ok(jsonb_build_object('made', restore_default_schedules()));
+END
 $$;
 
 -- ---- who may call what -------------------------------------------------------------------------------------
@@ -484,4 +494,4 @@ GRANT EXECUTE ON FUNCTION api.job_payload, api.shown_name, api.manages_tenant, a
     api.deliveries, api.definition_object, api.definitions, api.definition, api.preview_schedule TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION api.create_webhook, api.change_webhook, api.delete_webhook, api.rotate_webhook, api.test_webhook,
     api.create_trigger, api.change_trigger, api.delete_trigger, api.pause_trigger, api.resume_trigger, api.fire_trigger,
-    api.send_event, api.define TO cortana_app, service_role;
+    api.send_event, api.define, api.restore_schedules TO cortana_app, service_role;

@@ -8,5 +8,5 @@ GRANT SELECT (webhook, expires_at) ON cortana.webhook_secrets TO cortana_upkeep;
 GRANT EXECUTE ON FUNCTION plan_command, cortana.command_files, cortana.fill_argument, event_partitions_before,
     export_events, drop_archived_events, cortana.leads_to_clip, cortana.jobs_asked_for, cortana.archive_fingerprint,
     jobs_to_archive, export_jobs, drop_archived_jobs TO cortana_upkeep;
-GRANT EXECUTE ON FUNCTION api.definition_object, api.definitions, api.definition, api.triggers, api.trigger, api.firings,
+GRANT EXECUTE ON FUNCTION api.shown_name, api.definition_object, api.definitions, api.definition, api.triggers, api.trigger, api.firings,
     api.webhooks TO cortana_upkeep;

@@ -389,8 +389,8 @@ def test_tenants_are_paused(gateway, queue, library):
 
 def test_a_schedule_across_a_change_of_clocks(gateway):
     body = {"cron": "30 2 * * *", "time_zone": "Europe/Berlin"}
-    instants = ask(gateway, EDITOR, "POST", "/triggers/preview", body).json["instants"]
-    assert len(instants) == 10 and instants == sorted(instants)
+    instants = ask(gateway, EDITOR, "POST", "/triggers/preview", body).json["items"]
+    assert len(instants) == 10 and instants == sorted(instants, key=lambda instant: instant["at"])
     assert ask(gateway, EDITOR, "POST", "/triggers/preview", {**body, "cron": "61 * * * *"}).status == 400
     assert ask(gateway, EDITOR, "POST", "/triggers/preview", {**body, "time_zone": "Mars/Olympus"}).status == 400
 

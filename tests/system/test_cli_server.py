@@ -11,7 +11,10 @@ from api import ALICE, Gateway, token
 SERVICE = token(role="service_role", sub=None)
 # A job and a run by the beginning of their ids, and all that is listed.
 VERBS = ["workers", "workers --all --json", "hosts", "rules", "rules --json", "workflows", "workflows show video_pipeline",
-         "commands --json", "commands show gc", "jobs why {job}", "jobs why {short}", "webhooks disable hook --reason moved",
+         "commands --json", "commands show gc", "jobs", "jobs --json --status open --since 2h", "jobs --type transcode --video {video}", "jobs show {job}",
+         "jobs show {job} --json", "jobs payload {short}", "jobs watch --count 1", "runs", "runs show {run}", "runs show {run} --json",
+         "jobs retry --type webhook", "jobs cancel --type webhook", "jobs priority 3 --type webhook --status failed",
+         "schedules next @daily --zone Asia/Tokyo", "schedules upkeep --json", "schedules defaults", "jobs why {job}", "jobs why {short}", "webhooks disable hook --reason moved",
          "webhooks enable hook", "webhooks", "schedules pause nightly", "schedules resume nightly", "schedules", "schedules show nightly",
          "rules set ocr weight=2 retries=1m,2m max=none", "hosts set h cpu-budget=4", "tenants limit {job} 5GB",
          "tenants limit default none", "tenants", "nodes set n types=ocr mac=00:11:22:aa:bb:cc", "nodes set n port=7 max=none",
@@ -22,7 +25,8 @@ VERBS = ["workers", "workers --all --json", "hosts", "rules", "rules --json", "w
          "videos favourite {video}", "videos --favourite --json", "videos unfavourite {video}", "search bridge tag:town recorded:2024",
          "search bridge", "search bridge --json --limit 3", "search bridg -C 2 --video {video}", "search anna --exact",
          "export {video} -f srt", "export {video} -f csv --bom", "export {video} -f vtt --no-positions", "export {video}"]
-REFUSED = ["jobs why ffffffff", "jobs why {nobody}", "workflows show nothing", "commands show nothing", "webhooks test nothing",
+REFUSED = ["jobs why ffffffff", "jobs show {nobody}", "runs show {nobody}", "schedules next 61",
+           "jobs why {nobody}", "workflows show nothing", "commands show nothing", "webhooks test nothing",
            "schedules pause nothing", "schedules show nothing", "jobs cancel {nobody}", "jobs retry {job}", "runs start nothing",
            "rules set nothing weight=1", "hosts set nothing cpu-budget=1", "nodes wake nothing",
            "nodes remove nothing", "nodes set n2 types=ocr", "nodes set n2 port=7", "workers drain nothing",
@@ -37,6 +41,8 @@ def queue(place):
     queue.run("UPDATE workers SET last_seen = now() - interval '2 hours'")
     queue.run("SELECT add_webhook('hook', 'https://example.net/hook')")
     queue.run("INSERT INTO job_triggers (name, cron, action, target, time_zone) VALUES ('nightly', '@daily', 'job', 'ocr', 'UTC')")
+    queue.run_id = queue.value("SELECT run_id FROM start_run('video_pipeline', '{}', %s)", queue.video(ALICE))
+    queue.run("SELECT cancel_run(%s)", queue.run_id)
     queue.url = url
     return queue
 
@@ -68,8 +74,9 @@ def both(cortana, gateway, verb):
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_server_answers_like_its_database(cortana, gateway, library, verb):
-    here, there = both(cortana, gateway, verb.format(job=library.jobs["own"], short=library.jobs["own"][:8], video=library.videos["own"]))
+def test_a_server_answers_like_its_database(cortana, gateway, queue, library, verb):
+    here, there = both(cortana, gateway, verb.format(job=library.jobs["own"], short=library.jobs["own"][:8],
+                                                     video=library.videos["own"], run=queue.run_id))
     assert here.returncode == 0 and here.stdout, here.stderr
     assert (there.stdout, there.stderr, there.returncode) == (here.stdout, here.stderr, 0)
 
@@ -79,6 +86,17 @@ def test_a_server_refuses_like_its_database(cortana, gateway, library, verb):
     here, there = both(cortana, gateway, verb.format(nobody=uuid.uuid4(), job=library.jobs["own"]))
     assert here.returncode == 1 and here.stdout == ""
     assert (there.stdout, there.stderr, there.returncode) == ("", here.stderr, 1)
+
+
+def test_a_server_changes_many_jobs(cortana, gateway, queue, library):
+    assert cortana("login", gateway.url, text=SERVICE).returncode == 0
+    queue.run("INSERT INTO job_types (name, description) VALUES ('work', 'a')")
+    queue.run("SELECT enqueue_jobs('work', array_fill('{}'::jsonb, ARRAY[3]))")
+    for words, said in (("priority 2", "3 jobs have another priority now\n"), ("cancel", "3 jobs are canceled, or stop soon\n"),
+                        ("cancel", "0 jobs are canceled, or stop soon\n"), ("retry", "0 jobs are queued again\n"),
+                        ("retry --status canceled", "3 jobs are queued again\n")):
+        done = cortana("jobs", *words.split(), "--type", "work", "--server", gateway.url, DATABASE_URL="postgresql:///x?host=/nonexistent")
+        assert (done.stdout, done.returncode) == (said, 0), (words, done.stderr)
 
 
 def test_who_signs_in_asks_by_the_variable_and_signs_out(cortana, gateway, library, tmp_path):

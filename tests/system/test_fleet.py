@@ -188,7 +188,7 @@ def test_jobs_are_paused_moved_canceled_and_explained(jobs, cortana):
     assert jobs.row("SELECT tenant_id::text FROM paused_tenants")["tenant_id"] == tenant
     assert cortana("tenants", "resume", tenant).returncode == 0
     for wrong in (["cancel"], ["cancel", "--tenant", "x"], ["priority", "11", "--type", "a"], ["why"],
-                  ["show", "--type", "a"], ["cancel", "abcd", "--type", "a"], ["retry", "--video", "last"], ["watch", "--every", "0"]):
+                  ["show", "--type", "a"], ["cancel", "abcd", "--type", "a"], ["retry", "--status", "gone"], ["watch", "--every", "0"]):
         assert cortana("jobs", *wrong).returncode == 64, wrong
 
 

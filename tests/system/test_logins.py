@@ -83,8 +83,13 @@ def test_a_login_runs_every_command_that_comes_with_the_system(sql, call, role):
 
 
 @pytest.mark.parametrize("role", BOTH)
-def test_a_login_looks_at_everything(call, role):
-    for command in READERS:
+def test_a_login_looks_at_everything(sql, call, role):
+    cursor = sql.cursor()
+    cursor.execute("INSERT INTO runs (workflow, version, priority, sequence) VALUES ('video_pipeline', 1, 5, 1) RETURNING id")
+    run, = cursor.fetchone()
+    cursor.execute("SELECT job_id FROM run_command('gc')")
+    job, = cursor.fetchone()
+    for command in [f"jobs show {job}", f"jobs payload {job}", f"runs show {run}", *READERS]:
         done = call(role, "cortana", *command.split())
         assert done.returncode == 0 and "denied" not in done.stdout, (command, done.stdout, done.stderr)
 

@@ -208,7 +208,7 @@ def test_commands_start_the_installation_that_their_environment_names(program, d
 
     wait_until(lambda: processes_of(data) == [], "the server to stop")
     job = json.loads(run(program("cortana"), "jobs", "list", "--type", "ocr", "--video", "last", "--json").stdout.splitlines()[0])
-    payload = run(program("cortana"), "jobs", "show", job["id"], "--payload").stdout
+    payload = run(program("cortana"), "jobs", "payload", job["id"]).stdout
     wait_until(lambda: processes_of(data) == [], "the server to stop")
     assert json.loads(run(program("ocr-worker"), "--once", "--overwrite", input=payload).stdout)["detections"]
     folder = data.parent / "elsewhere"

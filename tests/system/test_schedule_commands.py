@@ -34,12 +34,12 @@ def test_schedules_from_the_command_line(cortana, queue):
     assert (row["cron"], row["catch_up"], row["catch_up_limit"], row["one_at_a_time"], row["description"]) == (
         "30 2 * * *", "all", 5, True, "every night")
     assert re.search(r"^nightly +30 2 \* \* \* +\S+ 02:30 +Europe/Berlin +job work", cortana("schedules"), re.M)
-    head, *shown = cortana("schedules", "next", "nightly").splitlines()
+    head, *shown = cortana("schedules", "next", "30 2 * * *", "--zone", "europe/berlin").splitlines()
     assert head.split() == ["NEXT", "ZONE", "UTC"]
-    assert len(shown) == 5 and all(re.fullmatch(
-        r"\w{3} \d{4}-\d\d-\d\d 02:30  Europe/Berlin  \d{4}-\d\d-\d\d 0[01]:30", line) for line in shown)
+    assert len(shown) == 10 and all(re.fullmatch(
+        r"\w{3} \d{4}-\d\d-\d\d 02:30  Europe/Berlin  \d{4}-\d\d-\d\d 0[01]:30:00", line) for line in shown)
     tokyo = cortana("schedules", "next", "*/5 * * * *", "--zone", "Asia/Tokyo", "--json").splitlines()
-    assert [json.loads(line)["zone"] for line in tokyo] == ["Asia/Tokyo"] * 5
+    assert [json.loads(line)["time_zone"] for line in tokyo] == ["Asia/Tokyo"] * 10
     assert cortana("schedules", "pause", "nightly", "--reason", "rest") == "nightly is paused\n"
     assert "paused: rest" in cortana("schedules", "list")
     assert cortana("schedules", "resume", "nightly") == "nightly goes on\n"

@@ -27,7 +27,7 @@ class SchedulesScreen extends Overview {
         [this.instants, this.fault] = [null, ''];
         if (cron.trim()) {
             try {
-                ({instants: this.instants} = await ask('/triggers/preview', {method: 'POST', body: {cron, time_zone: zone}}));
+                this.instants = (await ask('/triggers/preview', {method: 'POST', body: {cron, time_zone: zone}})).items.map((one) => one.at);
             } catch (problem) {
                 this.fault = problem.text;
             }
