@@ -23,10 +23,11 @@ export function without(query, text) {
     return takeApart(query).map((part) => part.text).filter((one) => one !== text).join(' ');
 }
 
+const SIGNS = ['@', '#']; // of names and of tags, without one
 const NARROWING = ['kind', 'conf', 'owner', 'video', 'team'];
 
 /** Whether a query says where to search, but not yet what for. @param {string} query */
-export const isWithoutWords = (query) => takeApart(query).every((part) => NARROWING.includes(part.field));
+export const isWithoutWords = (query) => takeApart(query).every((part) => NARROWING.includes(part.field) || SIGNS.includes(part.text));
 
 /** The address of a search. @param {string} query */
 export const searchUrl = (query) => `/?q=${encodeURIComponent(query)}`;

@@ -6,7 +6,7 @@
     const ANSWER_MS = 60000; // that an answer of the API may take
     const lists = ['pages', 'states', 'poster'];
     const screens = [ // with the parts that their modules import, also by others
-        [/^\/$/, 'search', ['deletions', 'export', 'facets', 'preview', 'saved', 'unread', ...lists]],
+        [/^\/$/, 'search', ['deletions', 'export', 'facets', 'result', 'saved', 'unread', ...lists]],
         [/^\/(videos|upload)$/, 'library', ['bulk', 'choice', 'deletions', 'uploads', 'video-bulk', ...lists]],
         [/^\/videos\/[0-9a-f-]{36}$/, 'video', ['player', 'boxes', 'sprites', 'transcript', 'chapters', 'clips', 'deletions', 'unread', ...lists]],
         [/^\/jobs$/, 'jobs', ['bulk', 'choice', 'operate', ...lists]],
@@ -23,7 +23,7 @@
     }
 
     /** What is asked for first of a search: enough hits for a window. @param {string} query @param {Record<string, string>} [narrowing] */
-    const firstHits = (query, narrowing = {}) => ({q: query, limit: 20, facets: true, ...narrowing});
+    const firstHits = (query, narrowing = {}) => ({q: query, limit: 20, facets: true, group: 'video', ...narrowing});
 
     function ask(address) {
         const answer = fetch(address, {headers: {'X-Cortana': '1'}, signal: AbortSignal.timeout(ANSWER_MS)});
@@ -87,7 +87,7 @@
     const asks = new URLSearchParams(location.search);
     const query = asks.get('q')?.trim() ?? '';
     if (location.pathname === '/' && isSignedIn && !query.includes(':')) { // fields alone are not searched for
-        const narrowing = Object.fromEntries(['sort', 'kind', 'lang', 'match', 'video'].flatMap((name) => (asks.get(name) ? [[name, asks.get(name)]] : [])));
+        const narrowing = Object.fromEntries(['sort', 'kind', 'lang', 'match', 'video', 'min_confidence'].flatMap((name) => (asks.get(name) ? [[name, asks.get(name)]] : [])));
         ask(query ? `/api/v1/search?${new URLSearchParams(firstHits(query, narrowing))}` : '/api/v1/videos?limit=12');
     }
     ask(`/lang/${language}.json`);

@@ -1704,7 +1704,11 @@ CREATE FUNCTION cortana.search_snippet(p_text text, p_terms search_terms, p_star
 RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 DECLARE
-    line text COLLATE "und-x-icu" := left(regexp_replace(p_text, '[\x01-\x1f]', ' ', 'g'), 1000);
+    shown CONSTANT int := 1000;    -- characters
+    before CONSTANT int := 200;    -- of them before the first mark
+    first_mark CONSTANT int := CASE WHEN length(p_text) > shown THEN coalesce(regexp_instr(p_text, p_terms.marks, 1, 1, 0, 'i'), 0) ELSE 0 END;
+    line text COLLATE "und-x-icu" := regexp_replace(
+        CASE WHEN first_mark > before THEN '… ' ELSE '' END || substr(p_text, greatest(first_mark - before, 1), shown), '[\x01-\x1f]', ' ', 'g');
     literal text := CASE WHEN cardinality(p_terms.sides) = 1 THEN p_terms.sides[1].literal END;
     at int := position(literal IN lower(line));
     marked text;    -- between characters that no caller's marks have
@@ -1728,7 +1732,8 @@ BEGIN
     RETURN replace(replace(coalesce(marked, line), E'\x1c', p_start), E'\x1d', p_stop);
 END
 $$;
-COMMENT ON FUNCTION cortana.search_snippet IS 'Returns a text with the marks around what matched.';
+COMMENT ON FUNCTION cortana.search_snippet IS
+    'Returns a text with the marks around what matched; of a long text 1,000 characters from a little before the first mark.';
 
 CREATE FUNCTION cortana.search_side_matches(p_side search_side, p_text text) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$

@@ -530,11 +530,12 @@ CREATE FUNCTION api.hit_groups(p_hits api.hit[], p_terms search_terms, p_after i
 RETURNS SETOF api.listed
 LANGUAGE sql STABLE AS $$
     SELECT jsonb_build_object(
-               'video', (SELECT api.video_object(v, u.unread) FROM videos v, unread_scripts(ARRAY[v.id]) AS u WHERE v.id = g.video_id), 'hits', g.hits, 'best', g.best,
+               'video', (SELECT api.video_object(v, u.unread) FROM videos v, unread_scripts(ARRAY[v.id]) AS u WHERE v.id = g.video_id), 'hits', g.hits, 'best', g.best, 'starts', g.starts,
                'items', (SELECT jsonb_agg(api.hit_object(h, p_terms) ORDER BY h.n) FROM unnest(p_hits) AS h
                          WHERE h.n = ANY (g.places[:3]))),
            jsonb_build_array(g.n, g.video_id)
-    FROM (SELECT h.video_id, min(h.n) AS n, count(*) AS hits, max(h.rank) AS best, array_agg(h.n ORDER BY h.n) AS places
+    FROM (SELECT h.video_id, min(h.n) AS n, count(*) AS hits, max(h.rank) AS best, array_agg(h.n ORDER BY h.n) AS places,
+                 array_agg(DISTINCT h.t_start) AS starts
           FROM unnest(p_hits) AS h WHERE h.passes GROUP BY h.video_id) AS g
     WHERE g.n > p_after
     ORDER BY g.n LIMIT p_limit
@@ -693,7 +694,7 @@ BEGIN
               UNION ALL
               (SELECT DISTINCT 3, CASE e.entity_type WHEN 'mention' THEN '@' ELSE '#' END || ltrim(e.normalized_value, '#@'), 'tag'
                FROM entities e
-               WHERE length(tag) > 0 AND e.entity_type IN ('mention', 'hashtag')
+               WHERE (length(tag) > 0 OR typed IN ('@', '#')) AND e.entity_type IN ('mention', 'hashtag')
                  AND (typed !~ '[#@]' OR (e.entity_type = 'mention') = (typed ~ '@'))
                  AND ltrim(e.normalized_value, '#@') LIKE pattern LIMIT wanted)
               UNION ALL

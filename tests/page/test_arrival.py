@@ -115,4 +115,4 @@ def test_what_is_typed_is_searched_for_when_the_reader_pauses(screen):
     screen.wait(lambda: screen.script(searches), "the search before Enter")
     screen.press(Keys.ENTER)
     screen.see(".hit mark", "bridge")
-    assert screen.script(searches) == ["/api/v1/search?q=bridge&limit=20&facets=true"]
+    assert screen.script(searches) == ["/api/v1/search?q=bridge&limit=20&facets=true&group=video"]

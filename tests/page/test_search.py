@@ -8,7 +8,6 @@ import uuid
 
 import pytest
 from api import ALICE, Gateway
-from film import CROP
 from refusals import refusals
 from screen import on_desk_and_phone
 from selenium.webdriver.common.keys import Keys
@@ -167,6 +166,7 @@ def test_fields_are_offered_and_become_chips(screen):
 def test_kinds_narrow_the_results(screen):
     screen.open("/?q=bridge")
     screen.see(".hit")
+    screen.see(".facets summary", "Lines with").click()
     screen.see(".facet", "Mentions").click()
     screen.wait(lambda: "kind=mention" in screen.driver.current_url, "the kind in the address")
     screen.wait(lambda: (lines := screen.all(".hit .line")) and all("@" in line.text for line in lines), "mentions alone")
@@ -191,14 +191,43 @@ def test_a_query_without_a_word_asks_for_one(screen, place):
     screen.see(".hit mark")
 
 
-def test_a_hit_shows_the_line_as_it_looked_and_its_frame(screen, place):
+@on_desk_and_phone("screen")
+def test_a_result_shows_its_frame_with_a_box(screen, place):
     screen.open("/?q=harbour")
-    hit = screen.see(f"a.hit[href*='{place.film}']")
-    picture = "return arguments[0].querySelector('.crop')?.naturalWidth"
-    screen.script("arguments[0].scrollIntoView()", hit)
-    screen.wait(lambda: screen.script(picture, hit) == CROP[0], "the line's picture")
-    screen.script("arguments[0].focus()", hit)
-    screen.see(".preview .box")
+    screen.see(f"a.hit[href*='{place.film}']")
+    card = next(one for one in screen.all("cv-result") if place.film in one.get_attribute("innerHTML"))
+    box, frame = screen.wait(lambda: screen.script(
+        "const box = arguments[0].querySelector('.frame .box'); const edges = ({x, y, right, bottom}) => [x, y, right, bottom];"
+        " return box && !box.hidden && [edges(box.getBoundingClientRect()), edges(box.parentElement.getBoundingClientRect())]", card), "the box")
+    assert all(low - 1 <= value for low, value in zip(frame[:2], box[:2], strict=True)), (box, frame)
+    assert all(value <= high + 1 for high, value in zip(frame[2:], box[2:], strict=True)), (box, frame)
+    assert card.find_elements("css selector", ".where-strip path")
+
+
+def test_all_lines_of_a_video_are_one_step_away(screen, place):
+    screen.open("/?q=bridge")
+    card = screen.see("cv-result")
+    said = int(card.find_element("css selector", "h2 small").text.split()[0])
+    for button in card.find_elements("css selector", ".more"):
+        assert button.text.startswith(f"{said - 3} more")
+        button.click()
+    screen.wait(lambda: len(card.find_elements("css selector", ".hit")) == said, "all of its lines")
+
+
+def test_a_long_line_is_shown_around_what_was_found(screen, place):
+    text = "filler " * 400 + "zebracorn"
+    place.queue.run("SELECT replace_video_text(%s, %s)", place.videos[-1], json.dumps([{
+        "text": text, "normalized_text": text, "language": "eng", "confidence": 0.9, "t_start": 0, "t_end": 900, "entities": [],
+        "bounding_box": {"x": 4, "y": 4, "width": 60, "height": 12}}]))
+    screen.open("/?q=zebracorn")
+    mark = screen.see(".hit mark", "zebracorn")
+    assert len(mark.find_element("xpath", "..").text) < 120
+
+
+def test_a_sign_alone_lists_the_names(screen):
+    screen.open("/?q=%40")
+    screen.see(".examples a", "@anna").click()
+    screen.see(".hit mark")
 
 
 def test_results_are_sorted(screen):

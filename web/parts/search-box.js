@@ -47,7 +47,7 @@ class SearchBox extends Element {
         const text = this.field.value.slice(0, this.field.selectionStart);
         const word = /\S*$/.exec(text)[0].toLowerCase();
         const offered = word && !word.includes(':') ? Object.keys(fields).filter((name) => name.startsWith(word)) : [];
-        if (word.length > 1) {
+        if (word.length > 1 || word === '@' || word === '#') {
             this.askLater(text, word);
         }
         const query = this.field.value.trim();

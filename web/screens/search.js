@@ -11,29 +11,15 @@ import {card, empty, failure, skeleton} from '../parts/states.js';
 import {unsearched} from '../parts/unread.js';
 import {firstHits, isWithoutWords, searchUrl, takeApart, without} from '../query.js';
 import {findPlace, goQuery, queried} from '../router.js';
-import {clock, languageName, t} from '../text.js';
-import '../parts/preview.js';
+import {t} from '../text.js';
+import '../parts/result.js';
 
-const CROP_HEIGHT = 30; // pixels, of a line's picture
 const SORTS = ['rank', 'time', 'newest'];
-const SHOWN_OF_A_VIDEO = 3; // hits, before "more"
-const UNSURE = 0.8; // confidence below which a reading is called unsure
 const RECENT = 12; // videos on the first page
 const HINTS = 5; // parts of a query that are tried to be left out
 
-/** Hits in their order, under the video that each is of. */
-function byVideo(hits) {
-    const groups = new Map();
-    for (const hit of hits) {
-        groups.get(hit.video_id)?.push(hit) ?? groups.set(hit.video_id, [hit]);
-    }
-    return [...groups.values()];
-}
-
 class SearchScreen extends Element {
-    opened = new Set(); // videos all of whose hits are shown
     hints = null;
-    isFiltering = false;
 
     connectedCallback() {
         this.end = watchEnd(this);
@@ -60,11 +46,10 @@ class SearchScreen extends Element {
             this.pages.again();
         } else if (this.key !== key) {
             this.key = key;
-            this.opened.clear();
             this.hints = null;
             this.isRestored = false;
             this.pages?.stop();
-            this.pages = query && !isWithoutWords(query) ? new Pages('/search', {...wishes, limit: 50}, () => this.changed(), wishes.limit)
+            this.pages = query && !isWithoutWords(query) ? new Pages('/search', wishes, () => this.changed())
                 : new Pages('/videos', {limit: RECENT}, () => this.changed());
             this.pages.start();
         }
@@ -115,49 +100,6 @@ class SearchScreen extends Element {
         }
     }
 
-    hit(hit) {
-        const at = (hit.t_start / 1000).toFixed(3);
-        const query = queried('q');
-        return html`<li><a class="hit" href="/videos/${hit.video_id}?t=${at}&q=${encodeURIComponent(query)}"
-            data-segment=${hit.segment_id} @mouseenter=${(event) => this.preview(hit, event.currentTarget)}
-            @focus=${(event) => this.preview(hit, event.currentTarget)} @mouseleave=${() => this.preview(null)}
-            @blur=${() => this.preview(null)}>
-            <time>${clock(hit.t_start)}</time>
-            <span class="line" dir="auto">${hit.crop_url ? this.crop(hit) : nothing}${hit.snippet.map((part) => part.hit ? html`<mark>${part.text}</mark>` : part.text)}
-            </span><span class="marks">
-                ${hit.confidence < UNSURE ? html`<small class="badge unsure">${t('unsure')}</small>` : nothing}
-                ${hit.match === 'fuzzy' ? html`<small class="badge">${t('match.fuzzy')}</small>` : nothing}
-                ${hit.language ? html`<small class="faint">${languageName(hit.language)}</small>` : nothing}</span>
-        </a></li>`;
-    }
-
-    /** The line as it looked, whose place is kept until it has come. */
-    crop(hit) {
-        const {width = 0, height = 0} = hit.box ?? {};
-        const share = Math.min(1, CROP_HEIGHT / height);
-        return html`<img class="crop" src=${hit.crop_url} alt="" loading="lazy" decoding="async" width=${Math.round(width * share) || nothing}
-            height=${Math.round(height * share) || nothing} @error=${(event) => event.target.remove()}>`;
-    }
-
-    preview(hit, beside = null) {
-        this.querySelector('cv-preview').show(hit, beside);
-    }
-
-    group(hits) {
-        const id = hits[0].video_id;
-        const isOpen = this.opened.has(id);
-        const known = this.pages.first?.facets?.video?.find((one) => one.id === id)?.count ?? 0; // also of those that are not here yet
-        const rest = hits.length - SHOWN_OF_A_VIDEO;
-        const shown = isOpen || rest <= 1 ? hits : hits.slice(0, SHOWN_OF_A_VIDEO);
-        return html`<section class="group"><h2><a href="/videos/${id}?q=${encodeURIComponent(queried('q'))}" dir="auto">
-            ${hits[0].video_title || t('untitled')}</a> <small>${t('hits', {n: Math.max(known, hits.length)})}</small></h2>
-            <ul>${shown.map((hit) => this.hit(hit))}</ul>
-            ${shown.length < hits.length ? html`<button class="plain" @click=${() => {
-                this.opened.add(id);
-                this.update();
-            }}>${t('hits.more', {n: rest})}</button>` : nothing}</section>`;
-    }
-
     chips(query) {
         const parts = takeApart(query).filter((part) => part.field || part.isLeftOut);
         return html`<div class="chips">
@@ -179,14 +121,9 @@ class SearchScreen extends Element {
 
     /** How many there are, their order, and what else to do with them. */
     head() {
-        const {items, isAsked, first, next} = this.pages;
-        const said = !isAsked || !items.length ? nothing : first?.capped ? t('results.capped', {n: first.of})
-            : t(next ? 'results.first' : 'results', {n: next ? first.of : items.length});
+        const {items, isAsked, first} = this.pages;
+        const said = !isAsked || !items.length ? nothing : t(first?.capped ? 'results.capped' : 'results', {n: first.of});
         return html`<div class="head"><p class="faint" role="status">${said}</p>
-            <button class="plain narrow-only" aria-expanded=${this.isFiltering} @click=${() => {
-                this.isFiltering = !this.isFiltering;
-                this.update();
-            }}>${t('facets')}</button>
             ${saveButton(() => this.update())}
             ${items.length ? exportMenu(this.pages.query) : nothing}
             ${items.length ? html`<label class="faint">${t('sort')} <select @change=${(event) => goQuery({sort: event.target.value})}>${SORTS.map((sort) => html`<option
@@ -199,20 +136,34 @@ class SearchScreen extends Element {
         const isPlain = !items.length && !isLoading && !Object.keys(NARROWING).some(queried); // there is nothing to narrow down, or to save
         return html`<div class="page finding ${isPlain ? 'plain' : ''}">
             <h1 class="unseen">${t('results.of', {query})}</h1>
-            ${facetList(first, this.isFiltering)}<div class="list">${this.chips(query)}${isPlain ? nothing : this.head()}
+            ${isPlain ? nothing : facetList(first)}${this.chips(query)}${isPlain ? nothing : this.head()}
             <div class="results" data-state=${isAsked ? 'shown' : 'loading'}>
-            ${byVideo(items.filter((hit) => !isLeaving(hit.video_id))).map((hits) => this.group(hits))}</div>
+            ${items.filter((group) => !isLeaving(group.video.id)).map((group) => html`<cv-result .wishes=${this.pages.query} .group=${group}></cv-result>`)}</div>
             ${problem ? failure(problem, () => this.pages.more()) : nothing}
             ${isAsked && !items.length && !problem ? this.nothingFound(query) : nothing}
             ${isLoading ? skeleton('row', items.length ? 2 : 6) : nothing}
             ${next && !isLoading && !problem ? html`<p class="end"><button @click=${() => this.pages.more()}>${t('more')}
-                </button></p>` : nothing}</div><cv-preview></cv-preview></div>`;
+                </button></p>` : nothing}</div>`;
+    }
+
+    /** Names or tags of the library, where a sign alone was typed. */
+    handles(query) {
+        const sign = takeApart(query).find((part) => ['@', '#'].includes(part.text))?.text;
+        if (sign && this.asked !== query) {
+            this.asked = query;
+            this.names = [];
+            ask('/search/suggest', {query: {q: sign}}).then(({items}) => {
+                this.names = items.map((one) => one.text);
+                this.update();
+            }, () => null);
+        }
+        return sign ? html`<p class="chips examples">${this.names.map((name) => html`<a class="chip" dir="auto" href=${searchUrl(name)}>${name}</a>`)}</p>` : nothing;
     }
 
     /** There is a field, but no word yet. */
     withoutWords(query) {
-        return html`<div class="page finding"><h1 class="unseen">${t('search')}</h1><aside></aside><div class="list">${this.chips(query)}
-            ${empty('search', t('words'), t('words.text'))}</div></div>`;
+        return html`<div class="page finding"><h1 class="unseen">${t('search')}</h1>${this.chips(query)}
+            ${empty('search', t('words'), t('words.text'), this.handles(query))}</div>`;
     }
 
     start() {
