@@ -1772,6 +1772,11 @@ COMMENT ON FUNCTION cortana.search_paragraph_matches IS
     'Returns how the lines of a paragraph together have what a side asks for and its first line alone has not: "exact, of '
     'lines" or "text, of lines"; fuzzy: they have not. Null: one of its other lines has it alone and is the result, or the paragraph has what is excluded.';
 
+CREATE FUNCTION cortana.search_has_subject(p_terms search_terms) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN num_nonnulls(p_terms.sides, p_terms.tags, p_terms.labels, p_terms.sources) > 0;
+COMMENT ON FUNCTION cortana.search_has_subject IS 'Whether a query says what to find, and not only where.';
+
 CREATE FUNCTION search_segments(
     query text, video uuid DEFAULT NULL, max_results int DEFAULT 50,
     start_mark text DEFAULT '<mark>', stop_mark text DEFAULT '</mark>')
@@ -1785,7 +1790,7 @@ DECLARE
     wanted int := least(greatest(coalesce(max_results, 50), 0), 1000);
     candidates tid[];
 BEGIN
-    IF terms.sides IS NULL AND terms.tags IS NULL AND terms.labels IS NULL AND terms.sources IS NULL THEN
+    IF NOT search_has_subject(terms) THEN
         IF coalesce(terms.languages[1], terms.kinds[1], terms.after_ms::text, terms.before_ms::text,
                     terms.after_time::text, terms.before_time::text, terms.min_confidence::text,
                     terms.owner::text, terms.team::text, terms.video::text, terms.collections[1],
@@ -1874,7 +1879,7 @@ SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION cortana.search_fold, cortana.search_grams, cortana.search_phrase,
     cortana.search_word_list, cortana.search_key, cortana.search_pair_keys, cortana.search_refuse, cortana.search_position,
     cortana.search_date, cortana.search_add_field, cortana.search_uuid, cortana.search_is_language,
-    cortana.search_spaced, cortana.search_typed_words, cortana.search_pattern, cortana.search_add_beginning,
+    cortana.search_spaced, cortana.search_typed_words, cortana.search_has_subject, cortana.search_pattern, cortana.search_add_beginning,
     cortana.search_add_parts, cortana.search_is_beginning, cortana.search_read_side, cortana.search_read_sides,
     cortana.search_parse, cortana.search_candidates, cortana.search_marks, cortana.search_side_matches,
     cortana.search_paragraph_matches, cortana.search_snippet, search_segments

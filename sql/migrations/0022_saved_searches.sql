@@ -65,7 +65,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     terms CONSTANT search_terms := search_parse(NEW.query);
 BEGIN
-    IF terms.sides IS NULL AND terms.tags IS NULL AND terms.labels IS NULL AND terms.sources IS NULL THEN
+    IF NOT search_has_subject(terms) THEN
         PERFORM search_refuse('a saved search needs a word, a tag: or a from:');
     END IF;
     DELETE FROM saved_search_sides WHERE search_id = NEW.id;
