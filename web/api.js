@@ -1,4 +1,5 @@
 /* The HTTP API as the page uses it: one function, and refusals as errors that can be shown. */
+import {waitFor} from './parts/progress.js';
 import {hasText, language, t} from './text.js';
 
 /** A refusal (RFC 9457), or that there was no answer (status 0). */
@@ -171,10 +172,10 @@ async function send(path, wishes) {
     let body = null;
     let problem = null;
     try {
-        answer = await answerTo(address(path, wishes.query), {
+        answer = await waitFor(answerTo(address(path, wishes.query), {
             method: wishes.method ?? 'GET', headers, signal: AbortSignal.any(signals),
             body: wishes.body === undefined ? undefined : JSON.stringify(wishes.body),
-        });
+        }));
         problem = answer.ok ? null : await problemOf(answer);
         body = answer.ok && answer.status !== 204 ? await inWords(await answer.json()) : null;
     } catch (fault) {

@@ -4,6 +4,7 @@ import {ask, onSignIn, subjectOf, useToken, whoIsSignedIn} from './api.js';
 import {Element} from './element.js';
 import {queried, remembered, startRouter} from './router.js';
 import {chooseLanguage, language, loadTexts, t, timeOfDay} from './text.js';
+import {waitFor} from './parts/progress.js';
 import './parts/icon.js';
 import './parts/search-box.js';
 import './parts/sign-in.js';
@@ -14,6 +15,7 @@ const screens = [
     [/^\/(?:videos|upload)$/, 'library', 'screen-library'],
     [/^\/videos\/([0-9a-f-]{36})$/, 'video', 'screen-video'],
     [/^\/alerts$/, 'alerts', 'screen-alerts'],
+    [/^\/overview$/, 'overview', 'screen-overview'],
     [/^\/jobs$/, 'jobs', 'screen-jobs'],
     [/^\/queues$/, 'queues', 'screen-queues'],
     [/^\/runs$/, 'runs', 'screen-runs'],
@@ -39,7 +41,7 @@ const screens = [
 const AWAY_MS = 1000; // before the server that does not answer is asked again; doubled up to
 const AWAY_LONGEST_MS = 8000;
 
-const WORK = /^\/(jobs|queues|runs|workers|failures|performance|resources|tenants|rules|schedules|webhooks|workflows|commands|audit|keys)\b/;
+const WORK = /^\/(overview|jobs|queues|runs|workers|failures|performance|resources|tenants|rules|schedules|webhooks|workflows|commands|audit|keys)\b/;
 
 function applyTheme() {
     document.documentElement.dataset.theme = localStorage.getItem('theme') ?? '';
@@ -49,6 +51,7 @@ class App extends Element {
     away = ''; // what keeps the server from answering
     wait = AWAY_MS; // before it is asked again
     backAt = 0; // when it answered again
+    progress = ''; // of what the reader waits for: '', 'waiting', 'slow'
     lostAt = null; // when the live events were cut
     name = '';
 
@@ -58,6 +61,10 @@ class App extends Element {
         addEventListener('cv-live', ({detail: isLive}) => {
             this.dataset.live = isLive;
             this.lostAt = isLive ? null : this.lostAt ?? new Date();
+            this.update();
+        });
+        addEventListener('cv-progress', ({detail}) => {
+            this.progress = detail;
             this.update();
         });
         addEventListener('keydown', (event) => this.onKey(event));
@@ -117,7 +124,7 @@ class App extends Element {
         }
         const arrived = globalThis.start.expectParts();
         try {
-            await import(`./screens/${name}.js`);
+            await waitFor(import(`./screens/${name}.js`));
         } catch {
             this.screen = null; // what is shown is not what the address says
             this.setAway(t('problem.away'));
@@ -204,6 +211,8 @@ class App extends Element {
                         ${language === 'en' ? 'DE' : 'EN'}</button>
                 </div>
             </header>
+            <div class="progress-line" ?hidden=${!this.progress} role="status"><span class="unseen">${this.progress ? t('loading') : ''}</span></div>
+            ${this.progress === 'slow' && !this.away ? html`<p class="away" role="status">${t('problem.slow')}</p>` : nothing}
             ${this.away ? html`<p class="away" role="status">${this.away}
                 <button @click=${() => this.look()}>${t('again')}</button></p>` : nothing}
             ${this.lostAt && !this.away ? html`<p class="away" role="status">${t('live.lost', {time: timeOfDay(this.lostAt)})}</p>` : nothing}
@@ -213,7 +222,7 @@ class App extends Element {
             <cv-toasts></cv-toasts>
             <dialog id="keys" class="sheet" aria-labelledby="keys-title">
                 <h2 id="keys-title">${t('keys')}</h2>
-                <dl class="keys">${['search', 'move', 'open', 'play', 'jump', 'frame', 'goto', 'in', 'next', 'boxes', 'undo', 'help']
+                <dl class="keys">${['search', 'move', 'open', 'play', 'jump', 'frame', 'goto', 'parts', 'volume', 'speed', 'clip', 'in', 'next', 'boxes', 'undo', 'help']
                     .map((name) => html`<dt>${t(`keys.${name}.key`).split(' ')
                         .map((key) => html`<kbd>${key}</kbd> `)}</dt><dd>${t(`keys.${name}`)}</dd>`)}</dl>
                 <form method="dialog"><button>${t('close')}</button></form>

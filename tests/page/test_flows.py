@@ -21,7 +21,7 @@ WARM_CHANGES = 10  # before the first look at the memory
 SCREENS = ["/", "/videos", "/videos/FILM", "/jobs", "/jobs?state=failed", "/jobs/FAILED", "/runs", "/runs/RUN"]
 EVERYWHERE = [*SCREENS, "/?q=bridge", "/queues", "/workers", "/failures", "/performance", "/resources", "/tenants", "/rules", "/schedules",
               "/schedules/TRIGGER", "/webhooks", "/webhooks/ours", "/workflows", "/workflows/reindex", "/commands", "/audit", "/keys"]
-CHANGES = re.compile("Retry|Cancel|Restart|Upload|Make|Delete|Read the lines|Process all|Pause|Drain|Revoke|Run it")
+CHANGES = re.compile("Retry|Cancel|Restart|Upload|Make|Delete|Re-run|Process again|Pause|Drain|Revoke|Run it")
 
 BREAK = """window.real ??= window.fetch;
     window.fetch = (url, wishes) => /\\/api\\/v1\\/(me|session|events)/.test(url) || !String(url).startsWith('/api/v1') ? window.real(url, wishes)

@@ -14,6 +14,23 @@ def dead(place, number, error="NoSpeech"):
     return ids
 
 
+def test_the_overview_says_what_needs_somebody_and_what_failed(operator, place):
+    place.queue.add("embed", video_id=place.film)
+    operator.open("/overview")
+    operator.see(".why-box a", "Learning the meaning: no worker takes these jobs")
+    operator.see("tbody tr .badge.failed")
+    operator.see(".places a[aria-current]", "Overview")
+    assert [one.text for one in operator.all(".places h2")] == ["Now", "Fleet", "Automation", "Administration"]
+    place.queue.run("SELECT cancel_job(id) FROM jobs WHERE job_type = 'embed' AND status = 'queued'")
+
+
+def test_an_unknown_address_is_a_page_that_leads_on(operator):
+    operator.driver.get(f"{operator.url}/nope")
+    operator.see("h2", "There is no such page")
+    operator.see(".state a").click()
+    operator.see(".start h1")
+
+
 def test_queues_are_cards_that_follow_the_work(operator, place):
     operator.open("/queues")
     card = operator.see(".queue[data-type=ocr]")
@@ -76,7 +93,7 @@ def test_a_run_is_a_graph_that_follows(operator, place):
     operator.see(".actions button", "Cancel the run").click()
     operator.see("#question button.main").click()
     operator.see("[data-state=canceled]")
-    operator.see(".actions button", "Restart what failed").click()
+    operator.see(".actions button", "Restart failed jobs").click()
     operator.see("[data-state=running]")
 
 

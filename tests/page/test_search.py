@@ -233,7 +233,7 @@ def test_a_sign_alone_lists_the_names(screen):
 def test_results_are_sorted(screen):
     screen.open("/?q=harbour")
     screen.see(".hit")
-    screen.see(".head select option", "newest video first").click()
+    screen.see(".head select option", "newest video").click()
     screen.wait(lambda: "sort=newest" in screen.driver.current_url, "the order in the address")
     screen.see(".hit")
 

@@ -124,6 +124,20 @@ def test_a_failed_video_says_why_in_place_of_the_player(screen, place):
     place.queue.run("DELETE FROM videos WHERE id = %s", video)
 
 
+def test_keys_as_players_have_them(screen, place):
+    watch(screen, place)
+    screen.press("5")
+    screen.wait(lambda: abs(at(screen) - SECONDS / 2) < 0.05, "the middle")
+    video = "return document.querySelector('video')"
+    screen.press(Keys.ARROW_DOWN)
+    screen.wait(lambda: abs(screen.script(f"{video}.volume") - 0.95) < 0.01, "it to be softer")
+    screen.press(">")
+    screen.wait(lambda: screen.script(f"{video}.playbackRate") == 1.5, "it to be faster")
+    screen.press("c")
+    assert screen.see(".cut button.main:enabled") == screen.driver.switch_to.active_element
+    assert screen.see(".cut input").get_attribute("value") == "0:03.0"
+
+
 def p95(errors):
     return sorted(errors)[int(0.95 * (len(errors) - 1))]
 
@@ -291,7 +305,7 @@ def test_several_videos_are_processed_again(screen, place):
     screen.open("/videos?status=failed")
     for video in videos:
         screen.see(f".card[data-id='{video}'] input").click()
-    screen.see(".chosen button", "Process all again").click()
+    screen.see(".chosen button", "Process again").click()
     screen.see("dialog[open] button.main", "Process 2 videos again").click()
     screen.see("cv-toasts p", "2 videos are processed again")
     assert place.queue.value("SELECT count(DISTINCT video_id)::int FROM runs WHERE video_id = ANY (%s::uuid[])", videos) == 2
@@ -368,7 +382,7 @@ def test_the_seek_bar_shows_what_is_there(screen, place):
 
 def test_what_was_marked_is_played_again_and_again(screen, place):
     watch(screen, place)
-    screen.see(".cut")
+    screen.see("cv-clips button", "Make a clip")
     screen.script("const clips = document.querySelector('cv-clips'); clips.mark('from', 1000); clips.mark('to', 1800);")
     screen.see(".cut button", "Preview").click()
     screen.wait(lambda: at(screen) > 1.5, "the end to come near")
@@ -379,14 +393,18 @@ def test_what_was_marked_is_played_again_and_again(screen, place):
 @on_desk_and_phone("screen")
 def test_a_clip_by_keyboard(screen, place):
     watch(screen, place, "?t=1.000")
-    screen.see(".cut")
+    screen.see("cv-clips button", "Make a clip")
     for key, ms in (("[", 1000), ("]", 2500)):
         screen.script("document.querySelector('cv-player').seek(arguments[0])", ms)
         screen.wait(lambda: screen.script("const video = document.querySelector('video'); return !video.seeking &&"
                                           "Math.abs(document.querySelector('cv-player').now - arguments[0]) <= 40", ms),
                     "the frame")
         screen.press(key)
-    screen.see(".cut button.main:enabled").click()
+    screen.see(".cut button.main:enabled")
+    left, right, line = screen.script("const edges = document.querySelector('.range').getBoundingClientRect();"
+                                      " return [edges.left, edges.right, document.querySelector('.line-of-time').getBoundingClientRect()]")
+    assert abs((right - left) / line["width"] - 1.5 / SECONDS) < 0.02, "the clip is on the line of time"
+    screen.press("c", "c", Keys.ENTER)
     clip = screen.see(".clips li").get_attribute("data-id")
     (job,) = place.queue.run("SELECT video_id::text, payload FROM jobs WHERE payload ->> 'clip_id' = %s", clip)
     assert job["video_id"] == place.film and job["payload"]["padding_ms"] == 0

@@ -3,17 +3,23 @@ import {html, nothing} from '../vendor/lit-html.js';
 import {ask, who} from '../api.js';
 import {Element} from '../element.js';
 import {listen} from '../live.js';
-import {clock, t} from '../text.js';
+import {clock, readClock, t} from '../text.js';
 import {isLeaving, removeLater} from './deletions.js';
 import {OPEN} from './states.js';
 import {say} from './toast.js';
 
 const FORMATS = ['mp4', 'webm', 'gif', 'jpg'];
+const HEIGHTS = [1080, 720, 480]; // that a picture may be scaled down to
+const LENGTH_MS = 5000; // of a clip whose ends nobody has said
 const SHOWN = 50;
 
 const spanOf = (clip) => (clip.t_end === null ? clock(clip.t_start, 1) : `${clock(clip.t_start, 1)} – ${clock(clip.t_end, 1)}`);
 
+/** Fires cv-range (detail: {from, to} or null) when the ends have changed. */
 class Clips extends Element {
+    isOpen = false;
+    height = ''; // '': the original's
+    end = 0; // of the video, ms
     items = [];
     from = null; // ms
     to = null;
@@ -59,6 +65,34 @@ class Clips extends Element {
         if (this.to !== null && this.from !== null && this.to <= this.from) {
             this[end === 'from' ? 'to' : 'from'] = null;
         }
+        this.isOpen = true;
+        this.tellRange();
+        this.update();
+    }
+
+    tellRange() {
+        this.dispatchEvent(new CustomEvent('cv-range', {detail: this.isOpen && this.from !== null ? {from: this.from, to: this.to ?? this.from} : null}));
+    }
+
+    /** Opens the panel with a clip from here on, so that Enter makes it; or closes it. @param {number} ms */
+    async toggle(ms) {
+        this.isOpen = !this.isOpen;
+        if (this.isOpen && this.from === null) {
+            this.from = Math.round(ms);
+            this.to = Math.round(Math.min(ms + LENGTH_MS, this.end || Infinity));
+        }
+        this.tellRange();
+        this.update();
+        await Promise.resolve();
+        this.querySelector('.cut button.main')?.focus();
+    }
+
+    /** An end that was typed. */
+    type(end, text) {
+        const ms = readClock(text);
+        if (ms !== null) {
+            this.mark(end, Math.min(ms, this.end || ms));
+        }
         this.update();
     }
 
@@ -71,7 +105,7 @@ class Clips extends Element {
 
     async make() {
         const body = {video_id: this.video, t_start: this.from, padding_ms: 0,
-            options: {format: this.format}};
+            options: {format: this.format, ...this.height && {max_height: Number(this.height)}}};
         if (this.format !== 'jpg') {
             body.t_end = this.to;
         }
@@ -108,20 +142,22 @@ class Clips extends Element {
     view() {
         const items = this.items.filter((clip) => !isLeaving(clip.id));
         const isWhole = this.from !== null && (this.format === 'jpg' || this.to !== null);
-        const now = () => this.dispatchEvent(new CustomEvent('cv-mark', {detail: null}));
-        const end = (name) => html`<button @click=${() => {
-            now();
-            this.mark(name, this.now ?? 0);
-        }}>${t(`clip.${name}`)} <b>${this[name] === null ? '–' : clock(this[name], 1)}</b></button>`;
-        return html`${this.mayMake ? html`<div class="cut" role="group" aria-label=${t('clip')}>
-            <cv-icon name="scissors"></cv-icon>${end('from')}${end('to')}
-            <select aria-label=${t('clip.format')} @change=${(event) => {
-                this.format = event.target.value;
-                this.update();
-            }}>${FORMATS.map((format) => html`<option>${format}</option>`)}</select>
-            ${isWhole && this.format !== 'jpg' ? html`<button @click=${() => this.dispatchEvent(new CustomEvent('cv-preview', {
+        const choice = (name, options) => html`<label>${t(`clip.${name}`)} <select @change=${(event) => {
+            this[name] = event.target.value;
+            this.update();
+        }}>${options.map(([value, text]) => html`<option value=${value} ?selected=${value === String(this[name])}>${text}</option>`)}</select></label>`;
+        const end = (name) => html`<label>${t(`clip.${name}`)} <input inputmode="decimal" autocomplete="off" .value=${this[name] === null ? '' : clock(this[name], 1)}
+            ?disabled=${name === 'to' && this.format === 'jpg'} @change=${(event) => this.type(name, event.target.value)}></label>`;
+        return html`${this.mayMake ? html`<p class="actions"><button aria-expanded=${this.isOpen} title="c"
+                @click=${() => this.dispatchEvent(new CustomEvent('cv-clip'))}><cv-icon name="scissors"></cv-icon>${t('clip')}</button></p>` : nothing}
+            ${this.mayMake && this.isOpen ? html`<form class="cut" aria-label=${t('clip')} @submit=${(event) => {
+                event.preventDefault();
+                this.make();
+            }}>${end('from')}${end('to')}${choice('format', FORMATS.map((one) => [one, one]))}
+            ${choice('height', [['', t('clip.height.original')], ...HEIGHTS.map((one) => [String(one), `${one}p`])])}
+            ${isWhole && this.format !== 'jpg' ? html`<button type="button" @click=${() => this.dispatchEvent(new CustomEvent('cv-preview', {
                 detail: {from: this.from, to: this.to}}))}>${t('clip.preview')}</button>` : nothing}
-            <button class="main" ?disabled=${!isWhole} @click=${() => this.make()}>${t('clip.make')}</button></div>` : nothing}
+            <button class="main" ?disabled=${!isWhole}>${t('clip.make')}</button></form>` : nothing}
             ${items.length ? html`<ul class="clips">${items.map((clip) => this.card(clip))}</ul>` : nothing}`;
     }
 }

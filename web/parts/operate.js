@@ -3,13 +3,19 @@ import {html, nothing} from '../vendor/lit-html.js';
 import {ask, who} from '../api.js';
 import {Element, whenQuiet} from '../element.js';
 import {listen} from '../live.js';
+import {go} from '../router.js';
 import {isLeaving, removeLater} from './deletions.js';
 import {failure, skeleton} from './states.js';
 import {say} from './toast.js';
 import {t} from '../text.js';
 
-const PLACES = ['/queues', '/jobs', '/runs', '/workers', '/failures', '/performance', '/resources', '/tenants', '/rules', '/schedules',
-    '/webhooks', '/workflows', '/commands', '/audit', '/keys'];
+/** The screens, by what one comes for. */
+const GROUPS = {
+    now: ['/overview', '/jobs', '/runs', '/failures'],
+    fleet: ['/queues', '/workers', '/resources', '/performance'],
+    automation: ['/schedules', '/webhooks', '/workflows', '/commands'],
+    administration: ['/tenants', '/keys', '/rules', '/audit'],
+};
 const TENANTS = ['/jobs', '/runs']; // what everybody may look at
 const ADMINS = [...TENANTS, '/schedules', '/webhooks', '/workflows', '/commands', '/audit', '/keys'];
 const SETTLE_MS = 1000; // between two looks while things change
@@ -32,9 +38,13 @@ const mayGo = (path) => isOperator() || (role === 'admin' ? ADMINS : TENANTS).in
 
 /** The way from one of these screens to the others. */
 export const places = () => {
-    const all = PLACES.filter(mayGo);
-    return all.length < 2 ? nothing : html`<nav class="tabs places" aria-label=${t('operate')}>${all.map((path) => html`<a
-        href=${path} aria-current=${location.pathname.startsWith(path) ? 'page' : nothing}>${t(`nav${path.replace('/', '.')}`)}</a>`)}</nav>`;
+    const groups = Object.entries(GROUPS).map(([name, paths]) => [name, paths.filter(mayGo)]).filter(([, paths]) => paths.length);
+    const isHere = (path) => location.pathname.startsWith(path);
+    const nameOf = (path) => t(`nav${path.replace('/', '.')}`);
+    return groups.flat(2).length < 3 ? nothing : html`<nav class="places" aria-label=${t('operate')}><select aria-label=${t('operate')}
+        @change=${(event) => go(event.target.value)}>${groups.map(([name, paths]) => html`<optgroup label=${t(`operate.${name}`)}>${paths.map((path) => html`<option
+            value=${path} ?selected=${isHere(path)}>${nameOf(path)}</option>`)}</optgroup>`)}</select>${groups.map(([name, paths]) => html`<section>
+        <h2>${t(`operate.${name}`)}</h2>${paths.map((path) => html`<a href=${path} aria-current=${isHere(path) ? 'page' : nothing}>${nameOf(path)}</a>`)}</section>`)}</nav>`;
 };
 
 /** A screen of lists that are one answer each, read again when something has changed. */

@@ -2,12 +2,14 @@
 import {html, nothing} from '../vendor/lit-html.js';
 import {Element} from '../element.js';
 import {clock, readClock, t} from '../text.js';
+import {placeRange, rangeOnLine} from './clip-range.js';
 import {loadSprites, showSprite} from './sprites.js';
 import {say} from './toast.js';
 import './boxes.js';
 
 const JUMP_S = 10;
 const STEP_S = 5;
+const VOLUME_STEP = 0.05;
 const ROUNDED_MS = 0.5; // a frame's time is rounded to ms; the frame before it must not be shown in its place
 const SPEEDS = [0.25, 0.5, 1, 1.5, 2, 4];
 const MODES = ['hits', 'all', 'none'];
@@ -35,6 +37,8 @@ class Player extends Element {
     problem = '';
     levels = []; // renditions
     cues = []; // pictures over the seek bar
+    range = null; // {from, to}, ms, of the clip that is to be made
+    volume = Number(localStorage.getItem('volume') ?? 1);
     loop = null; // {from, to}, ms, that is played again and again
     keptAt = 0;
 
@@ -69,6 +73,7 @@ class Player extends Element {
         const url = grant.base_url + grant.playlist;
         const element = this.video;
         element.muted = this.isMuted;
+        element.volume = this.volume;
         if (!globalThis.MediaSource && element.canPlayType('application/vnd.apple.mpegurl')) {
             element.src = `${url}#t=${startMs / 1000}`;
         } else {
@@ -240,6 +245,27 @@ class Player extends Element {
         this.update();
     }
 
+    /** @param {number} volume from 0 to 1 */
+    setVolume(volume) {
+        this.volume = this.video.volume = Math.min(Math.max(volume, 0), 1);
+        this.isMuted = this.video.muted = this.volume === 0;
+        localStorage.setItem('volume', String(this.volume));
+        this.update();
+    }
+
+    /** @param {number} step faster or slower, along the speeds that can be chosen */
+    changeSpeed(step) {
+        const at = SPEEDS.indexOf(this.video.playbackRate);
+        this.video.playbackRate = SPEEDS[Math.min(Math.max(at + step, 0), SPEEDS.length - 1)];
+        this.update();
+    }
+
+    /** The clip that is to be made, on the line of time. @param {{from: number, to: number} | null} range */
+    setRange(range) {
+        this.range = range;
+        this.update();
+    }
+
     nextMode() {
         this.mode = MODES[(MODES.indexOf(this.mode) + 1) % MODES.length];
         this.update();
@@ -254,18 +280,23 @@ class Player extends Element {
     }
 
     onKey(event) {
-        const isTyping = event.target.closest('input:not(.seek), textarea, select, dialog');
+        const isTyping = event.target.closest('input:not([type=range]), textarea, select, dialog');
         const isPressing = event.key === ' ' && event.target.closest('button, a');
         if (isTyping || isPressing || event.ctrlKey || event.metaKey || event.altKey || !this.grant) {
             return;
         }
         const frame = 1000 / (this.file.fps || 30);
+        const length = this.file.duration_ms ?? 0;
         const actions = {
             ' ': () => this.playOrPause(), k: () => this.playOrPause(), j: () => this.seek(this.now - JUMP_S * 1000),
             l: () => this.seek(this.now + JUMP_S * 1000), ArrowLeft: () => this.seek(this.now - STEP_S * 1000),
             ArrowRight: () => this.seek(this.now + STEP_S * 1000), ',': () => this.seek(this.now - frame),
             '.': () => this.seek(this.now + frame), n: () => this.nextHit(1), p: () => this.nextHit(-1),
             '[': () => this.mark('from'), ']': () => this.mark('to'), b: () => this.nextMode(), m: () => this.mute(), f: () => this.toFullscreen(), g: () => this.askTime(), i: () => document.pictureInPictureEnabled && this.toPicture(),
+            c: () => this.dispatchEvent(new CustomEvent('cv-clip')), ArrowUp: () => this.setVolume(this.volume + VOLUME_STEP),
+            ArrowDown: () => this.setVolume(this.volume - VOLUME_STEP), '<': () => this.changeSpeed(-1), '>': () => this.changeSpeed(1),
+            Home: () => this.seek(0), End: () => this.seek(length),
+            ...Object.fromEntries(Array.from({length: 10}, (_, n) => [String(n), () => this.seek(length * n / 10)])),
         };
         if (actions[event.key]) {
             event.preventDefault();
@@ -296,6 +327,7 @@ class Player extends Element {
         if (height) {
             this.style.setProperty('--shape', String(width / height));
         }
+        placeRange(this);
         if (this.grant) {
             this.showClock();
             this.querySelector('cv-boxes').show(this.file, this.lines, this.hits, this.mode);
@@ -315,7 +347,7 @@ class Player extends Element {
                     @timeupdate=${(event) => this.show(momentOf(event.target))}></video>
                 <cv-boxes></cv-boxes>
                 ${this.problem ? html`<p class="broken" role="alert">${this.problem}</p>` : nothing}</div>
-            ${!this.grant ? html`<div class="bar awaited"></div>` : html`<div class="line-of-time">${this.strip()}<input class="seek" type="range" min="0" step="1"
+            ${!this.grant ? html`<div class="bar awaited"></div>` : html`<div class="line-of-time">${this.strip()}${rangeOnLine(this)}<input class="seek" type="range" min="0" step="1"
                 max=${Math.round(this.file.duration_ms ?? 0)} aria-label=${t('player.seek')}
                 @pointermove=${(event) => this.overSeek(event)} @pointerleave=${() => {
                     this.querySelector('.sprite').hidden = true;
@@ -328,11 +360,13 @@ class Player extends Element {
                     ${t(`boxes.${this.mode}`)}</button>
                 <select aria-label=${t('player.speed')} @change=${(event) => {
                     this.video.playbackRate = Number(event.target.value);
-                }}>${SPEEDS.map((speed) => html`<option value=${speed} ?selected=${speed === 1}>${speed}×</option>`)}</select>
+                }}>${SPEEDS.map((speed) => html`<option value=${speed} ?selected=${speed === (this.video?.playbackRate ?? 1)}>${speed}×</option>`)}</select>
                 ${this.levels.length ? html`<select aria-label=${t('player.level')} @change=${(event) => {
                     this.hls.nextLevel = Number(event.target.value);
                 }}><option value="-1">${t('player.level.auto')}</option>${this.levels.map((level, n) => html`<option value=${n}>${level.height}p</option>`)}</select>` : nothing}
                 ${button(this.isMuted ? 'muted' : 'volume', 'player.mute', () => this.mute(), this.isMuted)}
+                <input class="volume" type="range" min="0" max="1" step="0.05" aria-label=${t('player.volume')} .value=${String(this.isMuted ? 0 : this.volume)}
+                    @input=${(event) => this.setVolume(Number(event.target.value))}>
                 ${document.pictureInPictureEnabled ? button('picture', 'player.picture', () => this.toPicture()) : nothing}
                 ${button('full', 'player.full', () => this.toFullscreen())}</div>`}`;
     }

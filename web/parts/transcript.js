@@ -112,8 +112,8 @@ export class Transcript extends Element {
         const text = snippet?.length && !this.wanted
             ? snippet.map((part) => part.hit ? html`<mark>${part.text}</mark>` : part.text)
             : marked(line.text, this.wanted);
-        return html`<li data-start=${line.t_start} data-end=${line.t_end} data-id=${line.id} class=${snippet ? 'found' : ''}>
-            <button class="at" @click=${() => this.dispatchEvent(new CustomEvent('cv-seek', {detail: line.t_start}))}>${
+        return html`<li data-start=${line.t_start} data-end=${line.t_end} data-id=${line.id} class=${snippet ? 'found' : ''} @click=${() => !getSelection().toString() && this.dispatchEvent(new CustomEvent('cv-seek', {detail: line.t_start}))}>
+            <button class="at">${
                 clock(line.t_start)}</button><span class="line" dir="auto">${text}</span>
             ${line.confidence < UNSURE ? html`<small class="badge unsure">${t('unsure')}</small>` : nothing}</li>`;
     }

@@ -319,12 +319,12 @@ class VideoScreen extends Element {
         }
         return html`<div class="page watch ${this.mayHavePlayer ? 'with-player' : ''}"><div class="left">
             <cv-player .poster=${video.poster_url ?? ''} @cv-time=${(event) => this.onTime(event.detail)}
-                @cv-mark=${(event) => this.clips?.mark(event.detail, this.player.now)}></cv-player>
-            ${this.hasPlayer ? html`<cv-clips @cv-preview=${({detail}) => this.player.preview(detail.from, detail.to)} @cv-mark=${() => {
-                this.clips.now = this.player.now;
-            }}></cv-clips>` : nothing}
+                @cv-mark=${(event) => this.clips?.mark(event.detail, this.player.now)} @cv-clip=${() => this.clips?.toggle(this.player.now)}
+                @cv-drag=${({detail}) => this.clips?.mark(detail.end, detail.ms)}></cv-player>
             <div class="heading"><h1 dir="auto">${titleOf(video)}</h1>
                 <button @click=${() => this.copyLink()}><cv-icon name="link"></cv-icon>${t('video.link')}</button></div>
+            ${this.hasPlayer ? html`<cv-clips .end=${video.duration_ms ?? 0} @cv-preview=${({detail}) => this.player.preview(detail.from, detail.to)}
+                @cv-clip=${() => this.clips.toggle(this.player.now)} @cv-range=${({detail}) => this.player.setRange(detail)}></cv-clips>` : nothing}
             ${this.failed()}${this.reading()}
             <cv-chapters @cv-seek=${(event) => this.seek(event.detail)}></cv-chapters>
             <p class="faint facts">${video.status === 'ready' ? nothing
