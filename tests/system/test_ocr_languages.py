@@ -6,8 +6,8 @@ import pathlib
 import shutil
 
 import pytest
-from PIL import Image
-from test_ocr import Ocr, refusal, texts
+from PIL import Image, ImageDraw, ImageFont
+from test_ocr import FONT, Ocr, refusal, texts
 from test_reindex import library  # noqa: F401 (a fixture)
 from workers import wait_until
 
@@ -43,13 +43,25 @@ def read_page(ocr, picture, languages):
 @pytest.mark.sanitized(2)
 @pytest.mark.parametrize("name,languages", [
     ("jpn", ["jpn"]), ("jpn", ["eng", "jpn"]), ("chi_sim", ["chi_sim"]), ("chi_sim", ["eng", "chi_sim"]),
-    pytest.param("kor", ["kor"], marks=pytest.mark.xfail(reason="a gap in a word is read as a blank")), ("ara", ["ara"]), ("ara", ["eng", "ara"]), ("heb", ["heb"]), ("heb", ["eng", "heb"])])
+    ("kor", ["kor"]), ("ara", ["ara"]), ("ara", ["eng", "ara"]), ("heb", ["heb"]), ("heb", ["eng", "heb"])])
 def test_pages_read_as_they_are_written(ocr, pages, name, languages):
     """No blanks in Chinese and Japanese, those of the page in Korean, right to left in its order."""
     picture, lines = pages(name)
     rows = read_page(ocr, picture, languages)
     assert [row["text"] for row in rows] == lines
     assert {row["language"] for row in rows} == {name}
+
+
+TWO_SCRIPTS = {"rus": ["Открыть Use Scenario", "Значение None задано", "Mono 30, Home и JSON", "Файл config.json сохранён"],
+               "ell": ["Άνοιγμα Settings και Tar", "Θέση Home 2000", "Διαγραφή: False"]}
+
+
+@pytest.mark.parametrize("name", TWO_SCRIPTS)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_each_word_is_read_in_its_script(ocr, name, is_first):
+    """Whichever model is named first."""
+    result = ocr.read([ocr.draw(0, TWO_SCRIPTS[name])], languages=[name, "eng"] if is_first else ["eng", name])
+    assert texts(result) == TWO_SCRIPTS[name]
 
 
 @pytest.mark.parametrize("languages", [["eng", "deu"], ["deu", "eng"]])
@@ -82,6 +94,20 @@ def test_nobody_has_to_name_a_script(ocr, pages):
     assert sorted(texts(result)) == sorted(lines) and {row["language"] for row in result["detections"]} == {"jpn"}
     again = ocr.read(None, frame_paths=None, line_paths=[result["lines_path"]])
     assert texts(again) == texts(result) and again["languages"] == result["languages"] == "jpn+eng"
+
+
+def test_a_part_of_a_page_is_in_another_script(ocr, fixtures_dir, pages):
+    """No model reads all that is doubtful. One proves its script by what it reads."""
+    page = Image.new("RGB", (1080, 900), "white")
+    for name, y in (("kor", 300), ("heb", 500)):
+        page.paste(Image.open(fixtures_dir / "scripts" / f"{name}.png").convert("RGB"), (20, y))
+    for i, line in enumerate(MIXED["eng"][:3]):
+        ImageDraw.Draw(page).text((60, 20 + 90 * i), line, font=ImageFont.truetype(FONT, 36), fill="black")
+    picture = io.BytesIO()
+    page.save(picture, "JPEG", quality=88)
+    result = ocr.read([ocr.put(0, picture.getvalue())], frames=[{"t_start": 0, "t_end": 3000}])
+    assert result["languages"] == "eng+heb"
+    assert sorted(texts(result)) == sorted([*MIXED["eng"][:3], *pages("heb")[1]])
 
 
 def test_a_language_does_not_read_worse_behind_another(ocr):

@@ -1,5 +1,6 @@
 /* Words to lines: blanks as each script has them, emoji at their places, order as the line is read. */
 #include "tests/unit/ocr_pictures.h"
+#include "workers/ocr/reading/choose_words.h"
 #include "workers/ocr/reading/line_text.h"
 #include "workers/ocr/reading/word_boxes.h"
 #include "workers/ocr/reading/word_corrections.h"
@@ -25,8 +26,13 @@ static char *join(const struct given *given, const struct ocr_insert *inserts, s
     for (size_t i = 0; i < WORDS && given[i].text; i++) {
         char text[64];
         (void)snprintf(text, sizeof(text), "%s", given[i].text);
-        struct ocr_word word = {
-            .text = text, .left = given[i].left, .right = given[i].right, .sure = 0.9};
+        struct ocr_word word = {.text = text + strspn(text, " ?"),
+                                .left = given[i].left,
+                                .right = given[i].right,
+                                .sure = 0.9,
+                                .blank = text[0] == ' '   ? OCR_BLANK_READ
+                                         : text[0] == '?' ? OCR_BLANK_BY_ROOM
+                                                          : OCR_BLANK_NONE};
         (void)snprintf(word.language, sizeof(word.language), "%s",
                        given[i].language ? given[i].language : "eng");
         assert_int_equal(ocr_words_add(&words, &word, &error), 0);
@@ -37,7 +43,9 @@ static char *join(const struct given *given, const struct ocr_insert *inserts, s
     return reading->text;
 }
 
-static void test_blanks_are_those_of_the_script(void **state)
+/* A word begins with a blank if its model has read one before it, and with "?" if the word
+ * before it is of another model. */
+static void test_blanks_are_those_of_the_model(void **state)
 {
     (void)state;
     static const struct {
@@ -47,16 +55,103 @@ static void test_blanks_are_those_of_the_script(void **state)
         {{{"two", 0, 50, NULL}, {"words", 51, 99, NULL}}, "two words"},
         {{{"東京", 0, 60, NULL}, {"駅", 75, 100, NULL}, {"か", 115, 130, NULL}}, "東京駅か"},
         {{{"今日", 0, 60, NULL}, {"明日", 100, 160, NULL}}, "今日 明日"},
-        {{{"を", 0, 30, NULL}, {"3", 44, 56, NULL}, {"台", 70, 98, NULL}}, "を 3 台"},
-        {{{"第", 0, 28, NULL}, {"3", 31, 43, NULL}, {"回", 45, 73, NULL}}, "第3回"},
-        {{{"#", 0, 15, NULL}, {"旅", 17, 45, NULL}, {"行", 47, 75, NULL}}, "#旅行"},
-        {{{"오", 0, 28, NULL}, {"늘", 32, 60, NULL}, {"날", 70, 98, NULL}}, "오늘 날"},
-        {{{"@minji", 0, 90, NULL}, {"님", 100, 128, NULL}, {"이", 134, 160, NULL}}, "@minji 님이"},
-        {{{"价格", 0, 56, NULL}, {"，", 58, 66, NULL}, {"好", 90, 118, NULL}}, "价格，好"},
+        {{{"を", 0, 30, NULL}, {" 3", 32, 44, NULL}, {" 台", 46, 74, NULL}}, "を 3 台"},
+        {{{"包", 0, 28, NULL}, {":", 40, 44, NULL}}, "包:"},
+        {{{"오", 0, 28, NULL}, {"늘", 38, 66, NULL}, {" 날", 70, 98, NULL}}, "오늘 날"},
+        {{{"를", 0, 28, NULL}, {"?pass", 40, 99, NULL}}, "를 pass"},
+        {{{"를", 0, 28, NULL}, {"?pass", 31, 90, NULL}}, "를pass"},
     };
     for (size_t i = 0; i < CV_COUNT(cases); i++) {
         cv_auto(ocr_reading_deinit) struct ocr_reading reading = {0};
         assert_string_equal(join(cases[i].words, NULL, 0, &reading), cases[i].line);
+    }
+}
+
+struct read_word {
+    const char *text, *language;
+    int left, right;
+    double sure;
+    bool is_listed;
+};
+
+static void add_read(const struct read_word *given, struct ocr_words *words)
+{
+    struct cv_error error;
+
+    for (; given->text; given++) {
+        char text[64];
+        (void)snprintf(text, sizeof(text), "%s", given->text);
+        struct ocr_word word = {.text = text,
+                                .left = given->left,
+                                .right = given->right,
+                                .sure = given->sure,
+                                .blank = OCR_BLANK_NONE,
+                                .is_listed = given->is_listed};
+        (void)snprintf(word.language, sizeof(word.language), "%s", given->language);
+        assert_int_equal(ocr_words_add(words, &word, &error), 0);
+    }
+}
+
+/* As the models read the lines "Открыть Main Scenario", "pass 처리", "模拟器 2000", "מחיר USB Hub"
+ * and 无法启动; the boxes of the last one's characters change places. */
+static void test_each_word_is_of_the_model_that_reads_it_best(void **state)
+{
+    (void)state;
+    static const struct {
+        struct read_word first[WORDS], second[WORDS];
+        const char *line;
+    } cases[] = {
+        {{{"Открыть", "rus", 0, 170, 0.96, true},
+          {"Мат", "rus", 190, 275, 0.73, true},
+          {"5$сепайо", "rus", 290, 455, 0.44, false}},
+         {{"OTKpbITb", "eng", 0, 170, 0.52, false},
+          {"Main", "eng", 190, 275, 0.96, true},
+          {"Scenario", "eng", 290, 455, 0.96, true}},
+         "Открыть Main Scenario"},
+        {{{"0855", "kor", 0, 80, 0.85, false}, {"처리", "kor", 100, 160, 0.96, true}},
+         {{"pass", "eng", 0, 80, 0.93, true}, {"X2|", "eng", 100, 160, 0.2, false}},
+         "pass 처리"},
+        {{{"模拟", "chi_sim", 0, 60, 0.96, true},
+          {"器", "chi_sim", 62, 90, 0.93, false},
+          {"2008", "chi_sim", 110, 190, 0.88, false}},
+         {{"Bus", "eng", 0, 90, 0.52, false}, {"2000", "eng", 110, 190, 0.96, false}},
+         "模拟器 2000"},
+        {{{"מחיר", "heb", 300, 400, 0.93, true}, {"₪1", "heb", 100, 280, 0.1, false}},
+         {{"USB", "eng", 100, 180, 0.96, true},
+          {"Hub", "eng", 200, 280, 0.96, true},
+          {"vnn", "eng", 300, 400, 0.1, false}},
+         "מחיר USB Hub"},
+        {{{"无", "chi_sim", 0, 28, 0.95, false},
+          {"法", "chi_sim", 40, 60, 0.95, false},
+          {"启动", "chi_sim", 20, 90, 0.95, true}},
+         {{"Aikiaa", "eng", 0, 90, 0.1, false}},
+         "无法启动"},
+    };
+    for (size_t i = 0; i < CV_COUNT(cases); i++) {
+        cv_auto(ocr_words_deinit) struct ocr_words first = {0}, second = {0};
+        cv_auto(ocr_reading_deinit) struct ocr_reading reading = {0};
+        struct cv_error error;
+        add_read(cases[i].first, &first);
+        add_read(cases[i].second, &second);
+        assert_true(i == CV_COUNT(cases) - 1 || ocr_words_are_doubtful(&first));
+        assert_int_equal(ocr_words_choose(&first, &second, TALL, &error), 0);
+        assert_int_equal(ocr_words_join(&first, &plain_picture, &reading, &error), 0);
+        assert_string_equal(reading.text, cases[i].line);
+    }
+}
+
+static void test_a_line_that_is_read_surely_is_read_by_one_model(void **state)
+{
+    (void)state;
+    static const struct read_word sure[][WORDS] = {
+        {{"Сценарий", "rus", 0, 200, 0.96, true}},
+        {{"서", "kor", 0, 28, 0.93, false}, {"울", "kor", 30, 58, 0.93, false}},
+        {{"Settings", "eng", 0, 200, 0.96, true}, {"12:30", "eng", 220, 330, 0.95, false}},
+    };
+    for (size_t i = 0; i < CV_COUNT(sure); i++) {
+        cv_auto(ocr_words_deinit) struct ocr_words words = {0};
+        add_read(sure[i], &words);
+        assert_false(ocr_words_are_doubtful(&words));
     }
 }
 
@@ -488,7 +583,9 @@ static void test_a_unit_apart_from_its_number_is_a_word(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blanks_are_those_of_the_script),
+        cmocka_unit_test(test_blanks_are_those_of_the_model),
+        cmocka_unit_test(test_each_word_is_of_the_model_that_reads_it_best),
+        cmocka_unit_test(test_a_line_that_is_read_surely_is_read_by_one_model),
         cmocka_unit_test(test_emoji_stand_where_the_line_has_them),
         cmocka_unit_test(test_each_word_has_its_box),
         cmocka_unit_test(test_words_without_ink_are_laid_out_by_length),

@@ -1,5 +1,6 @@
 #include "workers/ocr/reading/choose_models.h"
 
+#include "workers/ocr/reading/choose_words.h"
 #include "workers/ocr/reading/language.h"
 #include "workers/ocr/reading/models.h"
 #include "workers/ocr/reading/reader.h"
@@ -24,8 +25,18 @@ enum {
  * script's all but one in twelve. */
 static const double DOUBTFUL = 0.75;
 
-/* The share of doubtful lines, by their lengths, from which other scripts are tried. */
-static const double DOUBTFUL_SHARE = 0.30;
+/* The share of doubtful lines, by their lengths, from which other scripts are tried; and from
+ * which they are where a trial costs a tenth of what was read. */
+static const double DOUBTFUL_SHARE = 0.30, DOUBTFUL_SHARE_CHEAP = 0.10;
+
+/* Columns that models have read by then; a trial costs as much CPU time as a tenth of them. */
+enum { COLUMNS_PER_TRIAL = 500000 };
+
+/* Letters in surely read words of the model's own list and script, an ideograph or a syllable
+ * counting twice, that prove the script, whatever the other samples are: four Chinese
+ * characters, two Korean words. In recordings without such a script no model of another one has
+ * any. */
+enum { PROVEN = 8 };
 
 /* How sure a model has to be of the samples (the Thai one is by 0.70 of a terminal, the Russian one by 0.79 of blurred
  * letters), and by how much surer than those before. */
@@ -41,25 +52,27 @@ static const double CERTAIN = 0.88;
  * has to be surer than those before it. */
 static const double AGREED = 0.05, SURER = 0.03;
 
-/* Models of one script: one that reads it all, more or less, and those that are tried where that one does not fail.
+/* Models of one script: one that reads it all, more or less, and those that are tried where that one does not fail; the
+ * first of them always where it lacks their letters.
  * Vietnamese has so many letters of its own that the English model does not read it. */
 static const struct script {
     const char *model, *relatives[4];
+    bool lacks_letters;
 } SCRIPTS[] = {
-    {"rus", {"ukr", "bul", "srp", "bel"}},
-    {"jpn", {"chi_sim", "chi_tra"}},
-    {"ara", {"fas", "urd"}},
-    {"hin", {"mar", "nep"}},
-    {"kor", {NULL}},
-    {"ell", {NULL}},
-    {"heb", {NULL}},
-    {"tha", {NULL}},
-    {"vie", {NULL}},
-    {"ben", {NULL}},
-    {"tam", {NULL}},
-    {"tel", {NULL}},
-    {"kat", {NULL}},
-    {"hye", {NULL}},
+    {"rus", {"ukr", "bul", "srp", "bel"}, false},
+    {"jpn", {"chi_sim", "chi_tra"}, true},
+    {"ara", {"fas", "urd"}, false},
+    {"hin", {"mar", "nep"}, false},
+    {"kor", {NULL}, false},
+    {"ell", {NULL}, false},
+    {"heb", {NULL}, false},
+    {"tha", {NULL}, false},
+    {"vie", {NULL}, false},
+    {"ben", {NULL}, false},
+    {"tam", {NULL}, false},
+    {"tel", {NULL}, false},
+    {"kat", {NULL}, false},
+    {"hye", {NULL}, false},
 };
 
 struct sample {
@@ -195,6 +208,7 @@ static bool is_installed(const char *model)
 struct trial {
     const char *model;
     double sure;
+    int proven; /* letters of the samples, as PROVEN counts them */
     bool is_agreed;
 };
 
@@ -212,11 +226,14 @@ static int read_samples(const struct ocr_choice *choice, TessBaseAPI *api, struc
                                               .width = sample->line.width,
                                               .height = sample->line.height,
                                               .tall = TALL};
-        CV_TRY(ocr_tesseract_read(api, &line, &reading, error));
+        cv_auto(ocr_words_deinit) struct ocr_words read = {0};
+        CV_TRY(ocr_tesseract_read(api, &line, &read, error));
+        trial->proven += ocr_words_proven(&read);
+        CV_TRY(ocr_words_finish(&read, &line, &reading, error));
         sum += reading.text[0] ? reading.confidence * sample->weight : 0;
         weights += sample->weight;
         ocr_language_collect(reading.text, &words);
-        if (i + 1 == SAMPLES_FIRST && sum < HOPELESS * weights) {
+        if (i + 1 == SAMPLES_FIRST && sum < HOPELESS * weights && !trial->proven) {
             break;
         }
     }
@@ -236,18 +253,19 @@ static int try_model(const struct ocr_choice *choice, const struct ocr_engine *e
     if (!model || has_model(engine, model) || !is_installed(model)) {
         return 0;
     }
-    CV_TRY(ocr_tesseract_start(ocr_models_path(), model, false, &api, error));
+    CV_TRY(ocr_tesseract_start(ocr_models_path(), model, true, &api, error));
     int result = read_samples(choice, api, ret_trial, error);
     ocr_tesseract_stop(api);
-    cv_log(CV_LOG_DEBUG, "%s reads %zu lines, of which %s is unsure: %.2f%s", model,
-           choice->sample_count, ocr_engine_languages(engine), ret_trial->sure,
-           ret_trial->is_agreed ? ", in its language" : "");
+    cv_log(CV_LOG_DEBUG, "%s reads %zu lines, of which %s is unsure: %.2f, %d letters proven%s",
+           model, choice->sample_count, ocr_engine_languages(engine), ret_trial->sure,
+           ret_trial->proven, ret_trial->is_agreed ? ", in its language" : "");
     return result;
 }
 
+/* What is proven tells more than how surely everything is read, of which a part may be of another script. */
 static double worth(const struct trial *trial)
 {
-    return trial->sure + (trial->is_agreed ? AGREED : 0);
+    return trial->sure + (trial->is_agreed ? AGREED : 0) + (trial->proven >= PROVEN ? 1 : 0);
 }
 
 /* The best model of a script. */
@@ -257,7 +275,11 @@ static int try_script(const struct ocr_choice *choice, const struct ocr_engine *
     struct trial trial;
 
     CV_TRY(try_model(choice, engine, script->model, ret_best, error));
-    for (size_t i = 0; i < CV_COUNT(script->relatives) && ret_best->sure >= HOPELESS; i++) {
+    for (size_t i = 0; i < CV_COUNT(script->relatives); i++) {
+        bool is_near = ret_best->sure >= HOPELESS || ret_best->proven >= PROVEN;
+        if (!is_near && !(i == 0 && script->lacks_letters)) {
+            break;
+        }
         CV_TRY(try_model(choice, engine, script->relatives[i], &trial, error));
         if (worth(&trial) > worth(ret_best) + SURER) {
             *ret_best = trial;
@@ -266,17 +288,17 @@ static int try_script(const struct ocr_choice *choice, const struct ocr_engine *
     return 0;
 }
 
-/* The model that reads the samples; NULL: none does. */
+/* The model that reads the samples or a part of them; without a name: none does. */
 static int find_model(const struct ocr_choice *choice, const struct ocr_engine *engine,
-                      const char **ret_model, struct cv_error *error)
+                      struct trial *ret_found, struct cv_error *error)
 {
     struct trial best = {.model = NULL}, trial;
     double sum = 0, weights = 0;
 
-    *ret_model = NULL;
+    *ret_found = best;
     for (size_t i = 0; i < CV_COUNT(SCRIPTS) && best.sure < CERTAIN; i++) {
         CV_TRY(try_script(choice, engine, &SCRIPTS[i], &trial, error));
-        best = trial.sure > best.sure ? trial : best;
+        best = worth(&trial) > worth(&best) ? trial : best;
     }
     for (size_t i = 0; i < choice->sample_count; i++) {
         sum += choice->samples[i].confidence * choice->samples[i].weight;
@@ -286,8 +308,8 @@ static int find_model(const struct ocr_choice *choice, const struct ocr_engine *
     if (best.model && ocr_language_is_latin(best.model) && !best.is_agreed) {
         return 0;
     }
-    if (best.sure >= READABLE && best.sure >= sum / weights + CLEARLY) {
-        *ret_model = best.model;
+    if (best.proven >= PROVEN || (best.sure >= READABLE && best.sure >= sum / weights + CLEARLY)) {
+        *ret_found = best;
     }
     return 0;
 }
@@ -345,22 +367,28 @@ static void choose_latin(const struct ocr_choice *choice, const struct ocr_engin
     }
 }
 
-/* The model of the script in front, then the models of other scripts that are there, then one of Latin letters. */
+/* The model of the script, the models of other scripts that are there, and one of Latin letters,
+ * which is in front if the script was found in a part of what could not be read. */
 static int choose_script(struct ocr_choice *choice, const struct ocr_engine *engine,
                          struct names *names, struct cv_error *error)
 {
-    const char *found = NULL, *latin = NULL, *one;
+    struct trial found;
+    const char *latin = NULL, *one;
 
     choice->trials++;
     CV_TRY(find_model(choice, engine, &found, error));
-    if (!found) {
+    if (!found.model) {
         return 0;
     }
-    add_name(names, found);
     for (size_t i = 0; (one = ocr_engine_model(engine, i)) != NULL; i++) {
-        if (ocr_language_is_latin(one)) {
-            latin = latin ? latin : one;
-        } else {
+        latin = !latin && ocr_language_is_latin(one) ? one : latin;
+    }
+    if (latin && found.sure < READABLE) {
+        add_name(names, latin);
+    }
+    add_name(names, found.model);
+    for (size_t i = 0; (one = ocr_engine_model(engine, i)) != NULL; i++) {
+        if (!ocr_language_is_latin(one)) {
             add_name(names, one);
         }
     }
@@ -368,6 +396,13 @@ static int choose_script(struct ocr_choice *choice, const struct ocr_engine *eng
         add_name(names, latin);
     }
     return 0;
+}
+
+static double least_share(const struct ocr_choice *choice, const struct ocr_engine *engine)
+{
+    bool is_cheap = ocr_engine_columns(engine) >= COLUMNS_PER_TRIAL * (choice->trials + 1);
+
+    return is_cheap ? DOUBTFUL_SHARE_CHEAP : DOUBTFUL_SHARE;
 }
 
 static int choose(struct ocr_choice *choice, const struct ocr_engine *engine, struct names *names,
@@ -383,7 +418,7 @@ static int choose(struct ocr_choice *choice, const struct ocr_engine *engine, st
         choose_latin(choice, engine, names);
     }
     if (choice->may_add && choice->trials < TRIALS_MOST && choice->doubtful >= SAMPLES_LEAST &&
-        choice->doubtful_length >= DOUBTFUL_SHARE * choice->length) {
+        choice->doubtful_length >= least_share(choice, engine) * choice->length) {
         struct names others = {.count = 0};
         CV_TRY(choose_script(choice, engine, &others, error));
         *names = others.count ? others : *names;

@@ -1,4 +1,5 @@
 #include "workers/ocr/reading/choose_models.h"
+#include "workers/ocr/reading/choose_words.h"
 #include "workers/ocr/reading/language.h"
 #include "workers/ocr/reading/models.h"
 #include "workers/ocr/reading/tesseract.h"
@@ -13,7 +14,7 @@ struct ocr_engine {
     char *languages; /* joined with '+' */
     char *models[OCR_LANGUAGES_MAX];
     size_t model_count;
-    /* What the first model makes of a line tells its language: no line needs all of them. */
+    /* What the first model makes of a line tells its language: no line needs all of them. Else models read words. */
     bool is_guided;
     size_t around; /* the model of the last line whose language is sure; model_count: none yet */
     /* Made when they are first wanted, by what leads; [1]: with word lists. */
@@ -40,8 +41,8 @@ static int name_models(struct ocr_engine *engine, const char *const *languages, 
     return cv_buffer_detach(&joined, &engine->languages, error);
 }
 
-/* The engine in which `lead` comes first: alone where that is the first of the list, else with that
- * one behind it, for the words of both languages that stand in one line. */
+/* The engine in which `lead` comes first: alone where that is the first of the list or words are chosen, else with
+ * that one behind it, for the words of both languages that stand in one line. */
 static int engine_led_by(struct ocr_engine *engine, size_t lead, bool with_words,
                          TessBaseAPI **ret_api, struct cv_error *error)
 {
@@ -49,10 +50,11 @@ static int engine_led_by(struct ocr_engine *engine, size_t lead, bool with_words
     cv_auto_free char *languages = NULL;
 
     if (!*api) {
-        CV_TRY(lead == ALL_AT_ONCE ? cv_format(&languages, error, "%s", engine->languages)
-               : lead == 0         ? cv_format(&languages, error, "%s", engine->models[0])
-                                   : cv_format(&languages, error, "%s+%s", engine->models[lead],
-                                               engine->models[0]));
+        CV_TRY(
+            lead == ALL_AT_ONCE ? cv_format(&languages, error, "%s", engine->languages)
+            : lead == 0 || !engine->is_guided
+                ? cv_format(&languages, error, "%s", engine->models[lead])
+                : cv_format(&languages, error, "%s+%s", engine->models[lead], engine->models[0]));
         CV_TRY(ocr_tesseract_start(engine->data_path, languages, with_words, api, error));
     }
     *ret_api = *api;
@@ -72,7 +74,7 @@ int ocr_engine_new(const char *const *languages, size_t count, struct ocr_engine
     engine->is_guided =
         ocr_language_first_tells((const char *const *)engine->models, engine->model_count);
     ocr_engine_turn_page(engine);
-    CV_TRY(engine_led_by(engine, engine->is_guided ? 0 : ALL_AT_ONCE, true, &first, error));
+    CV_TRY(engine_led_by(engine, 0, true, &first, error));
     *ret_engine = cv_take(engine);
     return 0;
 }
@@ -164,7 +166,9 @@ static int read_led(struct ocr_engine *engine, size_t lead, const struct ocr_lin
     CV_TRY(engine_led_by(engine, lead, line->dictionary == OCR_WITH_WORDS, &api, error));
     size_t models = lead == ALL_AT_ONCE ? engine->model_count : lead == 0 ? 1 : 2;
     engine->columns += (int64_t)line->width * (int64_t)models;
-    return ocr_tesseract_read(api, line, ret_reading, error);
+    cv_auto(ocr_words_deinit) struct ocr_words words = {0};
+    CV_TRY(ocr_tesseract_read(api, line, &words, error));
+    return ocr_words_finish(&words, line, ret_reading, error);
 }
 
 /* How much less sure a reading may be that the line's own language leads: the first model is content
@@ -204,21 +208,33 @@ static void set_language(const struct ocr_engine *engine, size_t model, struct o
     (void)snprintf(reading->language, sizeof(reading->language), "%s", engine->models[model]);
 }
 
-/* All models at once, and the line's own once more. */
-static int recognize_all(struct ocr_engine *engine, const struct ocr_line_picture *line,
-                         struct ocr_reading *reading, struct cv_error *error)
+static int read_words(struct ocr_engine *engine, size_t model, const struct ocr_line_picture *line,
+                      struct ocr_words *ret_words, struct cv_error *error)
 {
-    CV_TRY(read_led(engine, ALL_AT_ONCE, line, reading, error));
-    if (engine->model_count < 2) {
-        return 0;
+    TessBaseAPI *api = NULL;
+
+    CV_TRY(engine_led_by(engine, model, true, &api, error));
+    engine->columns += line->width;
+    return ocr_tesseract_read(api, line, ret_words, error);
+}
+
+/* Models of several scripts, each alone, until no other one may read a word better. Word lists help to choose, so that
+ * they are used in every reading. */
+static int recognize_words(struct ocr_engine *engine, const struct ocr_line_picture *line,
+                           struct ocr_reading *ret_reading, struct cv_error *error)
+{
+    cv_auto(ocr_words_deinit) struct ocr_words words = {0};
+
+    CV_TRY(read_words(engine, 0, line, &words, error));
+    for (size_t i = 1; i < engine->model_count && ocr_words_are_doubtful(&words); i++) {
+        cv_auto(ocr_words_deinit) struct ocr_words others = {0};
+        CV_TRY(read_words(engine, i, line, &others, error));
+        CV_TRY(ocr_words_choose(&words, &others, line->tall, error));
     }
-    struct ocr_tongue tongue = tongue_of(engine, reading->text);
-    if (tongue.model > 0 && tongue.model < engine->model_count &&
-        line->dictionary == OCR_WITH_WORDS) {
-        CV_TRY(read_again(engine, tongue.model, OWN_LEAD, line, reading, error));
-    }
+    CV_TRY(ocr_words_finish(&words, line, ret_reading, error));
+    struct ocr_tongue tongue = tongue_of(engine, ret_reading->text);
     if (tongue.model < engine->model_count) {
-        set_language(engine, tongue.model, reading);
+        set_language(engine, tongue.model, ret_reading);
     }
     return 0;
 }
@@ -277,7 +293,7 @@ static int recognize(struct ocr_engine *engine, const struct ocr_line_picture *l
 {
     cv_auto(ocr_reading_deinit) struct ocr_reading reading = {0};
 
-    CV_TRY(!engine->is_guided                   ? recognize_all(engine, line, &reading, error)
+    CV_TRY(!engine->is_guided                   ? recognize_words(engine, line, &reading, error)
            : line->dictionary == OCR_WITH_WORDS ? recognize_guided(engine, line, &reading, error)
                                                 : recognize_plainly(engine, line, &reading, error));
     *ret_reading = reading;

@@ -13,11 +13,17 @@ struct ocr_symbol {
     double sure;                  /* 0…1 */
 };
 
+/* Whether a blank stands before a word: as the model has read that read it and the word before;
+ * by the room between them where different models did. */
+enum ocr_blank { OCR_BLANK_BY_ROOM, OCR_BLANK_READ, OCR_BLANK_NONE };
+
 /* One word, in reading order. */
 struct ocr_word {
     char *text;      /* owned */
     int left, right; /* pixels of the picture; right exclusive */
     double sure;     /* 0…1 */
+    enum ocr_blank blank;
+    bool is_listed; /* in the model's word list */
     char language[OCR_LANGUAGE_NAME_MAX];
     size_t first_symbol, symbol_count; /* its letters in the line's; 0 where they are not known */
 };
@@ -47,10 +53,12 @@ void ocr_words_drop_icons(struct ocr_words *words, const struct ocr_line_picture
 /* Removes what was read where a dot is put in. */
 void ocr_words_drop_misread_dots(struct ocr_words *words, const struct ocr_line_picture *line);
 
-/* Puts the words of `picture` and its inserts together. Chinese and
- * Japanese have no blanks, whatever stands between their characters; Korean has one where there is room
- * for it. Inserts stand from left to right; where a line is read from the right, they are put in from
- * there. An underscore among them stands in place of a blank. The language is the one that most bytes were read in. */
+/* Whether most letters of a word are written from right to left. */
+bool ocr_word_is_from_right(const char *text);
+
+/* Puts the words of `picture` and its inserts together. Inserts stand from left to right; where
+ * a line is read from the right, they are put in from there. An underscore among them stands in
+ * place of a blank. The language is the one that most bytes were read in. */
 CV_MUST_CHECK int ocr_words_join(const struct ocr_words *words,
                                  const struct ocr_line_picture *picture,
                                  struct ocr_reading *ret_reading, struct cv_error *error);

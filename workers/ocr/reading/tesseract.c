@@ -30,7 +30,8 @@ int ocr_tesseract_start(const char *data_path, const char *languages, bool with_
     TessBaseAPISetPageSegMode(api, PSM_SINGLE_LINE);
     if (!TessBaseAPISetVariable(api, "tessedit_do_invert", "0") ||
         !TessBaseAPISetVariable(api, "tessedit_enable_doc_dict", "0") ||
-        !TessBaseAPISetVariable(api, "textord_all_prop", "1")) {
+        !TessBaseAPISetVariable(api, "textord_all_prop", "1") ||
+        !TessBaseAPISetVariable(api, "preserve_interword_spaces", "1")) {
         TessBaseAPIEnd(api);
         TessBaseAPIDelete(api);
         return cv_fail(error, CV_ERROR_OCR, "this Tesseract lacks a setting that the stage needs");
@@ -82,25 +83,43 @@ static int gather_symbols(const TessResultIterator *words, struct ocr_words *gat
 }
 
 /* The word that the iterator stands at. */
-static int gather_word(TessResultIterator *words, char *text, struct ocr_words *gathered,
-                       struct cv_error *error)
+static int gather_word(TessResultIterator *words, char *text, enum ocr_blank blank,
+                       struct ocr_words *gathered, struct cv_error *error)
 {
-    struct ocr_word word = {.text = text, .first_symbol = gathered->symbol_count};
+    struct ocr_word word = {.text = text, .blank = blank, .first_symbol = gathered->symbol_count};
     const char *language = TessResultIteratorWordRecognitionLanguage(words);
     int top, bottom;
 
     CV_TRY(gather_symbols(words, gathered, error));
     word.symbol_count = gathered->symbol_count - word.first_symbol;
     word.sure = share_of(TessResultIteratorConfidence(words, RIL_WORD));
+    word.is_listed = TessResultIteratorWordIsFromDictionary(words);
     (void)TessPageIteratorBoundingBox(TessResultIteratorGetPageIteratorConst(words), RIL_WORD,
                                       &word.left, &top, &word.right, &bottom);
     (void)snprintf(word.language, sizeof(word.language), "%s", language ? language : "");
     return ocr_words_add(gathered, &word, error);
 }
 
+/* Moves `*rest` behind the next word of a line's text. */
+static enum ocr_blank skip_word(const char *word, const char **rest)
+{
+    const char *found = *rest ? strstr(*rest, word) : NULL;
+    enum ocr_blank blank = found ? OCR_BLANK_NONE : OCR_BLANK_BY_ROOM;
+
+    for (const char *at = *rest; found && at < found; at++) {
+        blank = isspace((unsigned char)*at) ? OCR_BLANK_READ : blank;
+    }
+    *rest = found ? found + strlen(word) : *rest;
+    return blank;
+}
+
 static int gather_words(TessBaseAPI *api, struct ocr_words *gathered, struct cv_error *error)
 {
     TessResultIterator *words = TessBaseAPIGetIterator(api);
+    /* Has a blank only where the model has read one, and so tells what stands apart in scripts whose
+     * characters are words of their own. */
+    char *line = words ? TessBaseAPIGetUTF8Text(api) : NULL;
+    const char *rest = line;
     size_t bytes = 0;
     int result = 0;
 
@@ -108,7 +127,7 @@ static int gather_words(TessBaseAPI *api, struct ocr_words *gathered, struct cv_
         char *text = TessResultIteratorGetUTF8Text(words, RIL_WORD);
         bytes += text ? strlen(text) : 0;
         if (text && text[0] && bytes < OCR_LINE_BYTES_MAX / 2) {
-            result = gather_word(words, text, gathered, error);
+            result = gather_word(words, text, skip_word(text, &rest), gathered, error);
         }
         TessDeleteText(text);
         if (!TessResultIteratorNext(words, RIL_WORD)) {
@@ -116,6 +135,7 @@ static int gather_words(TessBaseAPI *api, struct ocr_words *gathered, struct cv_
         }
     }
     TessResultIteratorDelete(words);
+    TessDeleteText(line);
     return result;
 }
 
@@ -167,7 +187,7 @@ static void restore_pronouns(struct ocr_words *words, const struct ocr_line_pict
 }
 
 int ocr_tesseract_read(TessBaseAPI *api, const struct ocr_line_picture *line,
-                       struct ocr_reading *ret_reading, struct cv_error *error)
+                       struct ocr_words *ret_words, struct cv_error *error)
 {
     cv_auto(ocr_words_deinit) struct ocr_words words = {0};
 
@@ -182,12 +202,20 @@ int ocr_tesseract_read(TessBaseAPI *api, const struct ocr_line_picture *line,
     int result = gather_words(api, &words, error);
     TessBaseAPIClear(api);
     CV_TRY(result);
-    restore_pronouns(&words, line);
-    ocr_words_drop_icons(&words, line);
-    ocr_words_drop_misread_dots(&words, line);
-    CV_TRY(ocr_words_join_cells(&words, error));
-    CV_TRY(ocr_words_mend_names(&words, line, error));
-    ocr_words_mend_codes(&words, line);
-    CV_TRY(ocr_words_part_units(&words, line->tall, error));
-    return ocr_words_join(&words, line, ret_reading, error);
+    *ret_words = words;
+    words = (struct ocr_words){0};
+    return 0;
+}
+
+int ocr_words_finish(struct ocr_words *words, const struct ocr_line_picture *line,
+                     struct ocr_reading *ret_reading, struct cv_error *error)
+{
+    restore_pronouns(words, line);
+    ocr_words_drop_icons(words, line);
+    ocr_words_drop_misread_dots(words, line);
+    CV_TRY(ocr_words_join_cells(words, error));
+    CV_TRY(ocr_words_mend_names(words, line, error));
+    ocr_words_mend_codes(words, line);
+    CV_TRY(ocr_words_part_units(words, line->tall, error));
+    return ocr_words_join(words, line, ret_reading, error);
 }

@@ -1,7 +1,7 @@
 /* One engine of Tesseract over models that it was given, and one line read by it. */
 #pragma once
 
-#include "workers/ocr/reading/engine.h"
+#include "workers/ocr/reading/line_text.h"
 
 #include <tesseract/capi.h>
 
@@ -11,6 +11,11 @@ CV_MUST_CHECK int ocr_tesseract_start(const char *data_path, const char *languag
                                       TessBaseAPI **ret_api, struct cv_error *error);
 void ocr_tesseract_stop(TessBaseAPI *api);
 
-/* Reads a line; the reading's language is that of the model that most of it was read by. */
+/* The words of a line as the models read them, nothing corrected. */
 CV_MUST_CHECK int ocr_tesseract_read(TessBaseAPI *api, const struct ocr_line_picture *line,
-                                     struct ocr_reading *ret_reading, struct cv_error *error);
+                                     struct ocr_words *ret_words, struct cv_error *error);
+
+/* Corrects the words of a line and puts them together; the reading's language is that of the model that most of it was
+ * read by. */
+CV_MUST_CHECK int ocr_words_finish(struct ocr_words *words, const struct ocr_line_picture *line,
+                                   struct ocr_reading *ret_reading, struct cv_error *error);
