@@ -25,12 +25,17 @@ const AHEAD_MS = 10000; // then an answer that was asked for ahead is too old to
 const WORDS_MS = 5000; // that a refusal waits for the reader's words; then it is shown in the API's
 
 let principal = null; // a promise of who asks
-let signIn = null; // what asks the reader for a token
+let asksToSignIn = null; // what asks the reader for a token
 let asking = null; // while it does
+
+/** Asks the reader to sign in. @returns {Promise<void>} */
+export const signIn = () => (asking ??= asksToSignIn().finally(() => {
+    asking = null;
+}));
 
 /** @param {() => Promise<void>} ask called when the API wants to know who asks */
 export function onSignIn(ask) {
-    signIn = ask;
+    asksToSignIn = ask;
 }
 
 /**
@@ -41,6 +46,17 @@ export function onSignIn(ask) {
 export async function useToken(token) {
     principal = null;
     await send('/session', {method: 'POST', body: {token}, signal: AbortSignal.timeout(ANSWER_MS)});
+}
+
+/**
+ * Signs in by what is in the body. A refusal is the caller's: nobody is asked to sign in.
+ * @param {string} path @param {any} body @param {string} [method]
+ * @returns {Promise<any>} the session
+ */
+export async function enter(path, body, method = 'POST') {
+    const session = await send(path, {method, body, signal: AbortSignal.timeout(ANSWER_MS)});
+    principal = null;
+    return session;
 }
 
 /** Whom this browser's cookie signs in; null: nobody; undefined: the server does not say. @returns {Promise<any>} */
@@ -127,14 +143,11 @@ export async function ask(path, wishes = {}) {
     try {
         return await send(path, wishes);
     } catch (problem) {
-        if (problem.status !== 401 || !signIn) {
+        if (problem.status !== 401 || !asksToSignIn) {
             throw problem;
         }
     }
-    asking ??= signIn().finally(() => {
-        asking = null;
-    });
-    await asking;
+    await signIn();
     return send(path, wishes);
 }
 

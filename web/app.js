@@ -35,13 +35,16 @@ const screens = [
     [/^\/commands$/, 'commands', 'screen-commands'],
     [/^\/audit$/, 'audit', 'screen-audit'],
     [/^\/keys$/, 'keys', 'screen-keys'],
+    [/^\/people$/, 'people', 'screen-people'],
+    [/^\/account$/, 'account', 'screen-account'],
+    [/^\/invitation$/, 'invitation', 'screen-invitation'],
     [/^\/jobs\/([0-9a-f-]{36})$/, 'job', 'screen-job'],
 ];
 
 const AWAY_MS = 1000; // before the server that does not answer is asked again; doubled up to
 const AWAY_LONGEST_MS = 8000;
 
-const WORK = /^\/(overview|jobs|queues|runs|workers|failures|performance|resources|tenants|rules|schedules|webhooks|workflows|commands|audit|keys)\b/;
+const WORK = /^\/(overview|jobs|queues|runs|workers|failures|performance|resources|tenants|rules|schedules|webhooks|workflows|commands|audit|keys|people)\b/;
 
 function applyTheme() {
     document.documentElement.dataset.theme = localStorage.getItem('theme') ?? '';
@@ -209,6 +212,9 @@ class App extends Element {
                     <button class="plain words" @click=${() => chooseLanguage(language === 'en' ? 'de' : 'en')}
                         lang=${language === 'en' ? 'de' : 'en'} title=${t('language.other')}>
                         ${language === 'en' ? 'DE' : 'EN'}</button>
+                    <details class="menu account" @toggle=${({target}) => target.open && import('./parts/account.js').then(() => target.lastElementChild.load())}>
+                        <summary class="button plain" title=${t('account')} aria-label=${t('account')}><cv-icon name="person"></cv-icon></summary>
+                        <cv-account></cv-account></details>
                 </div>
             </header>
             <div class="progress-line" ?hidden=${!this.progress} role="status"><span class="unseen">${this.progress ? t('loading') : ''}</span></div>

@@ -187,8 +187,24 @@ const struct cli_column cli_columns_schedules[] = {
     END,
 };
 
+const struct cli_column cli_columns_people[] = {
+    {"id", "PERSON"},
+    {"name", "NAME"},
+    {"email", "E-MAIL"},
+    {"[{?is_operator}operator]", "OPERATOR"},
+    {"state", "STATE"},
+    {"{last_seen_at:ago}", "SEEN"},
+    END,
+};
+
+const struct cli_column cli_columns_invitations[] = {
+    {"id", "INVITATION"}, {"[{email}|anybody]", "FOR"},         {"tenant", "TENANT"},
+    {"role", "ROLE"},     {"{expires_at:time}", "UNTIL (UTC)"}, END,
+};
+
 const struct cli_column cli_columns_tenants[] = {
     {"[{tenant_id}|default]", "TENANT"},
+    {"name", "NAME"},
     {"{stored_bytes:size}", "STORED"},
     {"{max_bytes:size}", "LIMIT"},
     {"videos", "VIDEOS"},

@@ -314,6 +314,20 @@ static const struct cli_option webhooks_rotate_options[] = {
     NO_MORE,
 };
 
+static const struct cli_option people_invite_options[] = {
+    {"role", 0, "ROLE", "what they may do: viewer, editor, admin, or operator of everything", 0,
+     "viewer editor admin operator"},
+    {"email", 0, "ADDRESS", "only somebody with this e-mail address", 0, NULL},
+    {"tenant", 0, "UUID", "the tenant that they join", 0, NULL},
+    {"days", 0, "N", "how many days the link works, 1 to 90 (7)", 0, NULL},
+    NO_MORE,
+};
+
+static const struct cli_option people_tenant_options[] = {
+    {"tenant", 0, "UUID", "in this tenant", 0, NULL},
+    NO_MORE,
+};
+
 static const struct cli_option workers_options[] = {
     {"all", 0, NULL, "also workers that have stopped or been silent for long", 0, NULL},
     NO_MORE,
@@ -785,6 +799,50 @@ const struct cli_verb cli_verbs[] = {
      OPERATOR_JSON, .operation = "limit_tenant", .values = "0>id:tenant 1>max_bytes:limit",
      .done = "{0} [may store {max_bytes}|has no limit of its own]", .run = cli_request},
 
+    {"tenants add", "NAME", 1, 1, "make a tenant", OPERATOR_JSON, .operation = "make_tenant",
+     .values = "0>name", .done = "{tenant_id}", .run = cli_request},
+    {"tenants rename", "TENANT NAME", 2, 2, "give a tenant another name", OPERATOR_JSON,
+     .operation = "name_tenant", .values = "0>id:uuid 1>name",
+     .done = "tenant {0} is called {1} now", .run = cli_request},
+
+    {"people list", "", 0, 0, "list the people who sign in here", OPERATOR_JSON,
+     .operation = "people", .values = "=200>limit", .columns = cli_columns_people,
+     .note = "nobody signs in here yet: cortana people invite", .run = cli_request},
+    {"people invite", "", 0, 0, "print a link with which somebody makes an account, once",
+     .text =
+         "The link goes behind the address of the page. Without --tenant it invites to the only "
+         "tenant there is, which is made if there is none.",
+     .options = people_invite_options, OPERATOR_JSON, .operation = "invite",
+     .values = "role email tenant>tenant_id:uuid days:number", .done = "{link}",
+     .run = cli_request},
+    {"people invitations", "", 0, 0, "list the invitations that were not used yet", OPERATOR_JSON,
+     .operation = "invitations", .columns = cli_columns_invitations,
+     .note = "there are no open invitations", .run = cli_request},
+    {"people withdraw", "INVITATION", 1, 1, "withdraw an invitation", OPERATOR_JSON,
+     .operation = "withdraw_invitation", .values = "0>id:uuid",
+     .done = "invitation {0} is withdrawn", .run = cli_request},
+    {"people password", "PERSON", 1, 1,
+     "print a link with which a person sets a new password, once, within a day", OPERATOR_JSON,
+     .operation = "renew_password", .values = "0>id:uuid", .done = "{link}", .run = cli_request},
+    {"people role", "PERSON ROLE", 2, 2, "change what a person may do in a tenant",
+     .options = people_tenant_options, OPERATOR_JSON, .operation = "change_person",
+     .values = "0>id:uuid 1>role tenant>tenant_id:uuid", .done = "person {0} is {1} now",
+     .run = cli_request},
+    {"people disable", "PERSON", 1, 1, "sign a person out everywhere, and let them in no more",
+     OPERATOR_JSON, .operation = "change_person", .values = "0>id:uuid =\"disabled\">state",
+     .done = "person {0} cannot sign in", .run = cli_request},
+    {"people enable", "PERSON", 1, 1, "let a person sign in again", OPERATOR_JSON,
+     .operation = "change_person", .values = "0>id:uuid =\"active\">state",
+     .done = "person {0} can sign in again", .run = cli_request},
+    {"people logout", "PERSON", 1, 1, "sign a person out everywhere", OPERATOR_JSON,
+     .operation = "end_persons_sessions", .values = "0>id:uuid",
+     .done = "person {0} is signed out everywhere", .run = cli_request},
+    {"people remove", "PERSON", 1, 1,
+     "remove a person from a tenant; who belongs to none any more is deleted",
+     .options = people_tenant_options, OPERATOR_JSON, .operation = "remove_person",
+     .values = "0>id:uuid tenant>tenant_id:uuid", .done = "person {0} is removed",
+     .run = cli_request},
+
     {"rules list", "", 0, 0, "list the rules of claims, one line per job type", UPKEEP_JSON,
      .operation = "job_types", .columns = cli_columns_rules, .run = cli_request},
     {"rules set", "TYPE NAME=VALUE…", 2, MANY,
@@ -867,6 +925,7 @@ const struct cli_group cli_groups[] = {
     {"workers", "show the workers; drain one", NULL},
     {"hosts", "machines on which workers run, and their limits", NULL},
     {"nodes", "machines that sleep and are woken for jobs", NULL},
+    {"people", "invite people, show and change who may sign in", NULL},
     {"tenants", "show and limit how much tenants store, pause their jobs", NULL},
     {"rules", "show and change the rules of claims", NULL},
     {"bucket", "create the bucket and set its lifecycle rules", NULL},

@@ -116,3 +116,47 @@ def test_what_is_typed_is_searched_for_when_the_reader_pauses(screen):
     screen.press(Keys.ENTER)
     screen.see(".hit mark", "bridge")
     assert screen.script(searches) == ["/api/v1/search?q=bridge&limit=20&facets=true&group=video"]
+
+
+def test_somebody_who_is_invited_signs_in_and_out(screen, place):
+    """From the People screen to the account, out, and by a copied link to the sign-in and then to the video."""
+    screen.token = token(exp=2000000000, role="service_role", sub=None)
+    screen.open("/people")
+    screen.see("form.filters button.main").click()
+    link = screen.see(".why-box code").text
+    screen.forget()
+    screen.driver.get(link)
+    screen.fill("form.fields", name="Anna Berg", email="anna@example.org", new_password="correct horse battery")
+    assert "#" not in screen.driver.current_url
+    screen.see("form.fields button.main").click()
+    screen.see(".start cv-search-box")
+    screen.see(".account summary").click()
+    assert "anna@example.org" in screen.see("cv-account", "Anna Berg").text
+    screen.see("cv-account a").click()
+    screen.see("tbody tr", "This browser")
+    screen.fill("form.fields", password="wrong password", new_password="another horse battery")
+    screen.see("form.fields button.main").click()
+    screen.see(".fault", "wrong")
+    screen.see(".account summary").click()
+    screen.see("cv-account button", "Sign out").click()
+    screen.see("cv-sign-in dialog[open]")
+    place.queue.run("UPDATE videos SET team_id = (SELECT id FROM cortana.tenants) WHERE id = %s", place.film)
+    try:
+        screen.driver.get(f"{screen.url}/videos/{place.film}?t=3")
+        screen.fill("form.account", email="anna@example.org", password="wrong password")
+        screen.see("form.account button").click()
+        screen.see("cv-sign-in .fault", "wrong")
+        screen.see("form.account input[name=password]").clear()
+        screen.fill("form.account", password="correct horse battery")
+        screen.see("form.account button").click()
+        screen.see("cv-transcript li")
+        assert screen.driver.current_url.endswith(f"/videos/{place.film}?t=3")
+        screen.see(".account summary").click()
+        screen.see("cv-account button", "Sign out everywhere")
+        screen.script("document.querySelectorAll('cv-account button')[1].click()")
+        screen.see("#question button[value=yes]").click()
+        screen.see("cv-sign-in dialog[open]")
+    finally:
+        place.queue.run("UPDATE videos SET team_id = NULL WHERE id = %s", place.film)
+        place.queue.run("DELETE FROM cortana.tenants")
+        place.queue.run("DELETE FROM cortana.people")

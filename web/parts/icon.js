@@ -7,6 +7,7 @@ const shapes = {
     mark: svg`<rect x="2.5" y="4" width="19" height="16" rx="4"/><path d="M7 10h6M7 14h10"/><circle cx="17" cy="10" r="1.4" class="full"/>`,
     search: svg`<circle cx="11" cy="11" r="6.5"/><path d="m20 20-4.2-4.2"/>`,
     library: svg`<rect x="3" y="4" width="7.5" height="7" rx="1.6"/><rect x="13.5" y="4" width="7.5" height="7" rx="1.6"/><rect x="3" y="14" width="7.5" height="6" rx="1.6"/><rect x="13.5" y="14" width="7.5" height="6" rx="1.6"/>`,
+    person: svg`<circle cx="12" cy="8" r="4"/><path d="M4.500 20c.8-4 3.800-6 7.500-6s6.700 2 7.500 6"/>`,
     queues: line('M4 7h16M4 12h11M4 17h6'),
     jobs: svg`<rect x="4" y="4" width="16" height="16" rx="3"/><path d="m8.5 12 2.5 2.5 4.5-5"/>`,
     'theme-auto': svg`<circle cx="12" cy="12" r="8"/><path class="full" d="M12 4a8 8 0 0 1 0 16z"/>`,

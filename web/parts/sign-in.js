@@ -1,6 +1,6 @@
-/* Asks for a token, wherever the reader is; what they were doing goes on afterwards. */
+/* Asks for e-mail address and password, or a token, wherever the reader is; what they were doing goes on afterwards. */
 import {html, nothing} from '../vendor/lit-html.js';
-import {useToken} from '../api.js';
+import {enter, useToken} from '../api.js';
 import {Element} from '../element.js';
 import {t} from '../text.js';
 
@@ -19,18 +19,19 @@ class SignIn extends Element {
         });
     }
 
+    /** @param {SubmitEvent} event */
     async submit(event) {
         event.preventDefault();
-        const field = this.querySelector('input');
-        const given = field.value.trim().replace(/^.*#t=/, '');
+        const form = /** @type {HTMLFormElement} */ (event.target);
+        const {token, ...account} = Object.fromEntries(new FormData(form));
         try {
-            await useToken(given);
+            await (token === undefined ? enter('/session/password', account) : useToken(String(token).trim().replace(/^.*#t=/, '')));
         } catch (problem) {
             this.fault = problem.text;
             this.update();
             return;
         }
-        field.value = '';
+        form.reset();
         this.fault = '';
         this.querySelector('dialog').close();
         this.#done?.();
@@ -38,14 +39,22 @@ class SignIn extends Element {
 
     view() {
         return html`<dialog class="sheet" aria-labelledby="sign-in-title" @cancel=${(event) => event.preventDefault()}>
-            <form @submit=${(event) => this.submit(event)}>
+            <form class="account" @submit=${(event) => this.submit(event)}>
                 <h2 id="sign-in-title">${t('sign-in')}</h2>
+                <label>${t('sign-in.email')}
+                    <input name="email" type="email" autocomplete="username" required></label>
+                <label>${t('sign-in.password')}
+                    <input name="password" type="password" autocomplete="current-password" required maxlength="200"></label>
+                ${this.fault ? html`<p class="fault" role="alert">${this.fault}</p>` : nothing}
+                <button class="main">${t('sign-in')}</button>
+            </form>
+            <details><summary>${t('sign-in.otherwise')}</summary>
+            <form class="token" @submit=${(event) => this.submit(event)}>
                 <p>${t('sign-in.how')} <code>cortana run</code></p>
                 <label>${t('sign-in.token')}
                     <input name="token" autocomplete="off" required spellcheck="false"></label>
-                ${this.fault ? html`<p class="fault" role="alert">${this.fault}</p>` : nothing}
-                <button class="main">${t('sign-in')}</button>
-            </form></dialog>`;
+                <button>${t('sign-in')}</button>
+            </form></details></dialog>`;
     }
 }
 customElements.define('cv-sign-in', SignIn);
