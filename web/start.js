@@ -7,8 +7,8 @@
     const lists = ['pages', 'states', 'poster'];
     const screens = [ // with the parts that their modules import, also by others
         [/^\/$/, 'search', ['deletions', 'export', 'facets', 'result', 'saved', 'unread', ...lists]],
-        [/^\/(videos|upload)$/, 'library', ['bulk', 'choice', 'deletions', 'uploads', 'video-bulk', ...lists]],
-        [/^\/videos\/[0-9a-f-]{36}$/, 'video', ['player', 'boxes', 'sprites', 'transcript', 'chapters', 'clips', 'deletions', 'unread', ...lists]],
+        [/^\/(videos|upload)$/, 'library', ['bulk', 'choice', 'deletions', 'uploads', 'video-bulk', 'video-words', ...lists]],
+        [/^\/videos\/[0-9a-f-]{36}$/, 'video', ['player', 'boxes', 'sprites', 'transcript', 'chapters', 'clips', 'deletions', 'unread', 'video-words', ...lists]],
         [/^\/jobs$/, 'jobs', ['bulk', 'choice', 'operate', ...lists]],
     ];
     const languages = ['en', 'de'];

@@ -300,6 +300,41 @@ def test_several_videos_are_chosen_and_deleted(screen, place):
     place.queue.run("DELETE FROM videos WHERE id = ANY (%s::uuid[])", videos)
 
 
+def test_videos_are_filed_in_the_library_and_beside_the_player(screen, place):
+    videos = make_videos(place, "Alpha", "Beta")
+    screen.open("/videos?status=failed")
+    for video in videos:
+        screen.see(f".card[data-id='{video}'] input").click()
+    screen.see(".chosen button", "Tags, collection").click()
+    screen.see("dialog[open] input[name='add']").send_keys("sea, night walk")
+    screen.see("dialog[open] input[name='name']").send_keys("Trip")
+    screen.see("dialog[open] button.main", "Save").click()
+    screen.see("cv-toasts p", "2 videos changed")
+    screen.see(".filters select[name='tag'] option", "sea (2)").click()
+    screen.wait(lambda: "tag=sea" in screen.driver.current_url and len(screen.all(".card")) == 2, "the videos with the tag")
+    screen.open(f"/videos/{videos[0]}")
+    screen.see(".chips a", "Trip")
+    screen.see(".heading button", "Edit").click()
+    title = screen.see("dialog[open] input[name='title']")
+    assert title.get_attribute("value") == "Alpha"
+    title.clear()
+    title.send_keys("At the sea")
+    tags = screen.see("dialog[open] input[name='tags']")
+    assert tags.get_attribute("value") == "night walk, sea"
+    tags.clear()
+    tags.send_keys("Beach")
+    screen.see("dialog[open] button.main", "Save").click()
+    screen.see("h1", "At the sea")
+    screen.see(".chips a", "Beach").click()
+    screen.see(".card h3 a", "At the sea").click()
+    screen.see(".heading button[aria-pressed='false']").click()
+    screen.see(".heading button[aria-pressed='true']")
+    assert dict(place.queue.run("SELECT title, tags, (SELECT count(*) FROM favourites f WHERE f.video_id = v.id)::int AS favourites"
+                           " FROM videos v WHERE id = %s", videos[0])[0]) == {"title": "At the sea", "tags": ["Beach"], "favourites": 1}
+    place.queue.run("DELETE FROM videos WHERE id = ANY (%s::uuid[])", videos)
+    place.queue.run("DELETE FROM collections")
+
+
 def test_several_videos_are_processed_again(screen, place):
     videos = make_videos(place, "Once", "Twice")
     screen.open("/videos?status=failed")

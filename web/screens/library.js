@@ -11,9 +11,10 @@ import {findPlace, goQuery, queried} from '../router.js';
 import {t} from '../text.js';
 import '../parts/uploads.js';
 import '../parts/video-bulk.js';
+import '../parts/video-words.js';
 
 const STATUSES = ['', 'processing', 'ready', 'failed', 'new', 'duplicate'];
-const FILTERS = ['status', 'after', 'before'];
+const FILTERS = ['status', 'after', 'before', 'tag', 'collection', 'favourite'];
 const WATCHED = 30; // running jobs whose progress is followed
 const SETTLE_MS = 300; // before a video whose jobs change is asked for again
 
@@ -41,6 +42,7 @@ class LibraryScreen extends Element {
             this.mayUpload = this.mayChange && !!me.user_id;
             this.update();
         }, () => null); // the list says what is wrong
+        this.count();
     }
 
     disconnectedCallback() {
@@ -63,9 +65,16 @@ class LibraryScreen extends Element {
             this.isRestored = false;
             this.several.all(false);
             this.pages?.stop();
-            this.pages = new Pages('/videos', {status: this.status, after: this.after, before: this.before, limit: 48}, () => this.update());
+            this.pages = new Pages('/videos', {status: this.status, after: this.after, before: this.before, limit: 48,
+                tag: queried('tag'), collection: queried('collection'), favourite: queried('favourite')}, () => this.update());
             this.pages.start();
         }
+        this.update();
+    }
+
+    /** What there is to choose from. */
+    async count() {
+        this.facets = await ask('/videos/facets').catch(() => null);
         this.update();
     }
 
@@ -110,7 +119,7 @@ class LibraryScreen extends Element {
 
     put(video) {
         const {items} = this.pages;
-        const isWanted = (!this.status || this.status === video.status) && video.created_at > this.after &&
+        const isWanted = !['tag', 'collection', 'favourite'].some(queried) && (!this.status || this.status === video.status) && video.created_at > this.after &&
             (!this.before || video.created_at < this.before);
         if (!video.status) {
             return;
@@ -162,14 +171,28 @@ class LibraryScreen extends Element {
             max=${name === 'after' ? queried('before') : nothing} min=${name === 'before' ? queried('after') : nothing}
             @change=${(event) => goQuery({[name]: event.target.value})}></label>`;
         return html`<div class="filters">${field('after')}${field('before')}${queried('after') || queried('before') ? html`<button class="plain"
-            @click=${() => goQuery({after: null, before: null})}>${t('library.any')}</button>` : nothing}</div>`;
+            @click=${() => goQuery({after: null, before: null})}>${t('library.any')}</button>` : nothing}${this.filed()}</div>`;
+    }
+
+    /** Only videos with a tag, in a collection, or favourites. */
+    filed() {
+        const choice = (name, all) => all.length || queried(name) ? html`<label>${t(`library.${name}`)} <select name=${name}
+            @change=${(event) => goQuery({[name]: event.target.value || null})}><option value="">${t('status.all')}</option>${all.map(([value, text, n]) => html`<option
+            value=${value} ?selected=${value === queried(name)}>${text} (${n})</option>`)}</select></label>` : nothing;
+        const {collection = [], favourite = 0, tag = {}} = this.facets ?? {};
+        return html`${choice('tag', Object.entries(tag).map(([name, n]) => [name, name, n]))}
+            ${choice('collection', collection.map(({id, name, count: n}) => [id, name, n]))}
+            ${favourite || queried('favourite') ? html`<label><input type="checkbox" name="favourite" .checked=${!!queried('favourite')}
+                @change=${(event) => goQuery({favourite: event.target.checked ? 'true' : null})}>${t('library.favourite')}</label>` : nothing}`;
     }
 
     /** What may be done to those that are chosen. */
     few() {
         const open = (action, key) => html`<button @click=${() => this.querySelector('cv-video-bulk').open(action,
             this.shown().filter((video) => this.several.has(video.id)))}>${t(key)}</button>`;
-        return this.several.bar(html`${open('reindex', 'video.reindex')}${open('reprocess', 'video.reprocess')}${open('delete', 'delete')}
+        const file = html`<button @click=${() => this.querySelector('cv-video-words').open(
+            this.shown().filter((video) => this.several.has(video.id)), true)}>${t('words.many')}</button>`;
+        return this.several.bar(html`${file}${open('reindex', 'video.reindex')}${open('reprocess', 'video.reprocess')}${open('delete', 'delete')}
             ${this.several.size < this.shown().length ? html`<button class="plain" @click=${() => this.several.all(true)}>${t('choose.all')}</button>` : nothing}`);
     }
 
@@ -195,7 +218,11 @@ class LibraryScreen extends Element {
                 t(!isAll ? 'library.none.text' : this.mayUpload ? 'library.empty.drop' : 'library.empty.text')) : nothing}
             ${isLoading ? skeleton('card', items.length ? 4 : 12) : nothing}
             ${next && !isLoading && !problem ? html`<p class="end"><button @click=${() => this.pages.more()}>${t('more')}
-                </button></p>` : nothing}<cv-video-bulk @cv-changed=${() => this.several.all(false)}></cv-video-bulk></div>`;
+                </button></p>` : nothing}<cv-video-bulk @cv-changed=${() => this.several.all(false)}></cv-video-bulk><cv-video-words @cv-changed=${() => {
+                this.several.all(false);
+                this.count();
+                this.pages.again();
+            }}></cv-video-words></div>`;
     }
 }
 customElements.define('screen-library', LibraryScreen);

@@ -14,6 +14,7 @@ import '../parts/chapters.js';
 import '../parts/clips.js';
 import '../parts/player.js';
 import '../parts/transcript.js';
+import '../parts/video-words.js';
 
 const HITS = 100; // of the search that led here
 const ENTITIES = 200;
@@ -224,6 +225,44 @@ class VideoScreen extends Element {
         }
     }
 
+    /** What people say about it. */
+    words() {
+        const {collections, description, recorded_at: recordedAt, tags} = this.video;
+        return html`${description ? html`<p dir="auto">${description}</p>` : nothing}
+            ${tags.length || collections.length || recordedAt ? html`<p class="chips">${tags.map((tag) => html`<a class="chip" dir="auto"
+                href="/videos?${new URLSearchParams({tag})}">${tag}</a>`)}${collections.map((one) => html`<a class="chip" dir="auto"
+                href="/videos?collection=${one.id}"><cv-icon name="library"></cv-icon>${one.name}</a>`)}${recordedAt ? html`<span
+                class="faint">${t('words.recorded')} ${day(recordedAt)}</span>` : nothing}</p>` : nothing}`;
+    }
+
+    async reload() {
+        this.video = await ask(`/videos/${this.id_}`).catch(() => this.video);
+        document.title = `${titleOf(this.video)} · cortana`;
+        this.update();
+    }
+
+    async favour(isFavourite) {
+        try {
+            await ask(`/videos/${this.id_}/favourite`, {method: isFavourite ? 'PUT' : 'DELETE'});
+            this.video = {...this.video, favourite: isFavourite};
+            this.update();
+        } catch (problem) {
+            say(problem.text, 'bad');
+        }
+    }
+
+    async download() {
+        try {
+            const {base_url: base, original} = await ask(`/videos/${this.id_}/grant`, {method: 'POST', query: {original: true}});
+            const link = document.createElement('a');
+            link.href = base + original;
+            link.download = this.video.name ?? '';
+            link.click();
+        } catch (problem) {
+            say(problem.text, 'bad');
+        }
+    }
+
     remove() {
         removeLater([this.video]);
         go('/videos');
@@ -277,7 +316,8 @@ class VideoScreen extends Element {
             ${stage.error_message ? html`<p class="fault">${stage.error_message}</p>`
                 : stage.status === 'canceled' && stage.message ? html`<p class="faint">${stage.message}</p>` : nothing}</li>`)}</ol>
             <h3>${t('video.save')}</h3><p class="actions">${FORMATS.map((format) => html`<a class="button"
-                href="/api/v1/videos/${this.id_}/export?format=${format}" download>${format}</a>`)}</p>
+                href="/api/v1/videos/${this.id_}/export?format=${format}" download>${format}</a>`)}${this.mayChange ? html`<button
+                @click=${() => this.download()}><cv-icon name="download"></cv-icon>${t('video.download')}</button>` : nothing}</p>
             ${this.mayChange ? html`<h3>${t('video.again')}</h3><p class="actions">
                 <button @click=${() => this.change('reindex')}>${t('video.reindex')}</button>
                 <button @click=${() => this.change('reprocess')}>${t('video.reprocess')}</button>
@@ -321,8 +361,12 @@ class VideoScreen extends Element {
             <cv-player .poster=${video.poster_url ?? ''} @cv-time=${(event) => this.onTime(event.detail)}
                 @cv-mark=${(event) => this.clips?.mark(event.detail, this.player.now)} @cv-clip=${() => this.clips?.toggle(this.player.now)}
                 @cv-drag=${({detail}) => this.clips?.mark(detail.end, detail.ms)}></cv-player>
-            <div class="heading"><h1 dir="auto">${titleOf(video)}</h1>
-                <button @click=${() => this.copyLink()}><cv-icon name="link"></cv-icon>${t('video.link')}</button></div>
+            <div class="heading"><h1 dir="auto">${titleOf(video)}</h1><p class="actions">
+                <button class="plain" aria-pressed=${video.favourite} title=${t('video.favourite')} aria-label=${t('video.favourite')}
+                    @click=${() => this.favour(!video.favourite)}><cv-icon name=${video.favourite ? 'starred' : 'star'}></cv-icon></button>
+                ${this.mayChange ? html`<button @click=${() => this.querySelector('cv-video-words').open([video])}><cv-icon
+                    name="edit"></cv-icon>${t('video.edit')}</button>` : nothing}
+                <button @click=${() => this.copyLink()}><cv-icon name="link"></cv-icon>${t('video.link')}</button></p></div>
             ${this.hasPlayer ? html`<cv-clips .end=${video.duration_ms ?? 0} @cv-preview=${({detail}) => this.player.preview(detail.from, detail.to)}
                 @cv-clip=${() => this.clips.toggle(this.player.now)} @cv-range=${({detail}) => this.player.setRange(detail)}></cv-clips>` : nothing}
             ${this.failed()}${this.reading()}
@@ -332,6 +376,7 @@ class VideoScreen extends Element {
                 ${video.duration_ms ? html`<span>${clock(video.duration_ms)}</span>` : nothing}
                 ${video.resolution ? html`<span>${video.resolution}</span>` : nothing}
                 ${video.size ? html`<span>${size(video.size)}</span>` : nothing}<span>${moment(video.created_at)}</span></p>
+            ${this.words()}${this.mayChange ? html`<cv-video-words @cv-changed=${() => this.reload()}></cv-video-words>` : nothing}
             ${video.truncated ? html`<p class="faint">${t('video.truncated')}</p>` : nothing}
             ${unreadLines(video.unread)}</div>
             <div class="right">${this.tabs()}<div id="panel" role="tabpanel" aria-labelledby="tab-${this.tab}">
