@@ -30,6 +30,14 @@ const struct cli_column cli_columns_hosts[] = {
     END,
 };
 
+const struct cli_column cli_columns_embeddings[] = {
+    {"name", "MODEL"},
+    {"dimensions", "NUMBERS"},
+    {"texts", "TEXTS"},
+    {"[{?is_in_use}in the pipeline]", ""},
+    END,
+};
+
 #define WHAT "[{error.message}|{message}]"
 
 const struct cli_column cli_columns_jobs[] = {

@@ -9,7 +9,8 @@ extern const struct cli_column cli_columns_hosts[], cli_columns_nodes[];
 extern const struct cli_column cli_columns_invitations[], cli_columns_people[];
 extern const struct cli_column cli_columns_rules[], cli_columns_tenants[];
 extern const struct cli_column cli_columns_jobs[], cli_fields_job[], cli_columns_job[];
-extern const struct cli_column cli_columns_queues[], cli_columns_times[], cli_columns_upkeep[];
+extern const struct cli_column cli_columns_embeddings[], cli_columns_queues[], cli_columns_times[],
+    cli_columns_upkeep[];
 extern const struct cli_column cli_columns_runs[], cli_fields_run[], cli_columns_run[];
 extern const struct cli_column cli_columns_schedules[], cli_columns_triggers[];
 extern const struct cli_column cli_columns_stages[], cli_columns_videos[];

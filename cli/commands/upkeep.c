@@ -266,65 +266,12 @@ int cli_env(struct cli_call *call, struct cv_error *error)
 
 /* ---- embeddings ------------------------------------------------------------------------------ */
 
-int cli_embeddings_list(struct cli_call *call, struct cv_error *error)
-{
-    static const struct cli_column columns[] = {
-        {"name", "MODEL"}, {"dimensions", "NUMBERS"}, {"texts", "TEXTS"}, {"note", ""}};
-    return CLI_SHOW(call, columns, "no text is embedded; see cortana embeddings --help", error,
-                    "SELECT coalesce(m.name, step #>> '{params,model}') AS name,"
-                    " m.dimensions, (SELECT count(*) FROM text_embeddings e"
-                    " WHERE e.model = m.name) AS texts,"
-                    " CASE WHEN step IS NOT NULL THEN 'in the pipeline' END AS note"
-                    " FROM embedding_models m FULL JOIN (SELECT"
-                    " jsonb_array_elements(steps) AS step FROM workflows"
-                    " WHERE name = 'video_pipeline' AND is_active) AS w"
-                    " ON step ->> 'job_type' = 'embed' AND step #>> '{params,model}' = m.name"
-                    " WHERE m.name IS NOT NULL OR step ->> 'job_type' = 'embed' ORDER BY 1");
-}
-
-/* Runs "embeddings use MODEL" and "embeddings off". */
-int cli_embeddings_use(struct cli_call *call, struct cv_error *error)
-{
-    const char *model = call->count > 0 ? call->arguments[0] : NULL;
-    CV_TRY(cli_open(call, error));
-    CV_TRY(cv_db_run(call->session.db, NULL, error, "SELECT embed_videos_with($1)", model));
-    return cli_print_outcome(
-        call, json_pack("{s:s?}", "model", model), error,
-        model ? "videos are embedded with %s from the next run on; those that are "
-                "indexed already: cortana embeddings add --all"
-              : "videos are not embedded any more; what is there stays%s",
-        model ? model : "");
-}
-
-/* Makes a job for one video, or for each video with text that the model has not seen. */
+/* One video, or each with text that the model has not seen. */
 int cli_embeddings_add(struct cli_call *call, struct cv_error *error)
 {
-    char id[CLI_UUID_SIZE];
-    bool all = cli_given(call, "all");
-    if (all == (call->count > 0)) {
-        return cli_usage(call, "name a video, or --all, and not both");
-    }
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(cli_open(call, error));
-    CV_TRY(all ? 0 : cli_find(call, "video", call->arguments[0], id, error));
-    CV_TRY(cv_db_run(call->session.db, &rows, error, "SELECT embed_videos($1, $2::uuid) AS n",
-                     cli_value(call, "model"), all ? NULL : id));
-    char counted[CLI_COUNTED_SIZE];
-    int64_t jobs = cv_db_int(rows, 0, "n", 0);
-    return cli_print_outcome(call, json_pack("{s:I}", "jobs", (json_int_t)jobs), error, "%s",
-                             cli_counted(jobs, "job", "jobs", counted));
-}
-
-int cli_embeddings_prune(struct cli_call *call, struct cv_error *error)
-{
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(cli_open(call, error));
-    CV_TRY(cv_db_run(call->session.db, &rows, error, "SELECT prune_embeddings() AS n"));
-    char counted[CLI_COUNTED_SIZE];
-    int64_t removed = cv_db_int(rows, 0, "n", 0);
-    return cli_print_outcome(call, json_pack("{s:I}", "vectors_removed", (json_int_t)removed),
-                             error, "%s",
-                             cli_counted(removed, "vector removed", "vectors removed", counted));
+    return cli_given(call, "all") == (call->count > 0)
+               ? cli_usage(call, "name a video, or --all, and not both")
+               : cli_request(call, error);
 }
 
 /* ---- config ---------------------------------------------------------------------------------- */

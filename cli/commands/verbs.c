@@ -886,16 +886,24 @@ const struct cli_verb cli_verbs[] = {
 
     {"embeddings list", "", 0, 0,
      "list models, the number of texts each has embedded, and the one in use", UPKEEP_JSON,
-     .run = cli_embeddings_list},
+     .operation = "embeddings", .columns = cli_columns_embeddings,
+     .note = "no text is embedded; see cortana embeddings --help", .run = cli_request},
     {"embeddings use", "MODEL", 1, 1,
      "embed the text of videos with this model, from the next run on", OPERATOR_JSON,
-     .run = cli_embeddings_use},
-    {"embeddings off", "", 0, 0, "stop embedding", OPERATOR_JSON, .run = cli_embeddings_use},
+     .operation = "use_embeddings", .values = "0>model",
+     .done = "videos are embedded with {0} from the next run on; those that are indexed already: "
+             "cortana embeddings add --all",
+     .run = cli_request},
+    {"embeddings off", "", 0, 0, "stop embedding", OPERATOR_JSON, .operation = "use_embeddings",
+     .values = "=null>model", .done = "videos are not embedded any more; what is there stays",
+     .run = cli_request},
     {"embeddings add", "[VIDEO]", 0, 1, "embed a video that is already indexed",
      .options = embeddings_add_options, .completion = CLI_COMPLETE_VIDEO, OPERATOR_JSON,
-     .run = cli_embeddings_add},
+     .operation = "embed_videos", .values = "0>video_id:video model",
+     .done = "{jobs:count job/jobs}", .run = cli_embeddings_add},
     {"embeddings prune", "", 0, 0, "delete vectors of texts that no longer exist", UPKEEP_JSON,
-     .run = cli_embeddings_prune},
+     .operation = "prune_embeddings",
+     .done = "{vectors_removed:count vector removed/vectors removed}", .run = cli_request},
 };
 const size_t cli_verb_count = CV_COUNT(cli_verbs);
 

@@ -40,5 +40,4 @@ cli_action cli_backup, cli_restore;
 
 /* upkeep.c */
 cli_action cli_migrate, cli_bucket_init, cli_gc, cli_env, cli_config, cli_token, cli_service;
-cli_action cli_embeddings_list, cli_embeddings_use, cli_embeddings_add;
-cli_action cli_embeddings_prune;
+cli_action cli_embeddings_add;

@@ -390,6 +390,49 @@ BEGIN
 END
 $$;
 
+-- ---- embeddings ---------------------------------------------------------------------------------------------
+
+CREATE FUNCTION api.embeddings(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    PERFORM api.require_service();
+    RETURN api.all_items((
+        SELECT jsonb_agg(jsonb_build_object(
+                   'name', coalesce(m.name, u.used), 'dimensions', m.dimensions, 'is_in_use', u.used IS NOT NULL,
+                   'texts', (SELECT count(*) FROM text_embeddings e WHERE e.model = m.name)) ORDER BY coalesce(m.name, u.used))
+        FROM embedding_models m
+        FULL JOIN (SELECT used FROM embedding_model_in_use() AS used WHERE used IS NOT NULL) AS u ON u.used = m.name));
+END
+$$;
+
+CREATE FUNCTION api.use_embeddings(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM api.require_service();
+    PERFORM embed_videos_with(p ->> 'model');
+    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
+END
+$$;
+
+CREATE FUNCTION api.embed_videos(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM api.require_service();
+    IF p ? 'video_id' THEN
+        PERFORM api.require_video((p ->> 'video_id')::uuid);
+    END IF;
+    RETURN api.ok(jsonb_build_object('jobs', public.embed_videos(p ->> 'model', (p ->> 'video_id')::uuid)));
+END
+$$;
+
+CREATE FUNCTION api.prune_embeddings(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM api.require_service();
+    RETURN api.ok(jsonb_build_object('vectors_removed', public.prune_embeddings()));
+END
+$$;
+
 -- ---- rules -------------------------------------------------------------------------------------------------
 
 CREATE FUNCTION api.job_type_object(t job_types) RETURNS jsonb
@@ -591,9 +634,9 @@ $$;
 SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION cortana.record_queue_history, cortana.shorten_queue_history TO service_role;
 GRANT EXECUTE ON FUNCTION api.throughput, api.queue_stats, api.performance, api.message_shape, api.errors, api.dead_jobs,
-    api.dead_letters, api.video_of_job, api.workers, api.host_objects, api.hosts, api.host, api.host_disk, api.resources, api.upkeep_tasks, api.job_type_object,
+    api.dead_letters, api.video_of_job, api.workers, api.host_objects, api.hosts, api.host, api.host_disk, api.resources, api.upkeep_tasks, api.embeddings, api.job_type_object,
     api.job_types, api.job_type, api.workflows, api.tenants
     TO authenticated, service_role;
-GRANT EXECUTE ON FUNCTION api.drain_worker, api.change_host, api.change_job_type, api.change_workflow,
+GRANT EXECUTE ON FUNCTION api.use_embeddings, api.embed_videos, api.prune_embeddings, api.drain_worker, api.change_host, api.change_job_type, api.change_workflow,
     api.start_run, api.enqueue_command, api.create_job, api.pause_tenant, api.resume_tenant, api.limit_tenant
     TO cortana_app, service_role;
