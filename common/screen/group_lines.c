@@ -179,6 +179,20 @@ static bool is_list_dash(const struct growing *small, const struct growing *larg
            text->x - cv_box_right(dash) <= gap_limit(large->tall) && dash->x < text->x;
 }
 
+/* Whether a letter of one piece stands on the baseline of a letter of the other one. */
+static bool share_baseline(const struct growing *a, const struct growing *b)
+{
+    int slack = cv_max(a->box.height, b->box.height) / 8;
+    bool is = false;
+
+    for (int i = 0; i < cv_min(a->band_count, BAND); i++) {
+        for (int k = 0; k < cv_min(b->band_count, BAND) && !is; k++) {
+            is = abs(a->band_bottom[i] - b->band_bottom[k]) <= slack;
+        }
+    }
+    return is;
+}
+
 /* Whether two finished pieces are one line: same height and place, or a stray mark beside letters. */
 static bool same_line(const struct growing *a, const struct growing *b)
 {
@@ -199,10 +213,10 @@ static bool same_line(const struct growing *a, const struct growing *b)
                mark_fits(&small->box, small->glyphs, large->box.y, cv_box_bottom(&large->box));
     }
     /* "ana: " has no tall letter: on one baseline with others, it is a line of theirs */
-    int rests = abs(cv_box_bottom(&small->box) - cv_box_bottom(&large->box)) * 8 <= height;
-    int tall = rests && cv_min(a->tall, b->tall) * 20 >= cv_max(a->tall, b->tall) * 13
-                   ? cv_max(a->tall, b->tall)
-                   : cv_min(a->tall, b->tall);
+    int tall =
+        share_baseline(a, b) && cv_min(a->tall, b->tall) * 20 >= cv_max(a->tall, b->tall) * 13
+            ? cv_max(a->tall, b->tall)
+            : cv_min(a->tall, b->tall);
     return gap <= gap_limit(tall) && overlap * 10 >= small->box.height * 7 &&
            height * 10 <= small->box.height * 22;
 }
@@ -238,9 +252,11 @@ static void merge_pieces(struct grouping *all)
             if (a == b || !same_line(into, from)) {
                 continue;
             }
-            into->box = cv_box_union(&into->box, &from->box);
-            into->tall = cv_max(into->tall, from->tall);
-            into->glyphs += from->glyphs;
+            struct growing both = into->tall >= from->tall ? *into : *from; /* its baseline */
+            both.box = cv_box_union(&into->box, &from->box);
+            both.glyphs = into->glyphs + from->glyphs;
+            both.merged_into = NO_LINE;
+            *into = both;
             from->merged_into = a;
         }
     }
@@ -254,6 +270,22 @@ static int tall_of(const struct cv_box *glyphs, size_t count, int *scratch)
     }
     qsort(scratch, count, sizeof(*scratch), cv_compare_ints);
     return scratch[count - 1 - count / 6];
+}
+
+/* Height of a row from its baseline to the tops of its tallest letters, marks (quotes) included: "name:" has no tall
+ * letter. A lone tall thing is none, and letters are at most half as high again as those without ascenders. */
+static int row_of(const struct cv_box *glyphs, size_t count, int tall, int *scratch)
+{
+    for (size_t i = 0; i < count; i++) {
+        scratch[i] = cv_box_bottom(&glyphs[i]);
+    }
+    qsort(scratch, count, sizeof(*scratch), cv_compare_ints);
+    int baseline = scratch[count / 2];
+    for (size_t i = 0; i < count; i++) {
+        scratch[i] = baseline - glyphs[i].y;
+    }
+    qsort(scratch, count, sizeof(*scratch), cv_compare_ints);
+    return cv_max(tall, cv_min(scratch[count - cv_min(count, 2)], tall * 3 / 2));
 }
 
 /* `rows` are those from the top of its letters to their bottom, without marks and specks. */
@@ -315,7 +347,8 @@ static void add_piece(struct cv_text_lines *lines, size_t first, size_t count, i
  * be columns to its letters ("12 likes", "3 comments"), which are known only now. */
 static void add_pieces(struct cv_text_lines *lines, size_t first, size_t count, int *scratch)
 {
-    int limit = gap_limit(tall_of(lines->glyphs + first, count, scratch));
+    const struct cv_box *glyphs = lines->glyphs + first;
+    int limit = gap_limit(row_of(glyphs, count, tall_of(glyphs, count, scratch), scratch));
     int right = cv_box_right(&lines->glyphs[first]);
     size_t piece = first;
 

@@ -91,8 +91,8 @@ static void print_line(const struct cv_text_line *line, const struct ocr_crop *c
     static const char *const kinds[] = {"flat", "light", "dark"};
     const struct cv_ink *ink = &crop->ink;
 
-    printf("%4d %4d %4d %3d tall %2d %s%s clarity %.2f levels %d..%d", line->box.x, line->box.y,
-           line->box.width, line->box.height, line->tall, kinds[ink->kind],
+    printf("%4d %4d %4d %3d tall %2d %s%s clarity %.2f levels %d..%d", crop->box.x, crop->box.y,
+           crop->box.width, crop->box.height, line->tall, kinds[ink->kind],
            line->is_faint ? " faint" : "", ink->clarity, ink->low, ink->high);
     if (reading) {
         printf(" sure %.2f worst %.2f %s", reading->confidence, reading->worst_word, reading->text);

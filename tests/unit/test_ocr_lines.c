@@ -145,6 +145,27 @@ static void test_columns_are_split_and_words_are_not(void **state)
     expect_box(&lines.items[0].box, lines.items[0].box.x < 200 ? &left : &right, 2);
 }
 
+/* A key has no tall letter and a narrow colon; its row tells how wide a blank may be. */
+static void test_a_key_and_its_value_are_one_line(void **state)
+{
+    (void)state;
+    const char *values[] = {"\"later\"", "\"Thursday\""};
+    for (size_t i = 0; i < CV_COUNT(values); i++) {
+        for (int apart = 0; apart < 2; apart++) {
+            cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(700, 120, white);
+            struct cv_box key = draw_text(&frame, "one:", 40, 45, 20, black);
+            int x = cv_box_right(&key) + (apart ? 60 : 26);
+            struct cv_box value = draw_text(&frame, values[i], x, 37, 20, black);
+            struct cv_box whole = cv_box_union(&key, &value);
+            cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
+            assert_int_equal(lines.count, apart ? 2 : 1);
+            if (!apart) {
+                expect_box(&lines.items[0].box, &whole, 2);
+            }
+        }
+    }
+}
+
 /* Where a list has dashes, a blank lies between one and its item; a dash further off is of another column. */
 static void test_a_dash_before_an_item_is_of_its_line(void **state)
 {
@@ -578,6 +599,7 @@ int main(void)
         cmocka_unit_test(test_uneven_ground_has_no_faint_lines),
         cmocka_unit_test(test_sizes_from_small_to_large),
         cmocka_unit_test(test_columns_are_split_and_words_are_not),
+        cmocka_unit_test(test_a_key_and_its_value_are_one_line),
         cmocka_unit_test(test_a_dash_before_an_item_is_of_its_line),
         cmocka_unit_test(test_a_label_under_a_bar_is_a_line),
         cmocka_unit_test(test_labels_of_a_chart_are_lines),

@@ -248,6 +248,41 @@ static void test_a_standing_line_is_read_once(void **state)
     json_decref(result);
 }
 
+static const char *typed;
+
+/* The first letters of what is typed, with a caret behind them. */
+static struct cv_frame typed_letters(int letters, unsigned seed)
+{
+    struct cv_frame frame = new_frame(WIDTH, HEIGHT, night);
+    char text[32];
+
+    (void)snprintf(text, sizeof(text), "%.*s", letters, typed);
+    struct cv_box line = draw_text(&frame, text, 40, 100, 18, white);
+    if (seed % 2) {
+        fill_box(&frame, (struct cv_box){cv_box_right(&line) + 3, 94, 2, 30}, white);
+    }
+    return frame;
+}
+
+/* The last letter is narrow. What was read before it came does not stay. */
+static void test_typed_lines_end_with_their_last_letter(void **state)
+{
+    (void)state;
+    const char *texts[] = {"start the test", "open the mail", "make it all"};
+    for (size_t i = 0; i < CV_COUNT(texts); i++) {
+        int all = (int)strlen(texts[i]), letters[10];
+        const json_t *row = NULL;
+        typed = texts[i];
+        for (int k = 0; k < 10; k++) {
+            letters[k] = cv_min(all - 2 + k, all);
+        }
+        json_t *result = read_pictures(typed_letters, letters, 10, false);
+        assert_int_equal(rows_with(result, texts[i], &row), 1);
+        assert_int_equal(number(row, "t_end"), 1000);
+        json_decref(result);
+    }
+}
+
 static void expect_scrolled_page(bool shifts)
 {
     int offsets[12];
@@ -520,6 +555,7 @@ int main(void)
         cmocka_unit_test(test_what_a_cover_hid_is_no_line_of_its_own),
         cmocka_unit_test(test_what_the_side_cuts_is_no_line_of_its_own),
         cmocka_unit_test(test_a_page_that_grows),
+        cmocka_unit_test(test_typed_lines_end_with_their_last_letter),
         cmocka_unit_test(test_cut_lines_leave_no_garbage),
         cmocka_unit_test(test_a_line_that_stands_at_the_edge_is_read),
         cmocka_unit_test(test_model_names),
