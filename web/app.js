@@ -1,10 +1,9 @@
 /* The shell: header, screens by path, signing in, theme, what is said when the server is away. */
 import {html, nothing} from './vendor/lit-html.js';
-import {ask, onSignIn, subjectOf, useToken, whoIsSignedIn} from './api.js';
+import {ask, onSignIn, subjectOf, useToken, waitFor, whoIsSignedIn} from './api.js';
 import {Element} from './element.js';
 import {queried, remembered, startRouter} from './router.js';
 import {chooseLanguage, language, loadTexts, t, timeOfDay} from './text.js';
-import {waitFor} from './parts/progress.js';
 import './parts/icon.js';
 import './parts/search-box.js';
 import './parts/sign-in.js';

@@ -7,9 +7,9 @@
     const lists = ['pages', 'states', 'poster'];
     const screens = [ // with the parts that their modules import, also by others
         [/^\/$/, 'search', ['deletions', 'export', 'facets', 'result', 'saved', 'unread', ...lists]],
-        [/^\/(videos|upload)$/, 'library', ['bulk', 'choice', 'deletions', 'uploads', 'video-bulk', 'video-words', ...lists]],
-        [/^\/videos\/[0-9a-f-]{36}$/, 'video', ['player', 'boxes', 'sprites', 'transcript', 'chapters', 'clips', 'deletions', 'unread', 'video-words', ...lists]],
-        [/^\/jobs$/, 'jobs', ['bulk', 'choice', 'operate', ...lists]],
+        [/^\/(videos|upload)$/, 'library', ['bulk', 'choice', 'deletions', 'question', 'uploads', 'video-bulk', 'video-words', ...lists]],
+        [/^\/videos\/[0-9a-f-]{36}$/, 'video', ['player', 'boxes', 'clip-range', 'sprites', 'transcript', 'chapters', 'clips', 'deletions', 'unread', 'video-words', ...lists]],
+        [/^\/jobs$/, 'jobs', ['bulk', 'choice', 'deletions', 'operate', ...lists]],
     ];
     const languages = ['en', 'de'];
     const asked = navigator.languages.map((name) => name.slice(0, 2));

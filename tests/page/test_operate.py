@@ -163,6 +163,25 @@ def test_a_schedule_says_when_before_it_is_made(operator, place):
     assert not place.queue.value("SELECT count(*)::int FROM job_triggers WHERE name = 'weekly-look'")
 
 
+CRONS = {"30 2 * * *": "every day at 02:30 in Berlin", "0 8,20 * * mon-fri": "Monday to Friday at 08:00 and 20:00 in Berlin",
+         "0 4 * * sun": "every Sunday at 04:00 in Berlin", "0 3 1 * *": "on day 1 of the month at 03:00 in Berlin",
+         "*/15 * * * *": "every 15 minutes", "5 * * * *": "every hour at minute 5", "0 0 1 jan *": "on day 1 of the month at 00:00, in January in Berlin",
+         "1-59/7 3 * * *": "1-59/7 3 * * * Europe/Berlin"}
+
+
+def test_schedules_are_sentences_and_names_are_offered(operator):
+    operator.open("/schedules")
+    operator.see("tbody tr", "every day at 02:30 in Berlin")
+    said = operator.driver.execute_async_script(
+        "const [all, done] = arguments; import('/parts/cron.js').then(({sentenceOf}) => done(all.map((one) => sentenceOf(one, 'Europe/Berlin'))));", list(CRONS))
+    assert said == list(CRONS.values())
+    operator.see("button", "New schedule").click()
+    offered = "return [...document.querySelectorAll('#offers-target option')].map((one) => one.value)"
+    operator.wait(lambda: "reindex" in operator.script(offered), "the names of workflows")
+    operator.see(".make option[value=command]").click()
+    operator.wait(lambda: "gc" in operator.script(offered), "the names of commands")
+
+
 def test_a_schedule_of_the_system_is_only_paused(operator, place):
     gc = place.queue.value("SELECT id::text FROM job_triggers WHERE name = 'gc'")
     operator.open("/schedules")

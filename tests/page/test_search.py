@@ -7,7 +7,7 @@ import re
 import uuid
 
 import pytest
-from api import ALICE, Gateway
+from api import ALICE, Gateway, token
 from refusals import refusals
 from screen import on_desk_and_phone
 from selenium.webdriver.common.keys import Keys
@@ -222,6 +222,16 @@ def test_a_long_line_is_shown_around_what_was_found(screen, place):
     screen.open("/?q=zebracorn")
     mark = screen.see(".hit mark", "zebracorn")
     assert len(mark.find_element("xpath", "..").text) < 120
+
+
+def test_the_first_page_has_names_of_the_library_and_a_place_to_drop_a_video(screen, place):
+    screen.open("/")
+    screen.see(".start .examples a", "@anna")
+    newcomer = token(sub=str(uuid.uuid4()), exp=2000000000)
+    screen.driver.delete_all_cookies()
+    screen.driver.get(f"{screen.url}/#t={newcomer}")
+    screen.driver.refresh()
+    screen.see(".drop-field", "Upload a recording")
 
 
 def test_a_sign_alone_lists_the_names(screen):

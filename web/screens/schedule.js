@@ -1,5 +1,6 @@
 /* One schedule or trigger: its next ten times, what came of it, and another time for it. */
 import {html, nothing} from '../vendor/lit-html.js';
+import {sentenceOf} from '../parts/cron.js';
 import {Overview} from '../parts/operate.js';
 import {empty, typeName} from '../parts/states.js';
 import {go} from '../router.js';
@@ -50,6 +51,7 @@ class ScheduleScreen extends Overview {
         const isPaused = one.paused_at !== null;
         return html`<h2><span dir="auto">${one.name}</span> <span class="badge ${isPaused ? 'paused' : one.last_error ? 'failed' : 'done'}">${
                 t(`trigger.is.${isPaused ? 'paused' : one.last_error ? 'failed' : 'working'}`)}</span></h2>
+            ${one.cron ? html`<p title="${one.cron} ${one.time_zone}">${sentenceOf(one.cron, one.time_zone)}</p>` : nothing}
             <p class="faint" dir="auto">${t(`action.${one.action}`)}: ${typeName(one.target)}. ${one.description ?? ''} ${one.pause_reason ?? ''}</p>
             ${one.last_error ? html`<div class="error-box"><p dir="auto">${one.last_error}</p></div>` : nothing}
             <p class="actions"><button class="main" @click=${() => this.act(`${this.path}/fire`, 'POST', undefined, 'trigger.fire.done')}>${t('trigger.fire')}</button>

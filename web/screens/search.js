@@ -1,6 +1,6 @@
 /* Search: what was found, by video; without a query, the way in. */
 import {html, nothing} from '../vendor/lit-html.js';
-import {ask} from '../api.js';
+import {ask, who} from '../api.js';
 import {Element} from '../element.js';
 import {isLeaving} from '../parts/deletions.js';
 import {exportMenu} from '../parts/export.js';
@@ -15,6 +15,7 @@ import {t} from '../text.js';
 import '../parts/result.js';
 
 const SORTS = ['rank', 'time', 'newest'];
+const EXAMPLES = 4; // names, and as many tags
 const RECENT = 12; // videos on the first page
 const HINTS = 5; // parts of a query that are tried to be left out
 
@@ -166,15 +167,39 @@ class SearchScreen extends Element {
             ${empty('search', t('words'), t('words.text'), this.handles(query))}</div>`;
     }
 
+    /** Who has no videos yet is asked for one; for the others there are names and tags of theirs to search for. */
+    async welcome() {
+        this.isWelcomed = true;
+        if (this.pages.items.length) {
+            const found = await Promise.all(['@', '#'].map((sign) => ask('/search/suggest', {query: {q: sign}}).catch(() => ({items: []}))));
+            this.examples = found.flatMap(({items}) => items.slice(0, EXAMPLES).map((one) => one.text));
+        } else {
+            const me = await who().catch(() => null);
+            this.mayUpload = !!me?.user_id && me.role !== 'viewer';
+            await (this.mayUpload && import('../parts/uploads.js'));
+        }
+        this.update();
+    }
+
+    noVideos() {
+        return this.mayUpload ? html`<cv-uploads></cv-uploads><button class="drop-field" @click=${() => this.querySelector('cv-uploads').choose()}>
+            <cv-icon name="upload"></cv-icon><b>${t('start.drop')}</b><span>${t('start.drop.text')}</span></button>`
+            : empty('film', t('library.empty'), t('library.empty.text'));
+    }
+
     start() {
         const {items, isAsked, problem} = this.pages;
+        if (isAsked && !this.isWelcomed) {
+            this.welcome();
+        }
         return html`<div class="start"><h1>${t('start.title')}</h1><p>${t('start.text')}</p>
-            <cv-search-box></cv-search-box>${savedList(() => this.update())}</div>
+            <cv-search-box></cv-search-box>${this.examples?.length ? html`<p class="chips examples" aria-label=${t('start.examples')}>${this.examples.map((text) => html`<a
+                class="chip" dir="auto" href=${searchUrl(text)}>${text}</a>`)}</p>` : nothing}${savedList(() => this.update())}</div>
             <div class="page"><div class="heading"><h2>${t('start.recent')}</h2>
                 <a href="/videos">${t('start.all')}</a></div>
             ${problem ? failure(problem, () => this.pages.again()) : nothing}
             ${!isAsked && !problem ? skeleton('card', 8) : nothing}
-            ${isAsked && !items.length ? empty('film', t('library.empty'), t('library.empty.text')) : nothing}
+            ${isAsked && !items.length ? this.noVideos() : nothing}
             <div class="cards">${items.filter((video) => !isLeaving(video.id)).slice(0, RECENT).map((video) => card(video))}</div></div>`;
     }
 

@@ -39,7 +39,7 @@ class WebhooksScreen extends Overview {
     content() {
         const webhooks = this.listed('webhooks');
         return html`<form class="filters" @submit=${(event) => this.make(event)}>
-            <input name="name" required maxlength="60" pattern="[a-z][a-z0-9_.:\\-]*" placeholder=${t('trigger.name')} aria-label=${t('trigger.name')} autocomplete="off">
+            <input name="name" required maxlength="60" pattern="[a-z][a-z0-9_.:\\-]*" title=${t('webhook.name.form')} placeholder=${t('trigger.name')} aria-label=${t('trigger.name')} autocomplete="off">
             <input name="url" type="url" required maxlength="2000" size="40" placeholder=${t('webhook.url')} aria-label=${t('webhook.url')} autocomplete="off">
             <button class="main">${t('webhook.make')}</button></form>
             ${this.made ? secret(this.made) : nothing}
