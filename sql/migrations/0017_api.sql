@@ -204,13 +204,15 @@ DECLARE
 BEGIN
     IF p ->> 'collection' IS NOT NULL THEN
         RETURN api.page(p, wanted, ARRAY(
-            SELECT (api.video_object(v, u.unread), jsonb_build_array(i.place, v.id))::api.listed
-            FROM collection_videos i JOIN videos v ON v.id = i.video_id, unread_scripts(ARRAY[v.id]) AS u
-            WHERE i.collection_id = (p ->> 'collection')::uuid AND api.video_matches(v, p)
-              AND v.created_at >= coalesce((p ->> 'after')::timestamptz, '-infinity')
-              AND v.created_at < coalesce((p ->> 'before')::timestamptz, 'infinity')
-              AND (keys IS NULL OR (i.place, i.video_id) > ((keys ->> 0)::int, (keys ->> 1)::uuid))
-            ORDER BY i.place, i.video_id LIMIT wanted + 1));
+            SELECT (api.video_object(o.video, u.unread), jsonb_build_array(o.place, o.video_id))::api.listed
+            FROM (SELECT v AS video, i.place, i.video_id FROM collection_videos i JOIN videos v ON v.id = i.video_id
+                  WHERE i.collection_id = (p ->> 'collection')::uuid AND api.video_matches(v, p)
+                    AND v.created_at >= coalesce((p ->> 'after')::timestamptz, '-infinity')
+                    AND v.created_at < coalesce((p ->> 'before')::timestamptz, 'infinity')
+                    AND (i.place, i.video_id) > (coalesce((keys ->> 0)::int, 0),
+                                                 coalesce((keys ->> 1)::uuid, '00000000-0000-0000-0000-000000000000'))
+                  ORDER BY i.place, i.video_id LIMIT wanted + 1) AS o, unread_scripts(ARRAY[o.video_id]) AS u
+            ORDER BY o.place, o.video_id));
     END IF;
     RETURN api.page(p, wanted, ARRAY(
         SELECT (api.video_object(v, u.unread), jsonb_build_array(v.created_at, v.id))::api.listed
