@@ -87,7 +87,7 @@ struct ocr_choice {
     double length, doubtful_length; /* of all lines, in capitals */
     int doubtful;                   /* lines */
     struct cv_buffer words;         /* of all lines */
-    json_t *texts;                  /* of the lines */
+    json_t *texts;                  /* of the lines, each once, as keys */
     struct sample samples[SAMPLES]; /* the weightiest first */
     size_t sample_count;
 };
@@ -99,7 +99,7 @@ static void clear_lines(struct ocr_choice *choice)
     }
     cv_buffer_deinit(&choice->words);
     choice->words = (struct cv_buffer)CV_BUFFER_INIT;
-    (void)json_array_clear(choice->texts);
+    (void)json_object_clear(choice->texts);
     choice->lines = 0;
     choice->next_check = CHECK_FIRST;
     choice->length = choice->doubtful_length = 0;
@@ -109,7 +109,7 @@ static void clear_lines(struct ocr_choice *choice)
 int ocr_choice_new(bool may_add, struct ocr_choice **ret_choice, struct cv_error *error)
 {
     struct ocr_choice *choice = calloc(1, sizeof(*choice));
-    json_t *texts = json_array();
+    json_t *texts = json_object();
 
     if (!choice || !texts) {
         free(choice);
@@ -164,20 +164,24 @@ int ocr_choice_add_line(struct ocr_choice *choice, const struct ocr_crop *crop,
                         const struct ocr_reading *reading, struct cv_error *error)
 {
     double length = cv_min((double)crop->width / crop->tall, (double)LONG);
-    double confidence = reading->text[0] ? reading->confidence : 0;
 
     choice->lines++;
+    /* What is read as nothing, or again and again (a sign that turns while one waits), tells nothing of scripts. */
+    if (!reading->text[0] || json_object_get(choice->texts, reading->text)) {
+        return 0;
+    }
     choice->length += length;
-    if (confidence < DOUBTFUL) {
+    if (reading->confidence < DOUBTFUL) {
         choice->doubtful++;
         choice->doubtful_length += length;
         CV_TRY(choice->may_add && crop->has_letters
-                   ? keep_sample(choice, crop, confidence, length * (1 - confidence), error)
+                   ? keep_sample(choice, crop, reading->confidence,
+                                 length * (1 - reading->confidence), error)
                    : 0);
     }
     ocr_language_collect(reading->text, &choice->words);
     CV_TRY_MEMORY(!choice->words.failed &&
-                      json_array_append_new(choice->texts, json_string(reading->text)) == 0,
+                      json_object_set_new(choice->texts, reading->text, json_null()) == 0,
                   error, "the words of a video");
     return 0;
 }
@@ -338,12 +342,12 @@ static void add_name(struct names *names, const char *model)
 static int count_lines(const struct ocr_choice *choice, const char *model)
 {
     int lines = 0;
-    size_t i;
-    const json_t *text;
+    const char *text;
+    json_t *value;
 
-    json_array_foreach(choice->texts, i, text)
+    json_object_foreach(choice->texts, text, value)
     {
-        lines += ocr_language_letters(json_string_value(text), model) >= OCR_TONGUE_LETTERS_SURE;
+        lines += ocr_language_letters(text, model) >= OCR_TONGUE_LETTERS_SURE;
     }
     return lines;
 }
