@@ -374,6 +374,19 @@ def test_when_the_server_is_away_the_page_says_so_and_recovers(screen):
     screen.wait(lambda: not screen.all(".away"), "the bar to go")
 
 
+def test_a_server_that_hangs_is_noticed(screen):
+    """A line shows that one waits, and after a while a word; what the page asks for by itself shows neither."""
+    screen.open("/videos")
+    screen.see(".card")
+    screen.script("window.real = window.fetch; window.fetch = () => new Promise((done) => { window.go = () => { window.fetch = window.real; done(real('/api/v1/videos')); }; });")
+    screen.see(".tabs a", "Failed").click()
+    screen.see(".progress-line")
+    assert not screen.all(".away")
+    screen.see(".away", "The server is slow")
+    screen.script("window.go()")
+    screen.wait(lambda: not screen.all(".away") and screen.all(".progress-line[hidden]"), "the line to go")
+
+
 # ---- the library -----------------------------------------------------------------------------------
 
 
