@@ -80,7 +80,6 @@ static const struct {
     {"CORTANA_WEBHOOK_CA_FILE", false},
     {"CORTANA_SANDBOX", false},
     {"CORTANA_READ_PATHS", false},
-    {"CORTANA_EMOJI_BANK", false},
     {"CORTANA_LANGUAGES", false},
     {"EMBED_URL", false},
     {"EMBED_MODEL", false},

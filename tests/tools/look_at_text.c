@@ -26,7 +26,6 @@ struct look {
     const struct options *options;
     struct cv_frame frame;
     struct cv_text_lines lines;
-    struct ocr_emoji_banks banks;
     struct ocr_engine *engine; /* NULL: nothing is read */
     PIX *picture;
 };
@@ -97,6 +96,11 @@ static void print_line(const struct cv_text_line *line, const struct ocr_crop *c
     if (reading) {
         printf(" sure %.2f worst %.2f %s", reading->confidence, reading->worst_word, reading->text);
     }
+    for (size_t i = 0; i < crop->emoji_count; i++) {
+        const struct ocr_emoji *emoji = &crop->emoji[i];
+        printf(" [%s %.2f at %d %d, %d × %d]", emoji->text ? emoji->text : "no emoji", emoji->score,
+               emoji->box.x, emoji->box.y, emoji->box.width, emoji->box.height);
+    }
     printf("\n");
 }
 
@@ -104,8 +108,8 @@ static void look_at_line(const struct look *look, const struct cv_text_line *lin
 {
     struct ocr_crop crop = {0};
     struct cv_error error = {0};
-    int result = ocr_crop_make(&look->banks, &look->frame, line,
-                               look->lines.glyphs + line->first_glyph, &crop, &error);
+    int result =
+        ocr_crop_make(&look->frame, line, look->lines.glyphs + line->first_glyph, &crop, &error);
 
     if (result < 0) {
         fail(&error);
@@ -236,8 +240,7 @@ int main(int argc, char **argv)
     (void)setMsgSeverity(L_SEVERITY_NONE);
     look.frame = load(options.frame);
     look.picture = canvas(&look.frame, options.is_ink);
-    if (ocr_emoji_banks_init(&look.banks, &error) < 0 ||
-        cv_text_lines_find(&look.frame, &look.lines, &error) < 0) {
+    if (cv_text_lines_find(&look.frame, &look.lines, &error) < 0) {
         fail(&error);
     }
     if (options.is_read) {
@@ -254,7 +257,6 @@ int main(int argc, char **argv)
     int written = pixWrite(options.out, look.picture, IFF_PNG);
     pixDestroy(&look.picture);
     ocr_engine_free(look.engine);
-    ocr_emoji_banks_deinit(&look.banks);
     cv_text_lines_deinit(&look.lines);
     cv_frame_deinit(&look.frame);
     return written == 0 ? 0 : 1;

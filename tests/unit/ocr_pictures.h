@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 /* Emoji are found and cut out, and none is read. */
-static const struct ocr_emoji_banks no_banks = {.count = 0};
 
 struct colour {
     uint8_t red, green, blue;

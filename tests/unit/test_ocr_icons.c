@@ -53,7 +53,7 @@ static void test_a_framed_icon_is_no_letter(void **state)
         assert_int_equal(lines.count, 1);
         cv_auto(ocr_crop_deinit) struct ocr_crop crop = {0};
         struct cv_error error;
-        assert_int_equal(ocr_crop_make(&no_banks, &frame, &lines.items[0],
+        assert_int_equal(ocr_crop_make(&frame, &lines.items[0],
                                        lines.glyphs + lines.items[0].first_glyph, &crop, &error),
                          0);
         assert_int_equal(crop.emoji_count, is_icon);

@@ -16,7 +16,7 @@ static void expect_dark_on_light(struct colour paper, struct colour ink, bool li
     (void)draw_text(&frame, "Harbour", 30, 30, 25, ink);
     cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
     assert_int_equal(lines.count, 1);
-    assert_int_equal(ocr_crop_make(&no_banks, &frame, &lines.items[0],
+    assert_int_equal(ocr_crop_make(&frame, &lines.items[0],
                                    lines.glyphs + lines.items[0].first_glyph, &crop, &error),
                      0);
     assert_int_equal(crop.ink.light, light);

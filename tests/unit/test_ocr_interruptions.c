@@ -71,7 +71,7 @@ static struct ocr_crop cut_line(struct cv_frame *frame)
     struct cv_error error;
 
     assert_int_equal(lines.count, 1);
-    assert_int_equal(ocr_crop_make(&no_banks, frame, &lines.items[0],
+    assert_int_equal(ocr_crop_make(frame, &lines.items[0],
                                    lines.glyphs + lines.items[0].first_glyph, &crop, &error),
                      0);
     return crop;
@@ -259,8 +259,7 @@ static json_t *read_moved(struct cv_frame (*picture)(int), int count, int moved,
                                          .shift_known = i > 0,
                                          .dy = i == moved ? dy : 0};
     }
-    assert_int_equal(ocr_session_new(engine, &no_banks, timings, (size_t)count, &session, &error),
-                     0);
+    assert_int_equal(ocr_session_new(engine, timings, (size_t)count, &session, &error), 0);
     for (int i = 0; i < count; i++) {
         struct cv_frame frame = picture(i);
         assert_int_equal(ocr_session_frame(session, &frame, &error), 0);
@@ -322,7 +321,7 @@ static void test_what_stands_is_read_among_too_much(void **state)
         timings[i] = (struct ocr_timing){.t_start = (int64_t)i * STEP_MS,
                                          .t_end = (int64_t)(i + 1) * STEP_MS};
     }
-    assert_int_equal(ocr_session_new(engine, &no_banks, timings, FRAMES, &session, &error), 0);
+    assert_int_equal(ocr_session_new(engine, timings, FRAMES, &session, &error), 0);
     for (int i = 0; i < FRAMES; i++) {
         struct cv_frame frame = crowded(i);
         /* Room for one line in the first frame and in the late ones, for none between. */

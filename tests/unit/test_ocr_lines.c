@@ -74,7 +74,7 @@ static void test_faint_lines_on_even_ground_are_found(void **state)
         for (size_t k = 0; k < lines.count; k++) {
             struct ocr_crop crop = {.grey = NULL};
             struct cv_error error;
-            assert_int_equal(ocr_crop_make(&no_banks, &frame, &lines.items[k],
+            assert_int_equal(ocr_crop_make(&frame, &lines.items[k],
                                            lines.glyphs + lines.items[k].first_glyph, &crop,
                                            &error),
                              0);
@@ -509,7 +509,7 @@ static void test_an_emoji_takes_no_contrast(void **state)
     assert_int_equal(lines.count, 1);
     cv_auto(ocr_crop_deinit) struct ocr_crop crop = {0};
     struct cv_error error;
-    assert_int_equal(ocr_crop_make(&no_banks, &frame, &lines.items[0],
+    assert_int_equal(ocr_crop_make(&frame, &lines.items[0],
                                    lines.glyphs + lines.items[0].first_glyph, &crop, &error),
                      0);
     int darkest = 255;

@@ -24,7 +24,7 @@ static struct ocr_crop crop_of(struct cv_frame *frame)
     struct cv_error error;
 
     assert_int_equal(lines.count, 1);
-    assert_int_equal(ocr_crop_make(&no_banks, frame, &lines.items[0],
+    assert_int_equal(ocr_crop_make(frame, &lines.items[0],
                                    lines.glyphs + lines.items[0].first_glyph, &crop, &error),
                      0);
     return crop;
@@ -200,7 +200,7 @@ static json_t *read_pictures(struct cv_frame (*picture)(int, unsigned), const in
             }
         }
     }
-    assert_int_equal(ocr_session_new(engine, &no_banks, timings, count, &session, &error), 0);
+    assert_int_equal(ocr_session_new(engine, timings, count, &session, &error), 0);
     for (size_t i = 0; i < count; i++) {
         struct cv_frame frame = picture(offsets[i], (unsigned)i + 5);
         assert_int_equal(ocr_session_frame(session, &frame, &error), 0);

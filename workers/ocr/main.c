@@ -1,17 +1,14 @@
-#include "workers/ocr/emoji/emoji.h"
 #include "workers/ocr/reading/reading.h"
 #include "workers/ocr/stage.h"
 
 /* Frames of 12 million pixels, several language models and the payload of a long video. */
 #define MEMORY_BYTES (INT64_C(3) << 30)
 
-/* The models and emoji that every job reads with. */
+/* The models that every job reads with. */
 static int check_models(struct cv_error *error)
 {
     cv_auto(ocr_defaults_deinit) struct ocr_defaults defaults = {.count = 0};
-    cv_auto(ocr_emoji_banks_deinit) struct ocr_emoji_banks banks = {.count = 0};
-    CV_TRY(ocr_defaults_init(&defaults, error));
-    return ocr_emoji_banks_init(&banks, error);
+    return ocr_defaults_init(&defaults, error);
 }
 
 int main(int argc, char **argv)

@@ -10,9 +10,8 @@ struct packs {
     struct cv_stage_context *context;
     const struct ocr_payload *payload;
     struct ocr_engine *engine;
-    const struct ocr_emoji_banks *banks;
-    uint64_t bank;  /* of the banks */
-    size_t current; /* index of the one that is read */
+    uint64_t network; /* that reads emoji */
+    size_t current;   /* index of the one that is read */
     json_t *detections, *unread;
     int64_t lines_read, readings;
 };
@@ -57,10 +56,9 @@ static int patch_frame(const struct ocr_patch *patch, struct cv_frame *frame,
     return 0;
 }
 
-/* Reads an emoji again by other banks than those that it was first read with. It keeps its text
- * unless these banks know a better one. */
-static int read_emoji_again(const struct packs *packs, struct ocr_crop *crop, size_t index,
-                            struct cv_error *error)
+/* Reads an emoji again by another network than the one that it was first read with. It keeps its text
+ * unless this one is surer of another. */
+static int read_emoji_again(struct ocr_crop *crop, size_t index, struct cv_error *error)
 {
     cv_auto(cv_frame_deinit) struct cv_frame frame = {0};
     struct ocr_emoji *emoji = &crop->emoji[index];
@@ -73,7 +71,7 @@ static int read_emoji_again(const struct packs *packs, struct ocr_crop *crop, si
     CV_TRY(patch_frame(patch, &frame, error));
     box.x -= patch->box.x;
     box.y -= patch->box.y;
-    struct ocr_emoji_match match = ocr_emoji_match(packs->banks, &frame, crop->ink.paper, &box);
+    struct ocr_emoji_match match = ocr_emoji_match(&frame, crop->ink.paper, &box);
     if (ocr_emoji_is_sure(&match) && match.score > emoji->score) {
         emoji->text = match.text;
         emoji->score = match.score;
@@ -90,8 +88,8 @@ static int read_picture(struct packs *packs, struct ocr_unpacking *unpacking, st
     ocr_unpack_place(unpacking, &text.offset, &text.bytes);
     CV_TRY(ocr_unpack_picture(unpacking, &crop, error));
     for (size_t i = 0; i < crop.emoji_count; i++) {
-        if (ocr_unpack_bank(unpacking) != packs->bank) {
-            CV_TRY(read_emoji_again(packs, &crop, i, error));
+        if (ocr_unpack_bank(unpacking) != packs->network) {
+            CV_TRY(read_emoji_again(&crop, i, error));
         }
     }
     CV_TRY(ocr_read(packs->engine, &crop, &text.reading, &packs->readings, error));
@@ -195,16 +193,14 @@ static int read_pack(struct packs *packs, const char *key, struct cv_error *erro
 }
 
 int ocr_read_packs(struct cv_stage_context *context, const struct ocr_payload *payload,
-                   struct ocr_engine *engine, const struct ocr_emoji_banks *banks,
-                   json_t **ret_result, struct cv_error *error)
+                   struct ocr_engine *engine, json_t **ret_result, struct cv_error *error)
 {
     cv_auto(json_decref) json_t *detections = json_array();
     cv_auto(json_decref) json_t *unread = json_array();
     struct packs packs = {.context = context,
                           .payload = payload,
                           .engine = engine,
-                          .banks = banks,
-                          .bank = ocr_emoji_banks_id(banks),
+                          .network = ocr_emoji_network_id(),
                           .detections = detections,
                           .unread = unread};
 

@@ -87,16 +87,15 @@ static int name_unread(const struct ocr_engine *engine, const char *path, json_t
 
 /* CV_OCR_OTHER_MODELS: as read_frames. */
 static int read_new(struct cv_stage_context *context, const struct ocr_payload *payload,
-                    struct ocr_engine *engine, const struct ocr_emoji_banks *banks,
-                    json_t **ret_result, struct cv_error *error)
+                    struct ocr_engine *engine, json_t **ret_result, struct cv_error *error)
 {
     cv_auto(ocr_session_free) struct ocr_session *session = NULL;
     cv_auto(ocr_pack_free) struct ocr_pack *pack = NULL;
     cv_auto(json_decref) json_t *found = NULL;
     cv_auto_free char *path = NULL;
 
-    CV_TRY(ocr_pack_new(cv_stage_scratch(context), ocr_emoji_banks_id(banks), &pack, error));
-    CV_TRY(ocr_session_new(engine, banks, payload->timings, payload->frame_count, &session, error));
+    CV_TRY(ocr_pack_new(cv_stage_scratch(context), ocr_emoji_network_id(), &pack, error));
+    CV_TRY(ocr_session_new(engine, payload->timings, payload->frame_count, &session, error));
     ocr_session_keep(session, pack);
     CV_TRY(read_frames(context, payload, engine, session, error));
     CV_TRY(ocr_session_finish(session, payload->min_confidence, payload->with_evidence, &found,
@@ -161,7 +160,6 @@ int ocr_run(struct cv_stage_context *context, const json_t *given, json_t **ret_
     cv_auto(json_decref) json_t *json = NULL, *found = NULL;
     cv_auto(ocr_payload_deinit) struct ocr_payload payload = {0};
     cv_auto(ocr_engine_free) struct ocr_engine *engine = NULL;
-    cv_auto(ocr_emoji_banks_deinit) struct ocr_emoji_banks banks = {.count = 0};
 
     /* Silences Leptonica, whose messages are not in the form of our log; its failures become
      * errors. */
@@ -169,12 +167,10 @@ int ocr_run(struct cv_stage_context *context, const json_t *given, json_t **ret_
     CV_TRY(ocr_frame_list_expand(context, given, &json, error));
     CV_TRY(ocr_payload_read(json, &payload, error));
     CV_TRY(new_engine(&payload, &engine, error));
-    CV_TRY(ocr_emoji_banks_init(&banks, error));
     int result = CV_OCR_OTHER_MODELS;
     while (result == CV_OCR_OTHER_MODELS) {
-        result = payload.line_keys
-                     ? ocr_read_packs(context, &payload, engine, &banks, &found, error)
-                     : read_new(context, &payload, engine, &banks, &found, error);
+        result = payload.line_keys ? ocr_read_packs(context, &payload, engine, &found, error)
+                                   : read_new(context, &payload, engine, &found, error);
     }
     CV_TRY(result);
     CV_TRY(complete(engine, found, error));

@@ -64,8 +64,7 @@ bool ocr_payload_is_again(const json_t *json);
  * with the models that the engine has now. */
 CV_MUST_CHECK int ocr_read_packs(struct cv_stage_context *context,
                                  const struct ocr_payload *payload, struct ocr_engine *engine,
-                                 const struct ocr_emoji_banks *banks, json_t **ret_result,
-                                 struct cv_error *error);
+                                 json_t **ret_result, struct cv_error *error);
 
 /* See struct cv_stage. */
 CV_MUST_CHECK int ocr_run(struct cv_stage_context *context, const json_t *payload,

@@ -6,7 +6,7 @@ enum {
     BLANK_MAX = 2,    /* rows or columns of paper inside of one (a cup and its steam) */
     SUSPECTS_MAX = 8, /* glyphs of a line that are compared because of their colours alone */
     RUN_MAX = 8,      /* emoji that touch each other */
-    SIDE_MIN = 14,    /* pixels; smaller ones cannot be told apart */
+    SIDE_MIN = 16,    /* pixels; smaller ones cannot be told apart from symbols */
     SIDE_MAX = 200,
     SHORE = 4,         /* one pixel in so many may bleed into the paper beside an emoji */
     COMPARED_MAX = 64, /* boxes of one line; more are compared again */
@@ -21,7 +21,6 @@ struct compared {
 };
 
 struct reading {
-    const struct ocr_emoji_banks *banks;
     const struct cv_frame *frame;
     const struct cv_ink *ink;
     int tall;     /* of the line's letters */
@@ -183,8 +182,7 @@ static struct ocr_emoji_match match_box(struct reading *reading, const struct cv
             return reading->compared[i].match;
         }
     }
-    struct ocr_emoji_match match =
-        ocr_emoji_match(reading->banks, reading->frame, reading->ink->paper, box);
+    struct ocr_emoji_match match = ocr_emoji_match(reading->frame, reading->ink->paper, box);
     if (reading->compared_count < COMPARED_MAX) {
         reading->compared[reading->compared_count++] = (struct compared){*box, match};
     }
@@ -344,12 +342,11 @@ static void drop_doubles(struct reading *reading)
     reading->count = kept;
 }
 
-size_t ocr_emoji_read(const struct ocr_emoji_banks *banks, const struct cv_frame *frame,
-                      const struct cv_ink *ink, const struct cv_text_line *line,
-                      const struct cv_box *glyphs, struct ocr_emoji emoji[OCR_EMOJI_LINE_MAX])
+size_t ocr_emoji_read(const struct cv_frame *frame, const struct cv_ink *ink,
+                      const struct cv_text_line *line, const struct cv_box *glyphs,
+                      struct ocr_emoji emoji[OCR_EMOJI_LINE_MAX])
 {
-    struct reading reading = {.banks = banks,
-                              .frame = frame,
+    struct reading reading = {.frame = frame,
                               .ink = ink,
                               .tall = cv_min(line->tall, 120),
                               .faint = FAINT,

@@ -243,9 +243,8 @@ static int measure_faint(const struct cv_frame *frame, const struct cv_text_line
 }
 
 /* Finds the emoji and what of the line is left for letters; CV_OCR_NO_TEXT when neither is there. */
-static int find_emoji_and_letters(const struct ocr_emoji_banks *banks, const struct cv_frame *frame,
-                                  const struct cv_text_line *line, const struct cv_box *glyphs,
-                                  struct ocr_crop *crop)
+static int find_emoji_and_letters(const struct cv_frame *frame, const struct cv_text_line *line,
+                                  const struct cv_box *glyphs, struct ocr_crop *crop)
 {
     bool is_read = false;
 
@@ -253,7 +252,7 @@ static int find_emoji_and_letters(const struct ocr_emoji_banks *banks, const str
         return measure_faint(frame, line, glyphs, crop);
     }
     cv_ink_measure(frame, &line->box, line->is_light, &crop->ink);
-    crop->emoji_count = ocr_emoji_read(banks, frame, &crop->ink, line, glyphs, crop->emoji);
+    crop->emoji_count = ocr_emoji_read(frame, &crop->ink, line, glyphs, crop->emoji);
     crop->box = line->box;
     for (size_t i = 0; i < crop->emoji_count; i++) {
         is_read = is_read || crop->emoji[i].text;
@@ -320,13 +319,12 @@ static int cut_patches(const struct cv_frame *frame, struct ocr_crop *crop, stru
     return 0;
 }
 
-int ocr_crop_make(const struct ocr_emoji_banks *banks, const struct cv_frame *frame,
-                  const struct cv_text_line *line, const struct cv_box *glyphs,
-                  struct ocr_crop *ret_crop, struct cv_error *error)
+int ocr_crop_make(const struct cv_frame *frame, const struct cv_text_line *line,
+                  const struct cv_box *glyphs, struct ocr_crop *ret_crop, struct cv_error *error)
 {
     cv_auto(ocr_crop_deinit) struct ocr_crop crop = {.line = line->box};
 
-    CV_TRY(find_emoji_and_letters(banks, frame, line, glyphs, &crop));
+    CV_TRY(find_emoji_and_letters(frame, line, glyphs, &crop));
     CV_TRY(cut_patches(frame, &crop, error));
     crop.width = crop.box.width;
     crop.height = crop.box.height;

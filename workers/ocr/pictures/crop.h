@@ -3,7 +3,7 @@
 
 #include "workers/ocr/emoji/emoji.h"
 
-/* The coloured picture of an emoji or an icon, so that another bank can read it later. */
+/* The coloured picture of an emoji or an icon, so that a later network can read it. */
 struct ocr_patch {
     struct cv_box box; /* crop pixels; a little more than the emoji's own */
     uint8_t *rgb;      /* three bytes a pixel; NULL where none was kept; owned */
@@ -23,12 +23,12 @@ struct ocr_crop {
     bool has_letters; /* else it is emoji alone */
 };
 
-/* Cuts `line` out, with the emoji in it and beside it, which `banks` outlives. CV_OCR_NO_TEXT when
+/* Cuts `line` out, with the emoji in it and beside it. CV_OCR_NO_TEXT when
  * what is there cannot be text: too faint, too blurred, or nothing but pictures. */
 enum { CV_OCR_NO_TEXT = 1 };
-CV_MUST_CHECK int ocr_crop_make(const struct ocr_emoji_banks *banks, const struct cv_frame *frame,
-                                const struct cv_text_line *line, const struct cv_box *glyphs,
-                                struct ocr_crop *ret_crop, struct cv_error *error);
+CV_MUST_CHECK int ocr_crop_make(const struct cv_frame *frame, const struct cv_text_line *line,
+                                const struct cv_box *glyphs, struct ocr_crop *ret_crop,
+                                struct cv_error *error);
 void ocr_crop_deinit(struct ocr_crop *crop);
 CV_DEFINE_CLEANUP_ADDRESS(struct ocr_crop, ocr_crop_deinit)
 

@@ -4,7 +4,7 @@
  * Layout: "CVLINES1"; bytes of the index (32 bits, little endian); the index, JSON; then the pictures
  * in its order, PNG, each line's followed by those of its emoji. The index:
  *
- *   {"bank": "hexadecimal, see ocr_emoji_banks_id",
+ *   {"bank": "hexadecimal, see ocr_emoji_network_id",
  *    "pictures": [[bytes, width, height, tall, has_letters, [paper], [emoji…]]…],   (two at the end
  *                 are missing where the line has no emoji; an emoji: [text or null, score, x, y,
  *                 width, height, bytes of its patch or 0, x, y, width, height of the patch])

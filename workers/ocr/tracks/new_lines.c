@@ -424,8 +424,7 @@ static int add_new_line(struct ocr_session *session, const struct arrival *arriv
     bool grown = arrival->under && arrival->covered > 0.15;
     struct ocr_track *known = grown ? arrival->under : arrival->earlier;
 
-    int result =
-        ocr_crop_make(session->banks, session->frame, arrival->line, arrival->glyphs, &crop, error);
+    int result = ocr_crop_make(session->frame, arrival->line, arrival->glyphs, &crop, error);
     if (result != 0) {
         return result < 0 ? result : 0;
     }

@@ -7,15 +7,13 @@
 /* Pixels by which the box of a line may differ from one frame to the next. */
 enum { SAME_PLACE = 3 };
 
-int ocr_session_new(struct ocr_engine *engine, const struct ocr_emoji_banks *banks,
-                    const struct ocr_timing *timings, size_t count,
+int ocr_session_new(struct ocr_engine *engine, const struct ocr_timing *timings, size_t count,
                     struct ocr_session **ret_session, struct cv_error *error)
 {
     struct ocr_session *session = calloc(1, sizeof(*session));
 
     CV_TRY_MEMORY(session, error, "following text lines");
     session->engine = engine;
-    session->banks = banks;
     session->timings = timings;
     session->timing_count = count;
     session->next_line = session->next_id = 1;

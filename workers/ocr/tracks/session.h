@@ -8,10 +8,10 @@
 
 struct ocr_session;
 
-/* Borrows `engine`, `banks` and `timings` (one for each frame to come). */
-CV_MUST_CHECK int ocr_session_new(struct ocr_engine *engine, const struct ocr_emoji_banks *banks,
-                                  const struct ocr_timing *timings, size_t count,
-                                  struct ocr_session **ret_session, struct cv_error *error);
+/* Borrows `engine` and `timings` (one for each frame to come). */
+CV_MUST_CHECK int ocr_session_new(struct ocr_engine *engine, const struct ocr_timing *timings,
+                                  size_t count, struct ocr_session **ret_session,
+                                  struct cv_error *error);
 void ocr_session_free(struct ocr_session *session);
 CV_DEFINE_CLEANUP(struct ocr_session *, ocr_session_free)
 

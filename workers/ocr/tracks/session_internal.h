@@ -16,7 +16,6 @@ enum { OCR_JUMPS_MAX = 4 }; /* in one frame */
 
 struct ocr_session {
     struct ocr_engine *engine;
-    const struct ocr_emoji_banks *banks;
     struct ocr_pack *pack; /* NULL: nothing is kept */
     const struct ocr_timing *timings;
     size_t timing_count;
