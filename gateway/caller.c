@@ -263,7 +263,8 @@ static int replace_code(struct exchange *exchange, const char *code)
 /* Makes exchange->entry of the parameters and of what the gateway knows of the browser. */
 static int make_entry(struct exchange *exchange)
 {
-    static const char *const secrets[] = {"token", "code", "password", "new_password"};
+    static const char *const secrets[] = {"token", "code", "password", "new_password",
+                                          "provider_code"};
     const char *program = exchange_header(exchange, "User-Agent");
     exchange->entry =
         json_pack("{s:s, s:s*, s:o*, s:b}", "by", exchange->operation->name, "address",

@@ -6,6 +6,7 @@
 #include "gateway/caller.h"
 #include "gateway/exchange.h"
 #include "gateway/password.h"
+#include "gateway/provider.h"
 #include "gateway/response.h"
 
 #include <fcntl.h>
@@ -306,6 +307,21 @@ static void confirm_key(struct cv_db *db, struct exchange *exchange)
     answer_deinit(&refusal);
 }
 
+/* Does a step that is no transaction of the operation's. */
+static void run_alone(struct cv_db *db, struct exchange *exchange)
+{
+    switch (*exchange->at) {
+    case STEP_PASSWORD:
+        password_do(db, exchange);
+        return;
+    case STEP_PROVIDER:
+        provider_find(db, exchange);
+        return;
+    default:
+        confirm_key(db, exchange);
+    }
+}
+
 static void run(const struct pool *pool, struct cv_db *db, struct exchange *exchange)
 {
     struct cv_error error;
@@ -322,8 +338,8 @@ static void run(const struct pool *pool, struct cv_db *db, struct exchange *exch
         return;
     }
     cv_db_set_statement_timeout(db, limit_ms + SILENCE_MS);
-    if (is_refused || *exchange->at == STEP_PASSWORD) {
-        (is_refused ? confirm_key : password_do)(db, exchange);
+    if (is_refused || *exchange->at == STEP_PASSWORD || *exchange->at == STEP_PROVIDER) {
+        run_alone(db, exchange);
         return;
     }
     for (int i = 0;; i++) {

@@ -51,6 +51,7 @@ enum step {
     /* By a thread of the database: */
     STEP_DATABASE, /* the SQL function of the same name */
     STEP_PASSWORD, /* password_do */
+    STEP_PROVIDER, /* provider_find */
     STEP_ENTER,    /* as STEP_DATABASE, for whom that lets in: a session begins */
     STEP_EXPORT,   /* the same, and the text of a video or of hits in the same transaction */
     STEP_CONFIRM,  /* looks up the API key of a refused request: only valid keys are told why */
@@ -59,6 +60,8 @@ enum step {
     STEP_OBJECT,        /* media_answer_object */
     STEP_REMOVE,        /* media_remove */
     STEP_RELAY,         /* relay_read */
+    STEP_PROVIDER_ASK,  /* provider_ask */
+    STEP_PROVIDER_TAKE, /* provider_take */
     STEP_UPLOAD_SHOW,   /* upload_show */
     STEP_UPLOAD_SIGN,   /* upload_sign_parts */
     STEP_UPLOAD_JOIN,   /* upload_join */

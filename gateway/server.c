@@ -6,6 +6,7 @@
 #include "gateway/caller.h"
 #include "gateway/media.h"
 #include "gateway/polls.h"
+#include "gateway/provider.h"
 #include "gateway/response.h"
 #include "gateway/upload.h"
 
@@ -523,6 +524,9 @@ static const struct way {
     [STEP_AGENT_NEXT] = {.run = agents_go_on},
     [STEP_DATABASE] = {.asks_database = true},
     [STEP_PASSWORD] = {.asks_database = true},
+    [STEP_PROVIDER] = {.asks_database = true},
+    [STEP_PROVIDER_ASK] = {.work = provider_ask},
+    [STEP_PROVIDER_TAKE] = {.work = provider_take},
     [STEP_ENTER] = {.asks_database = true},
     [STEP_EXPORT] = {.asks_database = true},
     [STEP_CONFIRM] = {.asks_database = true},

@@ -407,8 +407,8 @@ void principal_deinit(struct principal *principal)
     *principal = (struct principal){0};
 }
 
-enum token_fault token_verify(const struct token_keys *keys, const char *token, int64_t now_s,
-                              struct principal *ret_principal)
+enum token_fault token_read(const struct token_keys *keys, const char *token, int64_t now_s,
+                            json_t **ret_claims)
 {
     cv_auto(parts_deinit) struct parts parts = {0};
     if (!split(token, &parts)) {
@@ -416,10 +416,20 @@ enum token_fault token_verify(const struct token_keys *keys, const char *token, 
     }
     enum token_fault fault = check_signature(keys, token, &parts);
     fault = fault ? fault : check_claims(keys, parts.claims, now_s);
-    /* A token never counts as an API key or a session, whatever its issuer has put into it. */
-    if (fault == TOKEN_GOOD) {
-        (void)json_object_del(parts.claims, "key_id");
-        (void)json_object_del(parts.claims, "session");
+    *ret_claims = fault ? NULL : cv_take(parts.claims);
+    return fault;
+}
+
+enum token_fault token_verify(const struct token_keys *keys, const char *token, int64_t now_s,
+                              struct principal *ret_principal)
+{
+    cv_auto(json_decref) json_t *claims = NULL;
+    enum token_fault fault = token_read(keys, token, now_s, &claims);
+    if (fault != TOKEN_GOOD) {
+        return fault;
     }
-    return fault ? fault : principal_make(keys, parts.claims, ret_principal);
+    /* A token never counts as an API key or a session, whatever its issuer has put into it. */
+    (void)json_object_del(claims, "key_id");
+    (void)json_object_del(claims, "session");
+    return principal_make(keys, claims, ret_principal);
 }

@@ -78,6 +78,11 @@ void principal_deinit(struct principal *principal);
 CV_MUST_CHECK enum token_fault principal_make(const struct token_keys *keys, const json_t *claims,
                                               struct principal *ret_principal);
 
+/* As token_verify, for a token that says who somebody is and not what they may do (an ID token): its claims,
+ * which the caller must json_decref. */
+CV_MUST_CHECK enum token_fault token_read(const struct token_keys *keys, const char *token,
+                                          int64_t now_s, json_t **ret_claims);
+
 /* Verifies a token at the time `now_s` (seconds since 1970). TOKEN_GOOD and the principal, which
  * the caller must deinit; otherwise the fault. */
 CV_MUST_CHECK enum token_fault token_verify(const struct token_keys *keys, const char *token,

@@ -36,6 +36,7 @@ const screens = [
     [/^\/keys$/, 'keys', 'screen-keys'],
     [/^\/people$/, 'people', 'screen-people'],
     [/^\/account$/, 'account', 'screen-account'],
+    [/^\/signed-in$/, 'signed-in', 'screen-signed-in'],
     [/^\/invitation$/, 'invitation', 'screen-invitation'],
     [/^\/jobs\/([0-9a-f-]{36})$/, 'job', 'screen-job'],
 ];

@@ -315,7 +315,8 @@ static const struct cli_option webhooks_rotate_options[] = {
 };
 
 static const struct cli_option people_invite_options[] = {
-    {"role", 0, "ROLE", "what they may do: viewer, editor, admin, or operator of everything", 0,
+    {"role", 0, "ROLE",
+     "what they may do: viewer, editor, admin, or operator of everything (editor)", 0,
      "viewer editor admin operator"},
     {"email", 0, "ADDRESS", "only somebody with this e-mail address", 0, NULL},
     {"tenant", 0, "UUID", "the tenant that they join", 0, NULL},
@@ -813,7 +814,7 @@ const struct cli_verb cli_verbs[] = {
          "The link goes behind the address of the page. Without --tenant it invites to the only "
          "tenant there is, which is made if there is none.",
      .options = people_invite_options, OPERATOR_JSON, .operation = "invite",
-     .values = "role email tenant>tenant_id:uuid days:number", .done = "{link}",
+     .values = "=\"editor\">role role email tenant>tenant_id:uuid days:number", .done = "{link}",
      .run = cli_request},
     {"people invitations", "", 0, 0, "list the invitations that were not used yet", OPERATOR_JSON,
      .operation = "invitations", .columns = cli_columns_invitations,
@@ -837,6 +838,16 @@ const struct cli_verb cli_verbs[] = {
     {"people logout", "PERSON", 1, 1, "sign a person out everywhere", OPERATOR_JSON,
      .operation = "end_persons_sessions", .values = "0>id:uuid",
      .done = "person {0} is signed out everywhere", .run = cli_request},
+    {"people connect", "NAME FILE", 2, 2,
+     "let people sign in by a provider of OpenID Connect, or change one",
+     .text = "FILE is JSON: title, issuer, client_id, client_secret, and with tenant_id and role "
+             "the tenant that everybody joins whom the provider knows; else only who is invited "
+             "may sign in. Register /signed-in of the page as redirect URI at the provider.",
+     OPERATOR_JSON, .operation = "set_provider", .values = "0>name 1>*:file",
+     .done = "people may sign in by {0}", .run = cli_request},
+    {"people disconnect", "NAME", 1, 1, "let people sign in by a provider no more", OPERATOR_JSON,
+     .operation = "remove_provider", .values = "0>name", .done = "{0} is removed",
+     .run = cli_request},
     {"people remove", "PERSON", 1, 1,
      "remove a person from a tenant; who belongs to none any more is deleted",
      .options = people_tenant_options, OPERATOR_JSON, .operation = "remove_person",

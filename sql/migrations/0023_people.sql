@@ -83,6 +83,31 @@ COMMENT ON COLUMN invitations.created_by IS 'The name of the person who made it,
 CREATE INDEX invitations_tenant ON cortana.invitations (tenant_id);
 ALTER TABLE cortana.invitations ENABLE ROW LEVEL SECURITY;
 
+CREATE TABLE cortana.sign_in_providers (
+    name text PRIMARY KEY,
+    title text NOT NULL,
+    issuer text NOT NULL,
+    client_id text NOT NULL,
+    client_secret text,
+    tenant_id uuid REFERENCES cortana.tenants ON DELETE SET NULL,
+    role text CHECK (role IN ('viewer', 'editor', 'admin'))
+);
+COMMENT ON TABLE cortana.sign_in_providers IS 'Providers of OpenID Connect by which people sign in.';
+COMMENT ON COLUMN sign_in_providers.tenant_id IS
+    'The tenant that everybody whom the provider knows joins with `role`; null: only who is invited may sign in.';
+ALTER TABLE cortana.sign_in_providers ENABLE ROW LEVEL SECURITY;
+
+CREATE TABLE cortana.identities (
+    provider text NOT NULL REFERENCES cortana.sign_in_providers ON DELETE CASCADE,
+    subject text NOT NULL,
+    person_id uuid NOT NULL REFERENCES cortana.people ON DELETE CASCADE,
+    PRIMARY KEY (provider, subject)
+);
+COMMENT ON TABLE cortana.identities IS 'Who is who at a provider.';
+COMMENT ON COLUMN identities.subject IS 'The claim "sub" of the provider''s ID tokens: an e-mail address may change hands.';
+CREATE INDEX identities_person ON cortana.identities (person_id);
+ALTER TABLE cortana.identities ENABLE ROW LEVEL SECURITY;
+
 -- ---- secrets -----------------------------------------------------------------------------------------------
 
 CREATE FUNCTION cortana.random_text(p_bytes int) RETURNS text
@@ -193,6 +218,39 @@ COMMENT ON FUNCTION cortana.take_invitation IS
     'Uses the link of an invitation, or of a new password, for somebody who is not signed in; returns the person. Null: '
     'there is no such link.';
 
+CREATE FUNCTION cortana.take_identity(p jsonb) RETURNS uuid
+LANGUAGE plpgsql AS $$
+DECLARE
+    known CONSTANT sign_in_providers := (SELECT s FROM sign_in_providers s WHERE s.name = p ->> 'provider');
+    address CONSTANT text := CASE WHEN p -> 'email_verified' = 'true' THEN lower(p ->> 'email') END;
+    person uuid;
+    i invitations;
+BEGIN
+    SELECT person_id INTO person FROM identities WHERE provider = known.name AND subject = p ->> 'subject';
+    IF person IS NOT NULL THEN
+        RETURN person;
+    END IF;
+    SELECT id INTO person FROM people WHERE email = address;
+    IF person IS NULL AND (known.tenant_id IS NOT NULL AND known.role IS NOT NULL
+                           OR EXISTS (SELECT FROM invitations v WHERE v.email = address AND v.role IS NOT NULL AND v.expires_at > now())) THEN
+        INSERT INTO people (email, name) VALUES (address, left(coalesce(nullif(p ->> 'name', ''), address), 100)) RETURNING id INTO person;
+        INSERT INTO members (person_id, tenant_id, role)
+        SELECT person, known.tenant_id, known.role WHERE known.tenant_id IS NOT NULL AND known.role IS NOT NULL;
+        FOR i IN SELECT * FROM invitations v WHERE v.email = address AND v.role IS NOT NULL AND v.expires_at > now() LOOP
+            PERFORM join_tenant(person, i);
+        END LOOP;
+    ELSIF person IS NULL THEN
+        RAISE EXCEPTION 'nobody has invited you: ask for an invitation to the e-mail address that the provider has confirmed'
+            USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    INSERT INTO identities (provider, subject, person_id) VALUES (known.name, p ->> 'subject', person);
+    RETURN person;
+END
+$$;
+COMMENT ON FUNCTION cortana.take_identity IS
+    'The person whom a provider has named. At the first time: who has the e-mail address that it has confirmed, or was '
+    'invited by it, or whoever comes, where the provider has a tenant for all.';
+
 -- ---- for the gateway only ----------------------------------------------------------------------------------
 
 CREATE FUNCTION api.find_account(p jsonb) RETURNS jsonb
@@ -211,6 +269,12 @@ COMMENT ON FUNCTION api.find_account IS
     'The account of an e-mail address, of a session by its digest, or of a person: with the digest of its password, and '
     'whether it has a session from this address; null: there is none. For the gateway only, which compares passwords.';
 
+CREATE FUNCTION api.find_provider(p_name text) RETURNS jsonb
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
+    SELECT to_jsonb(s) FROM sign_in_providers s WHERE s.name = p_name
+$$;
+COMMENT ON FUNCTION api.find_provider IS 'A provider with its secret; null: there is none. For the gateway only.';
+
 CREATE FUNCTION api.enter(p jsonb) RETURNS jsonb
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
@@ -228,6 +292,8 @@ BEGIN
         RETURNING claims, expires_at INTO given, ends;
     ELSIF p ->> 'by' = 'accept_invitation' THEN
         person := take_invitation(p);
+    ELSIF p ->> 'by' = 'end_at_provider' THEN
+        person := take_identity(p);
     ELSIF p ->> 'by' = 'change_password' THEN
         UPDATE people SET password = p ->> 'password_hash' WHERE id = person;
         DELETE FROM sessions WHERE person_id = person;
@@ -313,6 +379,41 @@ BEGIN
     UPDATE sessions s SET tenant_id = (p ->> 'tenant_id')::uuid
     WHERE s.id = (auth.jwt() ->> 'session')::uuid AND s.person_id = auth.uid()
       AND EXISTS (SELECT FROM members m WHERE m.person_id = auth.uid() AND m.tenant_id = (p ->> 'tenant_id')::uuid);
+    RETURN CASE WHEN FOUND THEN ROW(204, NULL, NULL, NULL)::api.answer ELSE api.not_found() END;
+END
+$$;
+
+-- ---- providers ---------------------------------------------------------------------------------------------
+
+CREATE FUNCTION api.providers(p jsonb) RETURNS api.answer
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
+    SELECT api.all_items(jsonb_agg(jsonb_build_object('name', s.name, 'title', s.title) ORDER BY s.title, s.name)) FROM sign_in_providers s
+$$;
+
+CREATE FUNCTION api.end_at_provider(p jsonb) RETURNS api.answer
+LANGUAGE sql STABLE
+RETURN api.session(p);
+
+CREATE FUNCTION api.set_provider(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    PERFORM api.require_service();
+    IF (p ? 'tenant_id') <> (p ? 'role') OR p ? 'tenant_id' AND NOT EXISTS (SELECT FROM tenants WHERE id = (p ->> 'tenant_id')::uuid) THEN
+        RAISE EXCEPTION 'tenant_id and role say together where everybody joins' USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+    INSERT INTO sign_in_providers AS s (name, title, issuer, client_id, client_secret, tenant_id, role)
+    VALUES (p ->> 'name', p ->> 'title', p ->> 'issuer', p ->> 'client_id', p ->> 'client_secret', (p ->> 'tenant_id')::uuid, p ->> 'role')
+    ON CONFLICT (name) DO UPDATE SET title = excluded.title, issuer = excluded.issuer, client_id = excluded.client_id,
+        client_secret = coalesce(excluded.client_secret, s.client_secret), tenant_id = excluded.tenant_id, role = excluded.role;
+    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
+END
+$$;
+
+CREATE FUNCTION api.remove_provider(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    PERFORM api.require_service();
+    DELETE FROM sign_in_providers WHERE name = p ->> 'name';
     RETURN CASE WHEN FOUND THEN ROW(204, NULL, NULL, NULL)::api.answer ELSE api.not_found() END;
 END
 $$;
@@ -576,11 +677,11 @@ $$;
 -- ---- who may call what -------------------------------------------------------------------------------------
 
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION api.find_account, api.enter TO cortana_gateway;
-GRANT EXECUTE ON FUNCTION api.sign_out, api.read_invitation TO anon, authenticated, service_role;
-GRANT EXECUTE ON FUNCTION cortana.own_person, api.sign_in_with_password, api.accept_invitation,
+GRANT EXECUTE ON FUNCTION api.find_account, api.find_provider, api.enter TO cortana_gateway;
+GRANT EXECUTE ON FUNCTION api.sign_out, api.read_invitation, api.providers TO anon, authenticated, service_role;
+GRANT EXECUTE ON FUNCTION cortana.own_person, api.sign_in_with_password, api.end_at_provider, api.accept_invitation,
     api.change_password, api.sessions, api.end_session, api.end_sessions, api.choose_tenant, api.people, api.invitations,
     api.join_tenant TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION api.change_person, api.remove_person, api.end_persons_sessions, api.invite,
     api.withdraw_invitation, api.renew_password, api.name_tenant TO cortana_app, service_role;
-GRANT EXECUTE ON FUNCTION api.make_tenant TO service_role;
+GRANT EXECUTE ON FUNCTION api.make_tenant, api.set_provider, api.remove_provider TO service_role;

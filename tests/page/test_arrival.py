@@ -160,3 +160,17 @@ def test_somebody_who_is_invited_signs_in_and_out(screen, place):
         place.queue.run("UPDATE videos SET team_id = NULL WHERE id = %s", place.film)
         place.queue.run("DELETE FROM cortana.tenants")
         place.queue.run("DELETE FROM cortana.people")
+
+
+def test_a_provider_is_offered_and_leads_back(screen, place):
+    """What it answers is checked in test_people.py; here it has refused."""
+    place.queue.run("INSERT INTO cortana.sign_in_providers (name, title, issuer, client_id) VALUES ('firm', 'The firm', 'http://127.0.0.1:9', 'c')")
+    try:
+        screen.open("/videos", is_signed_in=False)
+        screen.see("cv-sign-in button.provider", "The firm").click()
+        screen.see("cv-sign-in .fault", "provider")
+        screen.driver.get(f"{screen.url}/signed-in?error=access_denied&state=x")
+        screen.see(".fault", "access_denied")
+        assert "?" not in screen.driver.current_url
+    finally:
+        place.queue.run("DELETE FROM cortana.sign_in_providers")

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from test_api import OPERATIONS, check
 
 OF_THE_GATEWAY = {"openapi", "docs", "sign_in", "sign_out", "events", "upload_options",  # test_api.py and test_api_events.py
-                  "sign_in_with_password", "change_password", "read_invitation", "accept_invitation"}  # test_people.py
+                  "sign_in_with_password", "change_password", "read_invitation", "accept_invitation", "begin_at_provider",
+                  "end_at_provider", "providers"}  # test_people.py
 EXAMPLES = int(os.environ.get("CORTANA_API_EXAMPLES", "100"))  # drawn requests of each caller
 RANKS = ["viewer", "editor", "admin", "operator", "service"]
 # name: (rank, what they see of "own", "team" and "foreign", token)
@@ -39,7 +40,7 @@ CALLERS = {
 SAMPLES = {"name": "embed", "key": "hello", "worker": "host-1:7:boot", "host": "host-1", "node": "gpu", "q": "bridge", "kind": "mention",
            "value": "@anna", "cron": "30 2 * * *", "time_zone": "UTC", "workflow": "video_pipeline", "languages": "eng",
            "url": "https://example.net/hook", "code": "A" * 22, "email": "anna@example.org", "password": "correct horse",
-           "new_password": "correct horse battery"}
+           "new_password": "correct horse battery", "provider": "embed", "state": "embed." + "0" * 64}
 BODIES = {
     "make_key": {"name": "x", "role": "viewer"},
     "create_upload": {"name": "a.mp4", "size": 1000},

@@ -18,7 +18,8 @@ ADMIN = token(app_metadata={"cortana_role": "admin", "team_ids": [TEAM]})
 ELSEWHERE = {("poster", 307), ("frame", 307), ("segment_frame", 307),  # test_api_media.py
              ("upload_parts", 200), ("complete_upload", 200),  # test_api_uploads.py
              ("sign_in_with_password", 200), ("change_password", 200), ("read_invitation", 200), ("accept_invitation", 200),
-             ("accept_invitation", 409), ("join_tenant", 204), ("choose_tenant", 204), ("end_session", 204)}  # test_people.py
+             ("accept_invitation", 409), ("join_tenant", 204), ("choose_tenant", 204), ("end_session", 204),
+             ("begin_at_provider", 200), ("end_at_provider", 200), ("end_at_provider", 401), ("end_at_provider", 409)}  # test_people.py
 # Bodies that do something.
 WANTED = {
     "bulk_jobs": {"action": "cancel", "type": "embed", "dry_run": True},
@@ -110,10 +111,11 @@ def test_what_is_wrong_with_any_request(gateway, seen):
     seen.try_all(gateway, 403, token(role="postgres"), missing)
     assert seen.ask(gateway, "sign_in", None, body={"token": token(role="postgres")}).status == 403
     assert seen.ask(gateway, "sign_in", None, body={"token": "nonsense"}).status == 401
-    for name in ("sign_out", "sign_in_with_password", "read_invitation", "accept_invitation"):
+    for name in ("sign_out", "sign_in_with_password", "read_invitation", "accept_invitation", "begin_at_provider", "end_at_provider"):
         target, body, headers = asked(name, missing)
         assert seen.ask(gateway, name, None, target, body, **headers, Origin="https://elsewhere.example").status == 403
     assert seen.ask(gateway, "upload_options", "nonsense").status == 401
+    assert seen.ask(gateway, "providers", "nonsense").status == 401
     seen.try_all(gateway, 400, SERVICE, missing, add_unknown)
     seen.try_all(gateway, 404, SERVICE, missing, make_missing)
     seen.try_all(gateway, 413, SERVICE, missing, lambda _, target, body, headers: (
@@ -232,8 +234,8 @@ def test_too_many_requests(program, place, seen, tmp_path):
 def test_faults_of_the_database(gateway, seen, place, code, status):
     """Every function fails; nobody hears why."""
     known = {row["proname"] for row in place[1].run("SELECT proname FROM pg_proc WHERE pronamespace = 'api'::regnamespace")}
-    for name in ("enter", "find_account"):  # of who signs in
-        place[1].run(f"CREATE OR REPLACE FUNCTION api.{name}(p jsonb) RETURNS jsonb LANGUAGE plpgsql AS"
+    for name in ("enter(p jsonb)", "find_account(p jsonb)", "find_provider(p_name text)"):  # of who signs in
+        place[1].run(f"CREATE OR REPLACE FUNCTION api.{name} RETURNS jsonb LANGUAGE plpgsql AS"
                      f" $$BEGIN RAISE EXCEPTION 'words of the inside' USING ERRCODE = '{code}'; END$$")
     for name in set(documented(status)) & known:
         place[1].run(f"CREATE OR REPLACE FUNCTION api.{name}(p jsonb) RETURNS api.answer LANGUAGE plpgsql AS"

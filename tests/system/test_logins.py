@@ -213,7 +213,7 @@ def test_a_scanner_with_a_wrong_key_is_not_started_again(program, fleet, s3_serv
 # ---- what a stolen password can do -----------------------------------------------------------------------
 
 # What a login may call before it has taken another role, beside what everybody may.
-CALLS = {"gateway_login": {"api.use_key", "api.find_account", "api.enter", "api.begin_once", "api.end_once", "api.record", "api.event_tail",
+CALLS = {"gateway_login": {"api.use_key", "api.find_account", "api.find_provider", "api.enter", "api.begin_once", "api.end_once", "api.record", "api.event_tail",
                            "api.event_states", "api.ended_jobs", "cortana.schema_state", "public.touch_session"}}
 # What its worker and its commands write, and nothing else.
 WRITES = {"gateway_login": {},

@@ -1,13 +1,18 @@
 """People: passwords, sessions, invitations and tenants, over HTTP, and what somebody who attacks them gets."""
 
 import concurrent.futures
+import hashlib
+import http.server
+import json
 import re
 import statistics
+import threading
 import time
+import urllib.parse
 import uuid
 
 import pytest
-from api import Gateway, token
+from api import Gateway, Key, base64url, token
 from api_matrix import CALLERS
 from test_api import check
 
@@ -294,3 +299,115 @@ def test_wrong_passwords_are_slowed_without_locking_out(start, tenants):
     assert person.ask("/me").status == 200, "and who is signed in stays so"
     answers = [tries(f"{n}@example.org", "wrong password", "198.51.100.7").status for n in range(6)]
     assert answers == [401] * 4 + [429] * 2, "of an address, for many accounts"
+
+
+# ---- OpenID Connect --------------------------------------------------------------------------------------
+
+
+class Provider:
+    """A provider of OpenID Connect: what it says of whoever comes is in `claims`."""
+
+    def __init__(self, directory):
+        self.key, self.codes, self.claims, self.forged = Key(directory, "one", "RS256"), {}, {}, {}
+        provider = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def answer(self, status, body):
+                data = json.dumps(body).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def do_GET(self):
+                own = {"issuer": provider.issuer, "authorization_endpoint": provider.issuer + "/authorize",
+                       "token_endpoint": provider.issuer + "/token", "jwks_uri": provider.issuer + "/jwks"}
+                self.answer(200, own if self.path.endswith("openid-configuration") else {"keys": [provider.key.jwk]})
+
+            def do_POST(self):
+                form = dict(urllib.parse.parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
+                asked = provider.codes.pop(form["code"], None)
+                challenge = base64url(hashlib.sha256(form["code_verifier"].encode()).digest())
+                if not asked or asked["code_challenge"] != challenge or asked["redirect_uri"] != form["redirect_uri"] or form["client_secret"] != "s3cret":
+                    self.answer(400, {"error": "invalid_grant"})
+                    return
+                claims = {"iss": provider.issuer, "aud": asked["client_id"], "nonce": asked["nonce"], "role": None, **provider.claims, **provider.forged}
+                self.answer(200, {"access_token": "x", "token_type": "Bearer", "id_token": provider.key.token(**claims)})
+
+            def log_message(self, *arguments):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.issuer = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def sign_in(self, url, **claims):
+        """What the browser of somebody who signs in there is led back with."""
+        asked = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(url).query))
+        assert asked["response_type"] == "code" and asked["code_challenge_method"] == "S256" and "openid" in asked["scope"].split()
+        self.claims = claims
+        code = uuid.uuid4().hex
+        self.codes[code] = asked
+        return {"state": asked["state"], "provider_code": code}
+
+
+@pytest.fixture
+def provider(gateway, tmp_path):
+    made = Provider(tmp_path)
+    answer = check(gateway.ask("/providers/firm", SERVICE, "PUT", {"title": "The firm", "issuer": made.issuer, "client_id": "cortana", "client_secret": "s3cret"}), "PUT", "/providers/{name}")
+    assert answer.status == 204, answer.data
+    yield made
+    assert check(gateway.ask("/providers/firm", SERVICE, "DELETE"), "DELETE", "/providers/{name}").status == 204
+    made.server.shutdown()
+    made.server.server_close()
+
+
+def come_back(browser, provider, **claims):
+    """Signs in at the provider, and hands its answer in."""
+    begun = check(browser.ask("/session/provider", "POST", {"provider": "firm"}), "POST", "/session/provider")
+    assert begun.status == 200, begun.data
+    return check(browser.ask("/session/provider/answer", "POST", provider.sign_in(begun.json["url"], **claims)), "POST", "/session/provider/answer")
+
+
+def test_a_provider_signs_in_who_was_invited(gateway, tenants, provider):
+    assert check(gateway.ask("/providers"), "GET", "/providers").json["items"] == [{"name": "firm", "title": "The firm"}]
+    assert b"s3cret" not in gateway.ask("/providers").data
+    person, email = join(gateway, tenants[0]), address()
+    known = come_back(Browser(gateway), provider, sub="a-1", email=person.email, email_verified=True)
+    assert known.status == 200 and known.json["user_id"] == person.id
+    renamed = come_back(Browser(gateway), provider, sub="a-1", email=email, email_verified=True)
+    assert renamed.json["user_id"] == person.id, "the subject says who it is"
+    stranger = come_back(Browser(gateway), provider, sub="a-2", email=email, email_verified=True)
+    assert stranger.status == 409 and "invited" in stranger.json["detail"]
+    gateway.ask("/invitations", SERVICE, "POST", {"role": "viewer", "tenant_id": tenants[1], "email": email})
+    invited = come_back(Browser(gateway), provider, sub="a-2", email=email, email_verified=True, name="Otto")
+    assert invited.status == 200 and (invited.json["role"], invited.json["person"]["name"], invited.json["team_ids"]) == ("viewer", "Otto", [tenants[1]])
+    assert invited.json["person"]["has_password"] is False
+    assert gateway.ask("/providers/firm", SERVICE, "PUT", {"title": "The firm", "issuer": provider.issuer, "client_id": "cortana", "tenant_id": tenants[0], "role": "editor"}).status == 204
+    anybody = come_back(Browser(gateway), provider, sub="a-3", email=address(), email_verified=True)
+    assert anybody.status == 200 and (anybody.json["role"], anybody.json["team_ids"]) == ("editor", [tenants[0]])
+    gateway.ask(f"/people/{person.id}", SERVICE, "PATCH", {"state": "disabled"})
+    assert come_back(Browser(gateway), provider, sub="a-1", email=person.email, email_verified=True).status == 401
+
+
+def test_what_a_provider_has_not_said(gateway, tenants, provider):
+    """An address it has not confirmed, tokens of others, and answers for other browsers, or for the second time."""
+    person, browser = join(gateway, tenants[0]), Browser(gateway)
+    for verified in ({}, {"email_verified": False}, {"email_verified": "true"}):
+        assert come_back(browser, provider, sub="b-1", email=person.email, **verified).status == 409
+    for forged in ({"aud": "another"}, {"iss": "https://evil.example"}, {"nonce": "0" * 64}, {"azp": "another"}, {"exp": 1}, {"sub": ""}):
+        provider.forged = forged
+        assert come_back(browser, provider, sub="b-1", email=person.email, email_verified=True).status == 503, forged
+    provider.forged = {}
+    url = browser.ask("/session/provider", "POST", {"provider": "firm"}).json["url"]
+    answer, victim = provider.sign_in(url, sub="b-1", email=person.email, email_verified=True), Browser(gateway)
+    assert victim.ask("/session/provider/answer", "POST", answer).status == 401, "nobody is signed in by a link of another"
+    victim.ask("/session/provider", "POST", {"provider": "firm"})
+    assert victim.ask("/session/provider/answer", "POST", answer).status == 401
+    cookie = browser.cookie
+    assert browser.ask("/session/provider/answer", "POST", answer).status == 200
+    browser.cookie = cookie
+    assert browser.ask("/session/provider/answer", "POST", answer).status == 503, "a code works once"
+    assert check(browser.ask("/session/provider", "POST", {"provider": "none"}), "POST", "/session/provider").status == 404
+    browser.cookie = None
+    assert browser.ask("/session/provider", "POST", {"provider": "firm"}, Origin="https://evil.example").status == 403

@@ -7,9 +7,11 @@ import {t} from '../text.js';
 class SignIn extends Element {
     #done = null;
     fault = '';
+    providers = [];
 
     /** Resolves when somebody has signed in. @returns {Promise<void>} */
     ask() {
+        this.learnProviders();
         return new Promise((done) => {
             this.#done = done;
             const dialog = this.querySelector('dialog');
@@ -17,6 +19,25 @@ class SignIn extends Element {
                 dialog.showModal();
             }
         });
+    }
+
+    /** Without the cookie, which may be one that has ended. */
+    async learnProviders() {
+        const answer = await fetch('/api/v1/providers', {credentials: 'omit'}).catch(() => null);
+        this.providers = answer?.ok ? (await answer.json()).items : [];
+        this.update();
+    }
+
+    /** Goes to a provider, which leads back to /signed-in. @param {string} name */
+    async goTo(name) {
+        try {
+            const {url} = await enter('/session/provider', {provider: name});
+            sessionStorage.setItem('signed-in', location.pathname + location.search);
+            location.assign(url);
+        } catch (problem) {
+            this.fault = problem.text;
+            this.update();
+        }
     }
 
     /** @param {SubmitEvent} event */
@@ -48,6 +69,7 @@ class SignIn extends Element {
                 ${this.fault ? html`<p class="fault" role="alert">${this.fault}</p>` : nothing}
                 <button class="main">${t('sign-in')}</button>
             </form>
+            ${this.providers.map(({name, title}) => html`<p><button class="provider" @click=${() => this.goTo(name)}>${t('sign-in.provider', {title})}</button></p>`)}
             <details><summary>${t('sign-in.otherwise')}</summary>
             <form class="token" @submit=${(event) => this.submit(event)}>
                 <p>${t('sign-in.how')} <code>cortana run</code></p>
