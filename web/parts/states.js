@@ -34,7 +34,8 @@ export const skeleton = (kind, number) => html`<div class="skeletons ${kind}s" a
 export const failure = (problem, again, isWhole = false) => html`<div class="state failed" role="alert" data-state="failed">
     <cv-icon name="warn"></cv-icon>${isWhole ? html`<h1>${problem.title}</h1>` : html`<h2>${problem.title ?? t('problem')}</h2>`}<p>${problem.text ?? problem.message}</p>
     ${problem.instance ? html`<p class="faint">${t('problem.id')} <code>${problem.instance}</code></p>` : nothing}
-    <button @click=${again}>${t('again')}</button></div>`;
+    <p class="actions"><button @click=${again}>${t('again')}</button>${isWhole ? html`<a class="button" href=${
+        `/${location.pathname.split('/')[1]}`}>${t('missing.list')}</a><a class="button" href="/">${t('home')}</a>` : nothing}</p></div>`;
 
 /** That there is nothing, and what to do. */
 export const empty = (icon, title, text, more = nothing) => html`<div class="state" data-state="empty">
