@@ -23,6 +23,7 @@ ELSEWHERE = {("poster", 307), ("frame", 307), ("segment_frame", 307),  # test_ap
 # Bodies that do something.
 WANTED = {
     "bulk_jobs": {"action": "cancel", "type": "embed", "dry_run": True},
+    "embed_videos": {"model": "m"},
     "change_workflow": {"name": "w", "steps": [{"key": "ocr", "job_type": "ocr"}], "dry_run": True},
     "invite": {"role": "viewer", "tenant_id": TEAM},
     "create_job": {"command": "hello", "dedupe_key": "one"},
