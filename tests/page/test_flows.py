@@ -53,6 +53,7 @@ def test_a_token_that_expires_loses_nothing_that_was_typed(operator, place):
     operator.wait(lambda: len(operator.all(".make time")) == 10, "the next ten times")
     operator.driver.delete_all_cookies()
     operator.script("document.querySelector('.make button.main').click()")  # a preview may have opened the dialog by now
+    operator.see("dialog[open] summary").click()
     operator.see("dialog[open] input[name=token]").send_keys(operator.token, Keys.ENTER)
     operator.see("tbody tr", "typed-before")
     place.queue.run("DELETE FROM job_triggers WHERE name = 'typed-before'")

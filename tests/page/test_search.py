@@ -112,6 +112,7 @@ def test_the_link_signs_in_and_leaves_no_token_in_the_address(screen):
 
 def test_who_is_not_signed_in_is_asked_and_goes_on(screen):
     screen.open("/?q=bridge", is_signed_in=False)
+    screen.see("dialog[open] summary").click()
     field = screen.see("dialog[open] input[name=token]")
     field.send_keys("not.a.token", Keys.ENTER)
     assert "not valid" in screen.see("dialog[open] .fault").text
