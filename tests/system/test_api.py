@@ -177,6 +177,12 @@ def test_the_lines_of_the_manual(gateway, library, place, store, tmp_path):
                    "RUN": str(place[1].value("SELECT run_id FROM start_run('video_pipeline', '{}', %s)", another))}
     place[1].run("SELECT report_worker('host-1:7:boot', 'host-1', '1', '{ocr}', 1, 0, 'running', '{}'),"
                  " report_disk('host-1', '/tmp', 100, 50)")
+    place[1].run("INSERT INTO cortana.people (id, name, email) VALUES (%s, 'Alice', 'alice@example.org')", ALICE)
+    place[1].run("INSERT INTO cortana.sign_in_providers (name, title, issuer, client_id) VALUES ('embed', 'x', 'https://x', 'x')")
+    environment |= {"PERSON": ALICE, "SESSION": str(place[1].value(
+        "INSERT INTO cortana.sessions (hash, person_id, expires_at) VALUES (sha256(''), %s, now() + interval '1 day') RETURNING id", ALICE)),
+        "SEARCH": gateway.ask("/saved-searches", OWNER, "POST", {"query": "bridge"}).json["id"],
+        "INVITATION": gateway.ask("/invitations", CALLERS["service"], "POST", {"role": "viewer"}).json["id"]}
     for line in lines:
         if "/events?" in line:
             continue  # goes on for minutes: test_api_events.py
@@ -188,10 +194,10 @@ def test_the_lines_of_the_manual(gateway, library, place, store, tmp_path):
     text = "\n".join(lines)
     for _, path in OPERATIONS:
         names = {"tenants": "$TENANT", "triggers": "$TRIGGER", "videos": "$VIDEO", "jobs": "$JOB", "clips": "$CLIP", "uploads": "$UPLOAD", "runs": "$RUN", "keys": "$KEY", "collections": "$COLLECTION",
-                 "segments": "$SEGMENT"}
+                 "segments": "$SEGMENT", "people": "$PERSON", "saved-searches": "$SEARCH", "sessions": "$SESSION", "invitations": "$INVITATION"}
         line = path.replace("{id}", names.get(path.split("/")[1], "")).replace("{name}", "ours" if "webhooks" in path else "embed")
         line = line.replace("{worker}", "$WORKER").replace("{host}", "$HOST").replace("{key}", "hello").replace("{node}", "gpu")
-        assert line in text or f"POST {path}" in MANUAL.read_text()
+        assert line in text or f"POST {path}" in MANUAL.read_text() or path in ("/session/tenant", "/feeds/{key}")  # of a browser, of a reader of feeds
     place[1].run("DELETE FROM videos WHERE id IN (%s, %s) OR id IN (SELECT id FROM upload_sessions)", video, another)
 
 
