@@ -395,7 +395,7 @@ def test_good_tokens(gateway, keys):
         assert answer.status == 200 and answer.json["user_id"] == ALICE and answer.json["role"] == "editor"
     assert gateway.ask("/me", token(role="service_role", sub=None)).json["role"] == "service"
     assert gateway.ask("/me", CALLERS["viewer"]).json == {
-        "user_id": ALICE, "team_ids": [TEAM], "role": "viewer", "features": {"embedding_model": None}}
+        "user_id": ALICE, "person": None, "team_ids": [TEAM], "role": "viewer", "features": {"embedding_model": None}}
 
 
 def unsigned(algorithm):
