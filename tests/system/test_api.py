@@ -394,8 +394,9 @@ def test_good_tokens(gateway, keys):
         answer = check(gateway.ask("/me", good), "GET", "/me")
         assert answer.status == 200 and answer.json["user_id"] == ALICE and answer.json["role"] == "editor"
     assert gateway.ask("/me", token(role="service_role", sub=None)).json["role"] == "service"
-    assert gateway.ask("/me", CALLERS["viewer"]).json == {
-        "user_id": ALICE, "person": None, "team_ids": [TEAM], "role": "viewer", "features": {"embedding_model": None}}
+    me = gateway.ask("/me", CALLERS["viewer"]).json
+    assert set(me.pop("features")) == {"embedding_model"}  # another test may have begun to use one
+    assert me == {"user_id": ALICE, "person": None, "team_ids": [TEAM], "role": "viewer"}
 
 
 def unsigned(algorithm):
