@@ -269,8 +269,8 @@ const struct cli_column cli_fields_video[] = {
 };
 
 const struct cli_column cli_columns_alerts[] = {
-    {"matched_at", "FOUND"},          {"search.name", "SEARCH"},       {"{video.title}", "VIDEO"},
-    {"{moments.0.t_start} ms", "AT"}, {"moments.0.text", "ON SCREEN"}, END,
+    {"{matched_at:time}", "FOUND (UTC)"}, {"search.name", "SEARCH"},       {"video_title", "VIDEO"},
+    {"{moments.0.t_start} ms", "AT"},     {"moments.0.text", "ON SCREEN"}, END,
 };
 
 const struct cli_column cli_columns_searches[] = {

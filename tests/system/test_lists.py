@@ -49,7 +49,7 @@ HALF_DONE = {
 HALF_DONE |= {
     "a format that the page does not offer": (
         with_change("workers/clip_generate/request.c", '[CLIP_JPG] = "jpg",', '[CLIP_JPG] = "jpg", [CLIP_PNG] = "png",'),
-        "web/parts/clips.js:10: png: not so in the formats of clips"),
+        "web/parts/clips.js:11: png: not so in the formats of clips"),
     "a format that the database refuses": (
         with_change("sql/migrations/0004_workflows.sql", '["mp4", "webm", "gif", "jpg"]', '["mp4", "webm", "gif"]'),
         "jpg: not so in the formats of clips"),
