@@ -86,8 +86,8 @@ class Screen:
         self.driver.execute_cdp_cmd("Network.emulateNetworkConditions",
                                     {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1})
         self.driver.execute_script("localStorage.clear(); sessionStorage.clear()")
-        self.driver.delete_all_cookies()
-        self.driver.get("about:blank")
+        self.driver.get("about:blank")  # first, because a page that still signs in would bring its cookie afterwards
+        self.driver.execute_cdp_cmd("Network.clearBrowserCookies", {})
 
     def all(self, selector):
         return self.driver.find_elements(By.CSS_SELECTOR, selector)

@@ -70,7 +70,7 @@ def test_what_an_agent_may_not_is_said(agent, place):
         tool("delete"), tool("search", q="x", limit=1000, nonsense=1),
         tool("clip", video_id="0f0e0d0c-0000-4000-8000-000000000099", t_start=0, t_end=1000), tool("moment", id=place.videos[0], t=-1))
     assert "no tool" in unknown["refused"]
-    assert wrong["isError"] and "limit: must be a number from 1 to 100" in wrong["content"][0]["text"] and "nonsense" in wrong["content"][0]["text"]
+    assert wrong["isError"] and "limit: must be a number from 1 to 200" in wrong["content"][0]["text"] and "nonsense" in wrong["content"][0]["text"]
     assert missing["isError"] and "nothing here that you may see" in missing["content"][0]["text"]
     assert foreign["isError"] and foreign["content"][0]["text"].splitlines()[1].startswith("t: ")
     assert "401" in agent(tool("videos"), Authorization="Bearer nobody.at.all")[0]["refused"]

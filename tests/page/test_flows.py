@@ -185,7 +185,7 @@ def test_exports_open(operator, place, tmp_path, size, theme):
     assert len(json.loads(files["json"])["segments"]) == len(files["jsonl"].splitlines()) == len(list(csv.reader(files["csv"].splitlines()))) - 1
 
     operator.open(f"/?q=harbour&video={place.film}")
-    operator.see(".head summary", "Save").click()
+    operator.see(".head summary", "Export").click()
     operator.see(".head .menu a", "CSV")
     files = files_of(operator, tmp_path / "hits", operator.all(".head .menu a"))
     (hit,) = csv.DictReader(files["csv"].splitlines())
