@@ -1,5 +1,19 @@
 -- API keys, and the records that the HTTP API keeps about its callers.
 
+-- ---- secrets -----------------------------------------------------------------------------------------------
+
+CREATE FUNCTION cortana.random_text(p_bytes int) RETURNS text
+LANGUAGE sql VOLATILE AS $$
+    SELECT rtrim(translate(encode(substr(sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())), 1, p_bytes),
+                                  'base64'), '+/', '-_'), '=')
+$$;
+COMMENT ON FUNCTION cortana.random_text IS 'Base64url of this many random bytes, at most 32.';
+
+CREATE FUNCTION cortana.secret_hash(p_text text) RETURNS bytea
+LANGUAGE sql IMMUTABLE
+RETURN sha256(convert_to(p_text, 'UTF8'));
+COMMENT ON FUNCTION cortana.secret_hash IS 'SHA-256 of a secret, by which it is found.';
+
 -- ---- API keys ----------------------------------------------------------------------------------------------
 -- A key is "cvk_", eight digits by which people recognise it, "_", and 43 digits of base64url. Only its SHA-256 is
 -- stored: 244 random bits need no salt, and the time of a lookup in an index of digests reveals nothing.
@@ -83,8 +97,7 @@ DECLARE
     team CONSTANT uuid := p ->> 'team_id';
     is_the_services CONSTANT boolean := p ->> 'role' = 'service';
     prefix CONSTANT text := left(gen_random_uuid()::text, 8);
-    random CONSTANT bytea := sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
-    secret CONSTANT text := 'cvk_' || prefix || '_' || rtrim(translate(encode(random, 'base64'), '+/', '-_'), '=');
+    secret CONSTANT text := 'cvk_' || prefix || '_' || random_text(32);
     made api_keys;
 BEGIN
     PERFORM api.require_admin();
@@ -103,7 +116,7 @@ BEGIN
     END IF;
     INSERT INTO api_keys (owner_id, team_id, role, name, prefix, hash, addresses, created_by, expires_at)
     VALUES (CASE WHEN team IS NULL AND NOT is_the_services THEN auth.uid() END, team, p ->> 'role', p ->> 'name', prefix,
-            sha256(convert_to(secret, 'UTF8')), string_to_array(nullif(p ->> 'addresses', ''), ',')::cidr[],
+            secret_hash(secret), string_to_array(nullif(p ->> 'addresses', ''), ',')::cidr[],
             coalesce(auth.uid()::text, 'service'), (p ->> 'expires_at')::timestamptz)
     RETURNING * INTO made;
     RETURN ROW(201, NULL, NULL, api.key_object(made) || jsonb_build_object('secret', secret))::api.answer;
@@ -175,11 +188,10 @@ ALTER TABLE cortana.sign_in_codes ENABLE ROW LEVEL SECURITY;
 CREATE FUNCTION cortana.make_sign_in_code(p_user_id uuid) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
-    random CONSTANT bytea := sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
-    code CONSTANT text := rtrim(translate(encode(substr(random, 1, 16), 'base64'), '+/', '-_'), '=');
+    code CONSTANT text := random_text(16);
 BEGIN
     INSERT INTO sign_in_codes (hash, claims)
-    VALUES (sha256(convert_to(code, 'UTF8')), jsonb_build_object('role', 'service_role', 'sub', p_user_id));
+    VALUES (secret_hash(code), jsonb_build_object('role', 'service_role', 'sub', p_user_id));
     RETURN code;
 END
 $$;

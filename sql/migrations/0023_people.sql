@@ -108,20 +108,6 @@ COMMENT ON COLUMN identities.subject IS 'The claim "sub" of the provider''s ID t
 CREATE INDEX identities_person ON cortana.identities (person_id);
 ALTER TABLE cortana.identities ENABLE ROW LEVEL SECURITY;
 
--- ---- secrets -----------------------------------------------------------------------------------------------
-
-CREATE FUNCTION cortana.random_text(p_bytes int) RETURNS text
-LANGUAGE sql VOLATILE AS $$
-    SELECT rtrim(translate(encode(substr(sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())), 1, p_bytes),
-                                  'base64'), '+/', '-_'), '=')
-$$;
-COMMENT ON FUNCTION cortana.random_text IS 'Base64url of this many random bytes, at most 32.';
-
-CREATE FUNCTION cortana.secret_hash(p_text text) RETURNS bytea
-LANGUAGE sql IMMUTABLE
-RETURN sha256(convert_to(p_text, 'UTF8'));
-COMMENT ON FUNCTION cortana.secret_hash IS 'SHA-256 of a secret, by which it is found.';
-
 -- ---- sessions ----------------------------------------------------------------------------------------------
 
 CREATE FUNCTION cortana.session_claims(s sessions) RETURNS jsonb
