@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-enum { PICTURE_MAX_BYTES = 4 * 1024 * 1024 };
-
 static const enum step answered[] = {STEP_AGENT, STEP_SEND};
 static const enum step answered_to_key[] = {STEP_AGENT, STEP_CONFIRM, STEP_SEND};
 static const enum step of_operation[] = {STEP_AGENT, STEP_DATABASE, STEP_GRANTS, STEP_SEND};
@@ -92,15 +90,7 @@ void agents_go_on(struct exchange *exchange)
 int agents_add_picture(struct cv_store *store, struct exchange *exchange, struct cv_error *error)
 {
     cv_auto(json_decref) json_t *body = answer_json(&exchange->answer);
-    const char *key = json_string_value(json_object_get(body, "object"));
-    cv_auto_free void *bytes = NULL;
-    size_t length = 0;
-    int result = key ? cv_store_get(store, key, PICTURE_MAX_BYTES, &bytes, &length, error)
-                     : CV_STORE_NOT_FOUND;
-    if (result == 0) {
-        mcp_add_picture(exchange->call, bytes, length);
-    }
-    return result == CV_STORE_NOT_FOUND ? 0 : result;
+    return mcp_add_picture(exchange->call, store, body, error);
 }
 
 void agents_answer(struct exchange *exchange)

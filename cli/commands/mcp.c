@@ -9,7 +9,6 @@
 #include <string.h>
 
 enum {
-    PICTURE_MAX_BYTES = 4 * 1024 * 1024,
     CLIP_WAIT_MS = 30 * 1000,
     CLIP_POLL_MS = 250,
 };
@@ -57,21 +56,6 @@ static int wait_for_clip(struct cli_call *call, const json_t *values, unsigned *
     return 0;
 }
 
-static int read_picture(struct cli_call *call, struct mcp_call *asked, const json_t *body,
-                        struct cv_error *error)
-{
-    const char *key = json_string_value(json_object_get(body, "object"));
-    cv_auto_free void *bytes = NULL;
-    size_t length = 0;
-    int result =
-        key ? cv_store_get(call->session.store, key, PICTURE_MAX_BYTES, &bytes, &length, error)
-            : CV_STORE_NOT_FOUND;
-    if (result == 0) {
-        mcp_add_picture(asked, bytes, length);
-    }
-    return result == CV_STORE_NOT_FOUND ? 0 : result;
-}
-
 static int run_call(struct cli_call *call, struct mcp_call *asked, json_t **ret_answer,
                     struct cv_error *error)
 {
@@ -85,7 +69,7 @@ static int run_call(struct cli_call *call, struct mcp_call *asked, json_t **ret_
         CV_TRY(wait_for_clip(call, values, &status, &second, error));
     } else if (values) {
         CV_TRY(ask(call, next, values, &status, &second, error));
-        CV_TRY(read_picture(call, asked, second, error));
+        CV_TRY(mcp_add_picture(asked, call->session.store, second, error));
     }
     *ret_answer = mcp_answer(asked, status, second ? second : body);
     CV_TRY_MEMORY(*ret_answer, error, "an answer");

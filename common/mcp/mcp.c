@@ -13,6 +13,7 @@ enum {
     UUID_LENGTH = 36,
     CLIP_WAIT_S = 30, /* longest time for which the API waits for a clip */
     TRANSCRIPT_LINES = 2000,
+    PICTURE_MAX_BYTES = 4 * 1024 * 1024,
     /* Codes of JSON-RPC 2.0 and of the protocol. */
     INVALID_REQUEST = -32600,
     NO_SUCH_METHOD = -32601,
@@ -200,13 +201,22 @@ json_t *mcp_next(struct mcp_call *call, json_t *body)
     return values;
 }
 
-void mcp_add_picture(struct mcp_call *call, const void *bytes, size_t length)
+int mcp_add_picture(struct mcp_call *call, struct cv_store *store, const json_t *body,
+                    struct cv_error *error)
 {
-    free(call->picture);
-    call->picture = length < INT_MAX / 2 ? malloc((length + 2) / 3 * 4 + 1) : NULL;
-    if (call->picture) {
-        (void)EVP_EncodeBlock((unsigned char *)call->picture, bytes, (int)length);
+    const char *key = json_string_value(json_object_get(body, "object"));
+    cv_auto_free void *bytes = NULL;
+    size_t length = 0;
+    int result = key ? cv_store_get(store, key, PICTURE_MAX_BYTES, &bytes, &length, error)
+                     : CV_STORE_NOT_FOUND;
+    if (result == 0) {
+        free(call->picture);
+        call->picture = malloc((length + 2) / 3 * 4 + 1);
+        if (call->picture) {
+            (void)EVP_EncodeBlock((unsigned char *)call->picture, bytes, (int)length);
+        }
     }
+    return result == CV_STORE_NOT_FOUND ? 0 : result;
 }
 
 /* ---- results ---------------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "common/base/base.h"
+#include "common/store/store.h"
 
 #include <jansson.h>
 
@@ -50,8 +51,10 @@ CV_DEFINE_CLEANUP(struct mcp_call *, mcp_call_free)
  * answer; the caller owns them. NULL: nothing is to be run, or out of memory. */
 json_t *mcp_next(struct mcp_call *call, json_t *body);
 
-/* Adds a picture (JPEG) to the answer. Without memory it is missing. */
-void mcp_add_picture(struct mcp_call *call, const void *bytes, size_t length);
+/* Adds the picture (JPEG) that the answer `body` of an operation names to the answer. If it is not in the
+ * store any more, or without memory, it is missing. Fails as cv_store_get(). */
+CV_MUST_CHECK int mcp_add_picture(struct mcp_call *call, struct cv_store *store, const json_t *body,
+                                  struct cv_error *error);
 
 /* Makes the answer of the last operation's status (of HTTP) and body (borrowed; NULL: none); the caller
  * owns it. A refusal is an answer, too, which tells the agent what is wrong. NULL: out of memory. */
