@@ -76,11 +76,7 @@ static struct letters letters_of(const char *text)
 
     while (*text) {
         utf8proc_int32_t point;
-        utf8proc_ssize_t size = utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &point);
-        if (size <= 0) {
-            size = 1;
-            point = 0xFFFD;
-        }
+        size_t size = ocr_next_point(text, &point);
         utf8proc_category_t category = utf8proc_category(point);
         if (!is_accent(category)) {
             letters.characters++;

@@ -27,7 +27,7 @@ static bool is_direction(utf8proc_int32_t point)
            (point >= 0x2066 && point <= 0x2069) || point == 0x061C;
 }
 
-static utf8proc_ssize_t next_point(const char *text, utf8proc_int32_t *ret_point)
+size_t ocr_next_point(const char *text, int32_t *ret_point)
 {
     utf8proc_ssize_t size = utf8proc_iterate((const utf8proc_uint8_t *)text, -1, ret_point);
 
@@ -35,7 +35,7 @@ static utf8proc_ssize_t next_point(const char *text, utf8proc_int32_t *ret_point
         *ret_point = 0xFFFD;
         return 1;
     }
-    return size;
+    return (size_t)size;
 }
 
 static void drop_directions(char *text)
@@ -44,7 +44,7 @@ static void drop_directions(char *text)
 
     while (*text) {
         utf8proc_int32_t point;
-        utf8proc_ssize_t size = next_point(text, &point);
+        size_t size = ocr_next_point(text, &point);
         if (!is_direction(point)) {
             memmove(to, text, (size_t)size);
             to += size;
@@ -97,9 +97,9 @@ static bool is_blank(const char *before, const char *behind, enum ocr_blank blan
 {
     utf8proc_int32_t left = ' ', right;
 
-    (void)next_point(behind, &right);
+    (void)ocr_next_point(behind, &right);
     while (*before) {
-        before += next_point(before, &left);
+        before += ocr_next_point(before, &left);
     }
     if (!is_word_alone(left) && !is_word_alone(right)) {
         return true;
@@ -151,11 +151,7 @@ static struct looks looks_of(const char *text)
 
     while (*text) {
         utf8proc_int32_t point;
-        utf8proc_ssize_t size = utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &point);
-        if (size <= 0) {
-            size = 1;
-            point = 0xFFFD;
-        }
+        size_t size = ocr_next_point(text, &point);
         utf8proc_category_t category = utf8proc_category(point);
         looks.characters++;
         looks.digits += category == UTF8PROC_CATEGORY_ND;
@@ -201,7 +197,7 @@ static double sure_of(const struct ocr_words *words, size_t from, size_t to)
 static bool is_too_wide(const struct ocr_word *word, int tall)
 {
     utf8proc_int32_t point;
-    utf8proc_ssize_t size = next_point(word->text, &point);
+    size_t size = ocr_next_point(word->text, &point);
     utf8proc_category_t category = utf8proc_category(point);
     bool is_narrow = category == UTF8PROC_CATEGORY_SM || category == UTF8PROC_CATEGORY_SC ||
                      category == UTF8PROC_CATEGORY_PI || category == UTF8PROC_CATEGORY_PF;
@@ -402,7 +398,7 @@ static int balance_of(const char *text)
 
     while (*text) {
         utf8proc_int32_t point;
-        text += next_point(text, &point);
+        text += ocr_next_point(text, &point);
         utf8proc_bidi_class_t direction =
             (utf8proc_bidi_class_t)utf8proc_get_property(point)->bidi_class;
         balance += direction == UTF8PROC_BIDI_CLASS_R || direction == UTF8PROC_BIDI_CLASS_AL;

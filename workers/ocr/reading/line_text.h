@@ -50,6 +50,10 @@ CV_MUST_CHECK int ocr_words_add_symbol(struct ocr_words *words, const struct ocr
  * Not for lines that are read from the right. */
 void ocr_words_drop_icons(struct ocr_words *words, const struct ocr_line_picture *line);
 
+/* Reads the first character of a text that is not empty; U+FFFD and one byte where it is no UTF-8. Returns its
+ * bytes. */
+size_t ocr_next_point(const char *text, int32_t *ret_point);
+
 /* Removes what was read where a dot is put in. */
 void ocr_words_drop_misread_dots(struct ocr_words *words, const struct ocr_line_picture *line);
 

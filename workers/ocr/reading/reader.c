@@ -1,4 +1,5 @@
 #include "workers/ocr/reading/choose_models.h"
+#include "workers/ocr/reading/line_text.h"
 #include "workers/ocr/reading/special_characters.h"
 
 #include <ctype.h>
@@ -328,13 +329,13 @@ static bool is_european(const char *text)
 
     while (*text) {
         utf8proc_int32_t point;
-        utf8proc_ssize_t size = utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &point);
-        utf8proc_category_t category = size > 0 ? utf8proc_category(point) : UTF8PROC_CATEGORY_CN;
+        size_t size = ocr_next_point(text, &point);
+        utf8proc_category_t category = utf8proc_category(point);
         if (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO &&
             point >= HEBREW && !(point >= 0x1E00 && point < 0x2000)) {
             return false;
         }
-        text += size > 0 ? size : 1;
+        text += size;
     }
     return true;
 }
