@@ -126,18 +126,28 @@ COMMENT ON FUNCTION cortana.may_touch IS
 
 -- ---- what every object gets ---------------------------------------------------------------------------------
 
-CREATE FUNCTION cortana.secure_objects(p_on_the_callers_path text[] DEFAULT '{}') RETURNS void
+CREATE FUNCTION cortana.secure_objects(p_on_the_callers_path text[] DEFAULT '{}', p_for_the_service text[] DEFAULT '{}')
+RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS $$
 DECLARE
     new record;
 BEGIN
-    FOR new IN SELECT oid::regprocedure AS name, prosqlbody IS NULL AND proname <> ALL (p_on_the_callers_path) AS has_path
-               FROM pg_proc WHERE xmin = pg_current_xact_id()::xid
-               AND pronamespace::regnamespace::text IN ('public', 'cortana', 'api') LOOP
+    FOR new IN SELECT f.oid::regprocedure AS name, prosqlbody IS NULL AND proname <> ALL (p_on_the_callers_path) AS has_path,
+                      CASE WHEN schema <> 'api' OR prosecdef AND NOT is_operation THEN NULL
+                           WHEN proname = ANY (p_for_the_service) THEN 'service_role'
+                           WHEN is_operation AND provolatile = 'v' THEN 'service_role, cortana_app'
+                           ELSE 'service_role, authenticated' END AS callers
+               FROM pg_proc f CROSS JOIN LATERAL (
+                   SELECT pronamespace::regnamespace::text, oidvectortypes(proargtypes) = 'jsonb' AND prorettype = to_regtype('api.answer'))
+                   AS o (schema, is_operation)
+               WHERE f.xmin = pg_current_xact_id()::xid AND schema IN ('public', 'cortana', 'api') LOOP
         EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC, anon, authenticated', new.name);
         IF new.has_path THEN
             EXECUTE format('ALTER FUNCTION %s SET search_path = pg_catalog, public, cortana, extensions, pg_temp', new.name);
+        END IF;
+        IF new.callers IS NOT NULL THEN
+            EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', new.name, new.callers);
         END IF;
     END LOOP;
     IF NOT FOUND THEN
@@ -152,7 +162,10 @@ COMMENT ON FUNCTION cortana.secure_objects IS
     'For migrations, before they grant rights: takes the rights that PUBLIC (and on Supabase anon and authenticated) have '
     'by default from the functions and views of this transaction, and sets the search_path of the functions, with pg_temp '
     'last, so that nobody''s temporary table is taken for one of ours. Not that of bodies of SQL''s own form, to which none '
-    'matters, nor of parts of a claim or completion (their names are the argument), where it would cost a tenth.';
+    'matters, nor of parts of a claim or completion (p_on_the_callers_path), where it would cost a tenth. Grants what is in the '
+    'schema api: an operation that changes nothing to viewers, others to editors, those of p_for_the_service to the service '
+    'alone; functions that they call to all, because they run with the caller''s rights. What runs with the owner''s rights '
+    'and is no operation is granted by name.';
 
 CREATE FUNCTION cortana.secure_table(p_table regclass) RETURNS void
 LANGUAGE plpgsql

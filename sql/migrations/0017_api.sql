@@ -28,6 +28,11 @@ LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN p_body IS NULL THEN api.not_found() ELSE ROW(200, NULL, NULL, p_body)::api.answer END;
 COMMENT ON FUNCTION api.ok IS 'The answer 200 with this body; null: refuses what was not found.';
 
+CREATE FUNCTION api.done(p_is_found boolean DEFAULT true) RETURNS api.answer
+LANGUAGE sql IMMUTABLE
+RETURN CASE WHEN p_is_found THEN ROW(204, NULL, NULL, NULL)::api.answer ELSE api.not_found() END;
+COMMENT ON FUNCTION api.done IS 'The answer 204, without a body; false: refuses what was not found.';
+
 CREATE FUNCTION api.all_items(p_items jsonb) RETURNS api.answer
 LANGUAGE sql IMMUTABLE
 RETURN api.ok(jsonb_build_object('items', coalesce(p_items, '[]'), 'next', NULL));
@@ -1567,12 +1572,6 @@ $$;
 -- ---- who may call what -------------------------------------------------------------------------------------
 
 SELECT secure_objects();
-GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA api TO authenticated, service_role;
-REVOKE ALL ON FUNCTION api.cancel_job, api.retry_job, api.request_clip, api.delete_clip, api.create_upload,
-    api.append_upload, api.upload, api.upload_parts, api.complete_upload, api.finish_upload, api.cancel_upload, api.upload_answer, api.delete_video,
-    api.reprocess_video, api.reindex_video FROM authenticated;
-GRANT EXECUTE ON FUNCTION api.cancel_job, api.retry_job, api.request_clip, api.delete_clip, api.create_upload,
-    api.append_upload, api.upload, api.upload_parts, api.complete_upload, api.finish_upload, api.cancel_upload, api.upload_answer, api.delete_video,
-    api.reprocess_video, api.reindex_video TO cortana_app;
+GRANT EXECUTE ON FUNCTION api.own_videos, api.newest_keys, api.tenant_keys, api.tenant_jobs, api.tenant_page TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION cortana.touch_upload, cortana.remove_clip, cortana.begin_upload, cortana.end_upload, cortana.drop_upload,
     cortana.require_own_video, cortana.delete_own_video, cortana.reprocess_own_video TO cortana_app, service_role;

@@ -182,16 +182,6 @@ LANGUAGE sql STABLE AS $$
 $$;
 COMMENT ON FUNCTION api.is_admin IS 'Whether the caller is an admin of their tenants, or the service.';
 
-CREATE FUNCTION api.require_service() RETURNS void
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    IF NOT api.is_service() THEN
-        RAISE EXCEPTION 'this is the service''s' USING ERRCODE = 'insufficient_privilege';
-    END IF;
-END
-$$;
-COMMENT ON FUNCTION api.require_service IS 'Refuses every caller except the service.';
-
 CREATE FUNCTION api.require_job(p_id uuid) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -477,35 +467,19 @@ RETURN api.changed_run((p ->> 'id')::uuid, CASE sign(public.restart_run((p ->> '
 -- ---- the service's ----------------------------------------------------------------------------------------
 
 CREATE FUNCTION api.pause_type(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM api.require_service();
-    IF NOT public.pause_type(p ->> 'name', p ->> 'reason') THEN
-        RETURN api.not_found();
-    END IF;
-    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
-END
-$$;
+LANGUAGE sql
+RETURN api.done(public.pause_type(p ->> 'name', p ->> 'reason'));
 
 CREATE FUNCTION api.resume_type(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM api.require_service();
-    IF NOT EXISTS (SELECT FROM job_types WHERE name = p ->> 'name') THEN
-        RETURN api.not_found();
-    END IF;
-    PERFORM public.resume_type(p ->> 'name');
-    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
+    PERFORM public.resume_type(name) FROM job_types WHERE name = p ->> 'name';
+    RETURN api.done(FOUND);
 END
 $$;
 
 -- ---- who may call what -------------------------------------------------------------------------------------
 
-SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION api.session, api.sign_in, api.run_object, api.event_position, api.event_topic, api.events
-    TO authenticated, service_role;
-GRANT EXECUTE ON FUNCTION api.is_admin, api.require_service, api.require_job, api.attempts, api.job_events,
-    api.artifacts, api.find, api.why, api.job_summary, api.runs, api.run, api.all_items TO authenticated, service_role;
-GRANT EXECUTE ON FUNCTION api.set_job_priority, api.job_priority, api.bulk_candidates, api.bulk_change, api.bulk_portion, api.bulk_jobs,
-    api.changed_run, api.cancel_run, api.restart_run, api.pause_type, api.resume_type TO cortana_app, service_role;
+SELECT secure_objects(p_for_the_service => '{pause_type,resume_type}');
+GRANT EXECUTE ON FUNCTION api.set_job_priority TO cortana_app, service_role;
 GRANT EXECUTE ON FUNCTION api.event_tail, api.event_states, api.ended_jobs TO cortana_gateway;

@@ -1,6 +1,5 @@
 -- What the HTTP API shows to operators and tenants' admins and lets them change: the state of queues, failures and
--- their causes, hosts, rules, commands, workflows, tenants. Functions for the service only call
--- api.require_service().
+-- their causes, hosts, rules, commands, workflows, tenants.
 
 -- ---- the history of queues ---------------------------------------------------------------------------------
 
@@ -105,7 +104,6 @@ DECLARE
     step CONSTANT interval := CASE coalesce(p ->> 'step', 'minute') WHEN 'minute' THEN '1 minute' WHEN 'hour' THEN '1 hour'
                                                                     ELSE '1 day' END;
 BEGIN
-    PERFORM api.require_service();
     IF until <= since OR extract(epoch FROM until - since) / extract(epoch FROM step) > most THEN
         RAISE EXCEPTION 'the series is to have 1 to % points: move after and before, or take another step', most
             USING ERRCODE = 'invalid_parameter_value';
@@ -134,7 +132,6 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
     flow_minutes CONSTANT int := 5;    -- of job_flow
 BEGIN
-    PERFORM api.require_service();
     RETURN api.all_items((
         SELECT jsonb_agg(to_jsonb(c) || jsonb_build_object(
                    'state', CASE WHEN c.is_paused THEN 'paused' WHEN c.running > 0 THEN 'working'
@@ -162,33 +159,29 @@ END
 $$;
 
 CREATE FUNCTION api.performance(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    PERFORM api.require_service();
-    RETURN api.all_items((
-        SELECT jsonb_agg(to_jsonb(g) ORDER BY g.job_type, g.worker)
-        FROM (SELECT j.job_type, CASE p ->> 'by' WHEN 'worker' THEN a.worker_id END AS worker, count(*) AS attempts,
-                     count(*) FILTER (WHERE a.status = 'succeeded') AS succeeded,
-                     count(*) FILTER (WHERE a.status IN ('failed', 'timeout', 'crashed')) AS failed,
-                     round(percentile_cont(0.5) WITHIN GROUP (ORDER BY w.wait_ms)) AS wait_p50_ms,
-                     round(percentile_cont(0.95) WITHIN GROUP (ORDER BY w.wait_ms)) AS wait_p95_ms,
-                     round(avg(w.run_ms)) AS run_average_ms,
-                     round(percentile_cont(0.5) WITHIN GROUP (ORDER BY w.run_ms)) AS run_p50_ms,
-                     round(percentile_cont(0.95) WITHIN GROUP (ORDER BY w.run_ms)) AS run_p95_ms,
-                     round(percentile_cont(0.99) WITHIN GROUP (ORDER BY w.run_ms)) AS run_p99_ms,
-                     round(sum(a.cpu_seconds)::numeric, 1) AS cpu_seconds,
-                     round((sum(a.cpu_seconds) FILTER (WHERE v.duration > 0)
-                            / nullif(sum(v.duration) FILTER (WHERE a.cpu_seconds IS NOT NULL), 0))::numeric, 3)
-                         AS cpu_seconds_a_video_second
-              FROM ended_attempts a JOIN jobs j ON j.id = a.job_id LEFT JOIN videos v ON v.id = j.video_id
-              CROSS JOIN LATERAL (
-                  SELECT extract(epoch FROM a.finished_at - a.started_at)::float8 * 1000 AS run_ms,
-                         CASE WHEN a.attempt = j.attempt
-                              THEN extract(epoch FROM a.started_at - j.ready_at)::float8 * 1000 END AS wait_ms) AS w
-              WHERE a.finished_at > now() - make_interval(hours => coalesce((p ->> 'hours')::int, 24))
-              GROUP BY 1, 2) AS g));
-END
-$$;
+LANGUAGE sql STABLE
+RETURN api.all_items((
+    SELECT jsonb_agg(to_jsonb(g) ORDER BY g.job_type, g.worker)
+    FROM (SELECT j.job_type, CASE p ->> 'by' WHEN 'worker' THEN a.worker_id END AS worker, count(*) AS attempts,
+                 count(*) FILTER (WHERE a.status = 'succeeded') AS succeeded,
+                 count(*) FILTER (WHERE a.status IN ('failed', 'timeout', 'crashed')) AS failed,
+                 round(percentile_cont(0.5) WITHIN GROUP (ORDER BY w.wait_ms)) AS wait_p50_ms,
+                 round(percentile_cont(0.95) WITHIN GROUP (ORDER BY w.wait_ms)) AS wait_p95_ms,
+                 round(avg(w.run_ms)) AS run_average_ms,
+                 round(percentile_cont(0.5) WITHIN GROUP (ORDER BY w.run_ms)) AS run_p50_ms,
+                 round(percentile_cont(0.95) WITHIN GROUP (ORDER BY w.run_ms)) AS run_p95_ms,
+                 round(percentile_cont(0.99) WITHIN GROUP (ORDER BY w.run_ms)) AS run_p99_ms,
+                 round(sum(a.cpu_seconds)::numeric, 1) AS cpu_seconds,
+                 round((sum(a.cpu_seconds) FILTER (WHERE v.duration > 0)
+                        / nullif(sum(v.duration) FILTER (WHERE a.cpu_seconds IS NOT NULL), 0))::numeric, 3)
+                     AS cpu_seconds_a_video_second
+          FROM ended_attempts a JOIN jobs j ON j.id = a.job_id LEFT JOIN videos v ON v.id = j.video_id
+          CROSS JOIN LATERAL (
+              SELECT extract(epoch FROM a.finished_at - a.started_at)::float8 * 1000 AS run_ms,
+                     CASE WHEN a.attempt = j.attempt
+                          THEN extract(epoch FROM a.started_at - j.ready_at)::float8 * 1000 END AS wait_ms) AS w
+          WHERE a.finished_at > now() - make_interval(hours => coalesce((p ->> 'hours')::int, 24))
+          GROUP BY 1, 2) AS g));
 
 -- ---- what failed -------------------------------------------------------------------------------------------
 
@@ -268,30 +261,22 @@ $$;
 -- ---- the fleet ---------------------------------------------------------------------------------------------
 
 CREATE FUNCTION api.workers(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    PERFORM api.require_service();
-    RETURN api.all_items((
-        SELECT jsonb_agg(to_jsonb(w) || jsonb_build_object(
-                   'is_draining', o.drain_requested_at IS NOT NULL,
-                   'day', jsonb_build_object('attempts', coalesce(a.attempts, 0), 'succeeded', coalesce(a.succeeded, 0),
-                                             'failed', coalesce(a.failed, 0), 'average_ms', a.average_ms,
-                                             'cpu_seconds', a.cpu_seconds)) ORDER BY w.state = 'stopped', w.job_types, w.id)
-        FROM worker_overview w JOIN workers o ON o.id = w.id LEFT JOIN worker_activity a ON a.worker_id = w.id
-        WHERE NOT coalesce((p ->> 'active')::boolean, false)
-           OR w.state <> 'stopped' AND w.last_seen > now() - interval '1 day'));
-END
-$$;
+LANGUAGE sql STABLE
+RETURN api.all_items((
+    SELECT jsonb_agg(to_jsonb(w) || jsonb_build_object(
+               'is_draining', o.drain_requested_at IS NOT NULL,
+               'day', jsonb_build_object('attempts', coalesce(a.attempts, 0), 'succeeded', coalesce(a.succeeded, 0),
+                                         'failed', coalesce(a.failed, 0), 'average_ms', a.average_ms,
+                                         'cpu_seconds', a.cpu_seconds)) ORDER BY w.state = 'stopped', w.job_types, w.id)
+    FROM worker_overview w JOIN workers o ON o.id = w.id LEFT JOIN worker_activity a ON a.worker_id = w.id
+    WHERE NOT coalesce((p ->> 'active')::boolean, false)
+       OR w.state <> 'stopped' AND w.last_seen > now() - interval '1 day'));
 
 CREATE FUNCTION api.drain_worker(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM api.require_service();
     PERFORM public.drain_worker(id) FROM workers WHERE state <> 'stopped' AND starts_with(id, p ->> 'worker');
-    IF NOT FOUND THEN
-        RETURN api.not_found();
-    END IF;
-    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
+    RETURN api.done(FOUND);
 END
 $$;
 
@@ -310,26 +295,17 @@ COMMENT ON FUNCTION api.host_objects IS
     'compared with cpu_budget.';
 
 CREATE FUNCTION api.hosts(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    PERFORM api.require_service();
-    RETURN api.all_items((SELECT jsonb_agg(h) FROM api.host_objects(NULL) AS h));
-END
-$$;
+LANGUAGE sql STABLE
+RETURN api.all_items((SELECT jsonb_agg(h) FROM api.host_objects(NULL) AS h));
 
 CREATE FUNCTION api.host(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    PERFORM api.require_service();
-    RETURN api.versioned((SELECT h FROM api.host_objects(p ->> 'host') AS h), 'running', 'cpu_in_use', 'disk_level',
-                         'disk_used_percent', 'disk_checked_at');
-END
-$$;
+LANGUAGE sql STABLE
+RETURN api.versioned((SELECT h FROM api.host_objects(p ->> 'host') AS h), 'running', 'cpu_in_use', 'disk_level',
+                     'disk_used_percent', 'disk_checked_at');
 
 CREATE FUNCTION api.change_host(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM api.require_service();
     UPDATE hosts SET cpu_budget = nullif((p ->> 'cpu_budget')::int, 0) WHERE name = p ->> 'host';
     RETURN api.host(p);
 END
@@ -338,7 +314,6 @@ $$;
 CREATE FUNCTION api.host_disk(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    PERFORM api.require_service();
     IF NOT EXISTS (SELECT FROM hosts WHERE name = p ->> 'host') THEN
         RETURN api.not_found();
     END IF;
@@ -349,53 +324,44 @@ END
 $$;
 
 CREATE FUNCTION api.resources(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    PERFORM api.require_service();
-    RETURN api.ok(jsonb_build_object(
-        'is_interactive', is_interactive(),
-        'hosts', coalesce((SELECT jsonb_agg(h) FROM api.host_objects(NULL) AS h), '[]'),
-        'running', coalesce((
-            SELECT jsonb_agg(jsonb_build_object('job_type', g.job_type, 'jobs', g.jobs, 'cpu_weight', g.weight) ORDER BY g.job_type)
-            FROM (SELECT j.job_type, count(*) AS jobs, sum(t.cpu_weight) AS weight
-                  FROM jobs j JOIN job_types t ON t.name = j.job_type WHERE j.status = 'processing' GROUP BY 1) AS g), '[]'),
-        'database', jsonb_build_object(
-            'bytes', pg_database_size(current_database()),
-            'tables', (SELECT jsonb_agg(to_jsonb(t) ORDER BY t.bytes DESC, t.name)
-                       FROM (SELECT c.relname AS name, pg_total_relation_size(c.oid) AS bytes,
-                                    greatest(c.reltuples, 0)::bigint AS estimated_rows
-                             FROM pg_class c WHERE c.relkind IN ('r', 'm')
-                               AND c.relnamespace IN ('public'::regnamespace, 'cortana'::regnamespace)
-                             ORDER BY 2 DESC LIMIT 20) AS t)),
-        'store', (SELECT jsonb_build_object('videos', count(*), 'original_bytes', coalesce(sum(v.original_size), 0),
-                      'line_picture_bytes', (SELECT coalesce(sum(l.size_bytes), 0) FROM line_packs l),
-                      'tenants', coalesce((
-                          SELECT jsonb_agg(to_jsonb(t) ORDER BY t.original_bytes DESC NULLS LAST, t.tenant_id)
-                          FROM (SELECT coalesce(o.team_id, o.owner_id) AS tenant_id, count(*) AS videos,
-                                       sum(o.original_size) AS original_bytes
-                                FROM videos o GROUP BY 1 ORDER BY 3 DESC NULLS LAST LIMIT 50) AS t), '[]'))
-                  FROM videos v)));
-END
-$$;
+LANGUAGE sql STABLE
+RETURN api.ok(jsonb_build_object(
+    'is_interactive', is_interactive(),
+    'hosts', coalesce((SELECT jsonb_agg(h) FROM api.host_objects(NULL) AS h), '[]'),
+    'running', coalesce((
+        SELECT jsonb_agg(jsonb_build_object('job_type', g.job_type, 'jobs', g.jobs, 'cpu_weight', g.weight) ORDER BY g.job_type)
+        FROM (SELECT j.job_type, count(*) AS jobs, sum(t.cpu_weight) AS weight
+              FROM jobs j JOIN job_types t ON t.name = j.job_type WHERE j.status = 'processing' GROUP BY 1) AS g), '[]'),
+    'database', jsonb_build_object(
+        'bytes', pg_database_size(current_database()),
+        'tables', (SELECT jsonb_agg(to_jsonb(t) ORDER BY t.bytes DESC, t.name)
+                   FROM (SELECT c.relname AS name, pg_total_relation_size(c.oid) AS bytes,
+                                greatest(c.reltuples, 0)::bigint AS estimated_rows
+                         FROM pg_class c WHERE c.relkind IN ('r', 'm')
+                           AND c.relnamespace IN ('public'::regnamespace, 'cortana'::regnamespace)
+                         ORDER BY 2 DESC LIMIT 20) AS t)),
+    'store', (SELECT jsonb_build_object('videos', count(*), 'original_bytes', coalesce(sum(v.original_size), 0),
+                  'line_picture_bytes', (SELECT coalesce(sum(l.size_bytes), 0) FROM line_packs l),
+                  'tenants', coalesce((
+                      SELECT jsonb_agg(to_jsonb(t) ORDER BY t.original_bytes DESC NULLS LAST, t.tenant_id)
+                      FROM (SELECT coalesce(o.team_id, o.owner_id) AS tenant_id, count(*) AS videos,
+                                   sum(o.original_size) AS original_bytes
+                            FROM videos o GROUP BY 1 ORDER BY 3 DESC NULLS LAST LIMIT 50) AS t), '[]'))
+              FROM videos v)));
 
 CREATE FUNCTION api.upkeep_tasks(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    PERFORM api.require_service();
-    RETURN api.all_items((
-        SELECT jsonb_agg(jsonb_build_object(
-                   'name', t.name, 'description', t.description, 'every_ms', round(extract(epoch FROM t.every) * 1000),
-                   'last_at', t.last_at, 'took_ms', t.took_ms, 'last_error', t.last_error) ORDER BY t.name)
-        FROM upkeep_tasks t));
-END
-$$;
+LANGUAGE sql STABLE
+RETURN api.all_items((
+    SELECT jsonb_agg(jsonb_build_object(
+               'name', t.name, 'description', t.description, 'every_ms', round(extract(epoch FROM t.every) * 1000),
+               'last_at', t.last_at, 'took_ms', t.took_ms, 'last_error', t.last_error) ORDER BY t.name)
+    FROM upkeep_tasks t));
 
 -- ---- embeddings ---------------------------------------------------------------------------------------------
 
 CREATE FUNCTION api.embeddings(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    PERFORM api.require_service();
     RETURN api.all_items((
         SELECT jsonb_agg(jsonb_build_object(
                    'name', coalesce(m.name, u.used), 'dimensions', m.dimensions, 'is_in_use', u.used IS NOT NULL,
@@ -406,18 +372,12 @@ END
 $$;
 
 CREATE FUNCTION api.use_embeddings(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM api.require_service();
-    PERFORM embed_videos_with(p ->> 'model');
-    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
-END
-$$;
+LANGUAGE sql
+RETURN (SELECT api.done() FROM embed_videos_with(p ->> 'model'));
 
 CREATE FUNCTION api.embed_videos(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM api.require_service();
     IF p ? 'video_id' THEN
         PERFORM api.require_video((p ->> 'video_id')::uuid);
     END IF;
@@ -426,12 +386,8 @@ END
 $$;
 
 CREATE FUNCTION api.prune_embeddings(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM api.require_service();
-    RETURN api.ok(jsonb_build_object('vectors_removed', public.prune_embeddings()));
-END
-$$;
+LANGUAGE sql
+RETURN api.ok(jsonb_build_object('vectors_removed', public.prune_embeddings()));
 
 -- ---- rules -------------------------------------------------------------------------------------------------
 
@@ -460,7 +416,6 @@ RETURN api.versioned((SELECT api.job_type_object(t) FROM job_types t WHERE t.nam
 CREATE FUNCTION api.change_job_type(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM api.require_service();
     UPDATE job_types t SET
         base_priority = coalesce(priority_number(p ->> 'base_priority'), t.base_priority),
         time_limit = coalesce(make_interval(secs => (p ->> 'time_limit_ms')::float8 / 1000), t.time_limit),
@@ -497,7 +452,6 @@ LANGUAGE plpgsql AS $$
 DECLARE
     version int;
 BEGIN
-    PERFORM api.require_service();
     PERFORM check_workflow_steps(p -> 'steps');
     IF NOT coalesce((p ->> 'dry_run')::boolean, false) THEN
         IF NOT EXISTS (SELECT FROM workflows w WHERE w.name = p ->> 'name') THEN
@@ -573,7 +527,6 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
     largest CONSTANT int := 100;
 BEGIN
-    PERFORM api.require_service();
     RETURN api.all_items((
         SELECT jsonb_agg(jsonb_build_object(
                    'tenant_id', tenant, 'name', (SELECT t.name FROM tenants t WHERE t.id = tenant),
@@ -603,40 +556,20 @@ END
 $$;
 
 CREATE FUNCTION api.pause_tenant(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM api.require_service();
-    PERFORM public.pause_tenant((p ->> 'id')::uuid, p ->> 'reason');
-    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
-END
-$$;
+LANGUAGE sql
+RETURN (SELECT api.done() FROM public.pause_tenant((p ->> 'id')::uuid, p ->> 'reason'));
 
 CREATE FUNCTION api.resume_tenant(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM api.require_service();
-    PERFORM public.resume_tenant((p ->> 'id')::uuid);
-    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
-END
-$$;
+LANGUAGE sql
+RETURN (SELECT api.done() FROM public.resume_tenant((p ->> 'id')::uuid));
 
 CREATE FUNCTION api.limit_tenant(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM api.require_service();
-    PERFORM public.limit_tenant(nullif(p ->> 'id', 'default')::uuid, pg_size_bytes(p ->> 'max_bytes'));
-    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
-END
-$$;
+LANGUAGE sql
+RETURN (SELECT api.done() FROM public.limit_tenant(nullif(p ->> 'id', 'default')::uuid, pg_size_bytes(p ->> 'max_bytes')));
 
 -- ---- who may call what -------------------------------------------------------------------------------------
 
-SELECT secure_objects();
+SELECT secure_objects(p_for_the_service => '{throughput,queue_stats,performance,workers,drain_worker,hosts,host,change_host,host_disk,
+    resources,upkeep_tasks,embeddings,use_embeddings,embed_videos,prune_embeddings,change_job_type,change_workflow,tenants,pause_tenant,
+    resume_tenant,limit_tenant}');
 GRANT EXECUTE ON FUNCTION cortana.record_queue_history, cortana.shorten_queue_history TO service_role;
-GRANT EXECUTE ON FUNCTION api.throughput, api.queue_stats, api.performance, api.message_shape, api.errors, api.dead_jobs,
-    api.dead_letters, api.video_of_job, api.workers, api.host_objects, api.hosts, api.host, api.host_disk, api.resources, api.upkeep_tasks, api.embeddings, api.job_type_object,
-    api.job_types, api.job_type, api.workflows, api.tenants
-    TO authenticated, service_role;
-GRANT EXECUTE ON FUNCTION api.use_embeddings, api.embed_videos, api.prune_embeddings, api.drain_worker, api.change_host, api.change_job_type, api.change_workflow,
-    api.start_run, api.enqueue_command, api.create_job, api.pause_tenant, api.resume_tenant, api.limit_tenant
-    TO cortana_app, service_role;

@@ -129,10 +129,7 @@ BEGIN
     PERFORM api.require_admin();
     UPDATE api_keys SET revoked_at = coalesce(revoked_at, now())
     WHERE id = (p ->> 'id')::uuid AND api.manages(owner_id, team_id);
-    IF NOT FOUND THEN
-        RETURN api.not_found();
-    END IF;
-    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
+    RETURN api.done(FOUND);
 END
 $$;
 
@@ -392,7 +389,5 @@ COMMENT ON FUNCTION cortana.prune_api_records IS
 -- ---- who may call what -------------------------------------------------------------------------------------
 
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION api.require_admin, api.manages, api.key_object, api.keys, api.audit TO authenticated, service_role;
-GRANT EXECUTE ON FUNCTION api.make_key, api.revoke_key TO cortana_app, service_role;
 GRANT EXECUTE ON FUNCTION cortana.prune_api_records, cortana.make_sign_in_code TO service_role;
 GRANT EXECUTE ON FUNCTION api.use_key, api.begin_once, api.end_once, api.record TO cortana_gateway;

@@ -207,10 +207,7 @@ CREATE FUNCTION api.delete_saved_search(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     DELETE FROM saved_searches WHERE id = (p ->> 'id')::uuid AND may_touch(tenant_id);
-    IF NOT FOUND THEN
-        RETURN api.not_found();
-    END IF;
-    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
+    RETURN api.done(FOUND);
 END
 $$;
 
@@ -304,6 +301,5 @@ $$;
 
 SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION cortana.match_saved_searches TO service_role;
-GRANT EXECUTE ON FUNCTION api.saved_searches, api.alerts, api.see_alerts TO authenticated, service_role;
-GRANT EXECUTE ON FUNCTION api.save_search, api.change_saved_search, api.delete_saved_search TO cortana_app, service_role;
-GRANT EXECUTE ON FUNCTION api.feed TO anon, service_role;
+GRANT EXECUTE ON FUNCTION api.see_alerts TO authenticated;
+GRANT EXECUTE ON FUNCTION api.feed TO anon;

@@ -331,7 +331,7 @@ CREATE FUNCTION api.sign_out(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     DELETE FROM sessions WHERE hash = decode(p ->> 'digest', 'hex');
-    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
+    RETURN api.done();
 END
 $$;
 
@@ -347,7 +347,7 @@ CREATE FUNCTION api.end_session(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     DELETE FROM sessions WHERE id = (p ->> 'id')::uuid AND person_id = auth.uid() AND NOT auth.jwt() ? 'key_id';
-    RETURN CASE WHEN FOUND THEN ROW(204, NULL, NULL, NULL)::api.answer ELSE api.not_found() END;
+    RETURN api.done(FOUND);
 END
 $$;
 
@@ -355,7 +355,7 @@ CREATE FUNCTION api.end_sessions(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     DELETE FROM sessions WHERE person_id = auth.uid() AND NOT auth.jwt() ? 'key_id';
-    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
+    RETURN api.done();
 END
 $$;
 
@@ -365,7 +365,7 @@ BEGIN
     UPDATE sessions s SET tenant_id = (p ->> 'tenant_id')::uuid
     WHERE s.id = (auth.jwt() ->> 'session')::uuid AND s.person_id = auth.uid()
       AND EXISTS (SELECT FROM members m WHERE m.person_id = auth.uid() AND m.tenant_id = (p ->> 'tenant_id')::uuid);
-    RETURN CASE WHEN FOUND THEN ROW(204, NULL, NULL, NULL)::api.answer ELSE api.not_found() END;
+    RETURN api.done(FOUND);
 END
 $$;
 
@@ -383,7 +383,6 @@ RETURN api.session(p);
 CREATE FUNCTION api.set_provider(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-    PERFORM api.require_service();
     IF (p ? 'tenant_id') <> (p ? 'role') OR p ? 'tenant_id' AND NOT EXISTS (SELECT FROM tenants WHERE id = (p ->> 'tenant_id')::uuid) THEN
         RAISE EXCEPTION 'tenant_id and role say together where everybody joins' USING ERRCODE = 'invalid_parameter_value';
     END IF;
@@ -391,16 +390,15 @@ BEGIN
     VALUES (p ->> 'name', p ->> 'title', p ->> 'issuer', p ->> 'client_id', p ->> 'client_secret', (p ->> 'tenant_id')::uuid, p ->> 'role')
     ON CONFLICT (name) DO UPDATE SET title = excluded.title, issuer = excluded.issuer, client_id = excluded.client_id,
         client_secret = coalesce(excluded.client_secret, s.client_secret), tenant_id = excluded.tenant_id, role = excluded.role;
-    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
+    RETURN api.done();
 END
 $$;
 
 CREATE FUNCTION api.remove_provider(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-    PERFORM api.require_service();
     DELETE FROM sign_in_providers WHERE name = p ->> 'name';
-    RETURN CASE WHEN FOUND THEN ROW(204, NULL, NULL, NULL)::api.answer ELSE api.not_found() END;
+    RETURN api.done(FOUND);
 END
 $$;
 
@@ -493,7 +491,7 @@ BEGIN
         DELETE FROM sessions WHERE person_id = person;
         DELETE FROM invitations WHERE person_id = person;
     END IF;
-    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
+    RETURN api.done();
 END
 $$;
 
@@ -511,7 +509,7 @@ BEGIN
     END IF;
     -- Who belongs to no tenant any more has no account.
     DELETE FROM people w WHERE w.id = person AND NOT EXISTS (SELECT FROM members m WHERE m.person_id = person);
-    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
+    RETURN api.done();
 END
 $$;
 
@@ -523,7 +521,7 @@ BEGIN
         RETURN api.not_found();
     END IF;
     DELETE FROM sessions WHERE person_id = (p ->> 'id')::uuid;
-    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
+    RETURN api.done();
 END
 $$;
 
@@ -590,7 +588,7 @@ LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     PERFORM api.require_admin();
     DELETE FROM invitations WHERE id = (p ->> 'id')::uuid AND role IS NOT NULL AND manages_tenant(tenant_id);
-    RETURN CASE WHEN FOUND THEN ROW(204, NULL, NULL, NULL)::api.answer ELSE api.not_found() END;
+    RETURN api.done(FOUND);
 END
 $$;
 
@@ -633,7 +631,7 @@ BEGIN
     END IF;
     PERFORM cortana.join_tenant(auth.uid(), i);
     UPDATE sessions SET tenant_id = i.tenant_id WHERE id = (auth.jwt() ->> 'session')::uuid;
-    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
+    RETURN api.done();
 END
 $$;
 
@@ -644,7 +642,6 @@ LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     made tenants;
 BEGIN
-    PERFORM api.require_service();
     INSERT INTO tenants (name) VALUES (p ->> 'name') RETURNING * INTO made;
     INSERT INTO members (person_id, tenant_id, role) SELECT id, made.id, 'admin' FROM people WHERE id = auth.uid();
     RETURN ROW(201, NULL, NULL, jsonb_build_object('tenant_id', made.id, 'name', made.name))::api.answer;
@@ -656,18 +653,14 @@ LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     PERFORM api.require_admin();
     UPDATE tenants SET name = p ->> 'name' WHERE id = (p ->> 'id')::uuid AND manages_tenant(id);
-    RETURN CASE WHEN FOUND THEN ROW(204, NULL, NULL, NULL)::api.answer ELSE api.not_found() END;
+    RETURN api.done(FOUND);
 END
 $$;
 
 -- ---- who may call what -------------------------------------------------------------------------------------
 
-SELECT secure_objects();
+SELECT secure_objects(p_for_the_service => '{set_provider,remove_provider,make_tenant}');
 GRANT EXECUTE ON FUNCTION api.find_account, api.find_provider, api.enter TO cortana_gateway;
-GRANT EXECUTE ON FUNCTION api.sign_out, api.read_invitation, api.providers TO anon, authenticated, service_role;
-GRANT EXECUTE ON FUNCTION cortana.own_person, api.sign_in_with_password, api.end_at_provider, api.accept_invitation,
-    api.change_password, api.sessions, api.end_session, api.end_sessions, api.choose_tenant, api.people, api.invitations,
-    api.join_tenant TO authenticated, service_role;
-GRANT EXECUTE ON FUNCTION api.change_person, api.remove_person, api.end_persons_sessions, api.invite,
-    api.withdraw_invitation, api.renew_password, api.name_tenant TO cortana_app, service_role;
-GRANT EXECUTE ON FUNCTION api.make_tenant, api.set_provider, api.remove_provider TO service_role;
+GRANT EXECUTE ON FUNCTION api.sign_out, api.read_invitation, api.providers TO anon, authenticated;
+GRANT EXECUTE ON FUNCTION cortana.own_person TO authenticated, service_role;
+GRANT EXECUTE ON FUNCTION api.end_session, api.end_sessions, api.choose_tenant, api.join_tenant TO authenticated;

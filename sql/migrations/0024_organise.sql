@@ -75,20 +75,12 @@ $$;
 COMMENT ON FUNCTION cortana.mark_favourite IS 'Marks a video that the caller may see as a favourite of theirs, or not.';
 
 CREATE FUNCTION api.mark_video(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM mark_favourite((p ->> 'id')::uuid, true);
-    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
-END
-$$;
+LANGUAGE sql
+RETURN (SELECT api.done() FROM mark_favourite((p ->> 'id')::uuid, true));
 
 CREATE FUNCTION api.unmark_video(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM mark_favourite((p ->> 'id')::uuid, false);
-    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
-END
-$$;
+LANGUAGE sql
+RETURN (SELECT api.done() FROM mark_favourite((p ->> 'id')::uuid, false));
 
 CREATE FUNCTION api.video_facets(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE AS $$
@@ -246,12 +238,8 @@ END
 $$;
 
 CREATE FUNCTION api.delete_collection(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM delete_own_collection((p ->> 'id')::uuid);
-    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
-END
-$$;
+LANGUAGE sql
+RETURN (SELECT api.done() FROM delete_own_collection((p ->> 'id')::uuid));
 
 CREATE FUNCTION api.arrange_collection(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
@@ -312,8 +300,6 @@ $$;
 -- ---- who may call what -------------------------------------------------------------------------------------
 
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION api.texts, api.ids, api.mark_video, api.unmark_video, api.video_facets, api.collection_object,
-    api.collections, api.collection, cortana.mark_favourite TO authenticated, service_role;
-GRANT EXECUTE ON FUNCTION api.change_video, api.create_collection, api.change_collection, api.delete_collection,
-    api.arrange_collection, api.change_videos, cortana.change_own_video, cortana.require_own_collection, cortana.arrange,
+GRANT EXECUTE ON FUNCTION api.mark_video, api.unmark_video, cortana.mark_favourite TO authenticated, service_role;
+GRANT EXECUTE ON FUNCTION cortana.change_own_video, cortana.require_own_collection, cortana.arrange,
     cortana.make_collection, cortana.change_own_collection, cortana.delete_own_collection TO cortana_app, service_role;

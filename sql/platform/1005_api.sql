@@ -144,7 +144,7 @@ DECLARE
 BEGIN
     DELETE FROM job_triggers t WHERE t.action = 'webhook' AND t.target = hook.name;
     DELETE FROM webhooks w WHERE w.name = hook.name;
-    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
+    RETURN api.done();
 END
 $$;
 
@@ -354,7 +354,7 @@ BEGIN
             USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;
     DELETE FROM job_triggers t WHERE t.id = known.id;
-    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
+    RETURN api.done();
 END
 $$;
 
@@ -365,7 +365,7 @@ DECLARE
 BEGIN
     UPDATE job_triggers t SET paused_at = coalesce(t.paused_at, clock_timestamp()), pause_reason = p ->> 'reason'
     WHERE t.id = known.id;
-    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
+    RETURN api.done();
 END
 $$;
 
@@ -375,7 +375,7 @@ DECLARE
     known CONSTANT job_triggers := api.find_trigger((p ->> 'id')::uuid);
 BEGIN
     UPDATE job_triggers t SET paused_at = NULL, pause_reason = NULL WHERE t.id = known.id;
-    RETURN ROW(204, NULL, NULL, NULL)::api.answer;
+    RETURN api.done();
 END
 $$;
 
@@ -450,7 +450,6 @@ RETURN api.versioned((SELECT api.definition_object(d) FROM job_definitions d WHE
 CREATE FUNCTION api.define(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM api.require_service();
     PERFORM define_command(
         p - '{time_limit_ms,created_at,updated_at}'::text[] || CASE WHEN p ? 'time_limit_ms'
             THEN jsonb_build_object('time_limit', (p ->> 'time_limit_ms') || ' ms') ELSE '{}' END);
@@ -480,18 +479,9 @@ LANGUAGE sql STABLE SECURITY DEFINER AS $$
 $$;
 
 CREATE FUNCTION api.restore_schedules(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM api.require_service();
-    RETURN api.ok(jsonb_build_object('made', restore_default_schedules()));
-END
-$$;
+LANGUAGE sql
+RETURN api.ok(jsonb_build_object('made', restore_default_schedules()));
 
 -- ---- who may call what -------------------------------------------------------------------------------------
 
-SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION api.job_payload, api.shown_name, api.manages_tenant, api.chosen_tenant, api.triggers, api.trigger, api.versioned_trigger, api.firings, api.webhooks, api.webhook,
-    api.deliveries, api.definition_object, api.definitions, api.definition, api.preview_schedule TO authenticated, service_role;
-GRANT EXECUTE ON FUNCTION api.create_webhook, api.change_webhook, api.delete_webhook, api.rotate_webhook, api.test_webhook,
-    api.create_trigger, api.change_trigger, api.delete_trigger, api.pause_trigger, api.resume_trigger, api.fire_trigger,
-    api.send_event, api.define, api.restore_schedules TO cortana_app, service_role;
+SELECT secure_objects(p_for_the_service => '{define,restore_schedules}');

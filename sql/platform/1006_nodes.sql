@@ -113,19 +113,14 @@ $$;
 COMMENT ON FUNCTION cortana.machines_to_wake IS 'The nodes to wake now, each marked as woken: those of nodes_to_wake().';
 
 CREATE FUNCTION api.nodes(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    PERFORM api.require_service();
-    RETURN api.all_items((SELECT jsonb_agg(to_jsonb(n) ORDER BY n.name) FROM node_overview n));
-END
-$$;
+LANGUAGE sql STABLE
+RETURN api.all_items((SELECT jsonb_agg(to_jsonb(n) ORDER BY n.name) FROM node_overview n));
 
 CREATE FUNCTION api.define_node(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
 DECLARE
     node nodes;
 BEGIN
-    PERFORM api.require_service();
     SELECT * INTO node FROM nodes WHERE name = p ->> 'node' FOR UPDATE;
     IF NOT FOUND THEN
         node := jsonb_populate_record(NULL::nodes, '{"broadcast": "255.255.255.255", "port": 9, "is_enabled": true, "labels": {}}');
@@ -146,27 +141,23 @@ $$;
 CREATE FUNCTION api.delete_node(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM api.require_service();
     DELETE FROM nodes WHERE name = p ->> 'node';
-    RETURN CASE WHEN FOUND THEN ROW(204, NULL, NULL, NULL)::api.answer ELSE api.not_found() END;
+    RETURN api.done(FOUND);
 END
 $$;
 
 CREATE FUNCTION api.wake_node(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM api.require_service();
     UPDATE nodes SET wake_requested_at = now() WHERE name = p ->> 'node';
-    RETURN CASE WHEN FOUND THEN ROW(204, NULL, NULL, NULL)::api.answer ELSE api.not_found() END;
+    RETURN api.done(FOUND);
 END
 $$;
 
 -- ---- who may call what --------------------------------------------------------------------------
 
-SELECT secure_objects();
+SELECT secure_objects(p_for_the_service => '{nodes,define_node,delete_node,wake_node}');
 GRANT EXECUTE ON FUNCTION nodes_to_wake TO service_role;
-GRANT EXECUTE ON FUNCTION api.nodes TO authenticated, service_role;
-GRANT EXECUTE ON FUNCTION api.define_node, api.delete_node, api.wake_node TO cortana_app, service_role;
 SELECT show_upkeep('nodes');
 GRANT SELECT ON node_overview TO cortana_upkeep;
 GRANT EXECUTE ON FUNCTION api.nodes TO cortana_upkeep;
