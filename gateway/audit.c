@@ -84,6 +84,17 @@ static const char *find_target(const json_t *values, const json_t *body)
     return NULL;
 }
 
+/* The path; that of an operation which asks for no credential but has a parameter there, which then is
+ * the secret, without it. */
+static void show_path(const struct exchange *exchange, char path[PATH_MAX_BYTES])
+{
+    const struct operation *operation = exchange->operation;
+    bool is_secret =
+        operation->least_role == CALLER_NOBODY && operation->path && strchr(operation->path, '{');
+    const char *shown = is_secret ? operation->path : exchange->target;
+    (void)snprintf(path, PATH_MAX_BYTES, "%.*s", (int)strcspn(shown, "?"), shown);
+}
+
 char *audit_row(const struct exchange *exchange)
 {
     const struct answer *answer = &exchange->answer;
@@ -92,8 +103,7 @@ char *audit_row(const struct exchange *exchange)
     cv_auto(json_decref) json_t *claims =
         json_loads(principal->claims ? principal->claims : "{}", 0, NULL);
     char path[PATH_MAX_BYTES];
-    int length = (int)strcspn(exchange->target, "?");
-    (void)snprintf(path, sizeof(path), "%.*s", length, exchange->target);
+    show_path(exchange, path);
     cv_auto(json_decref) json_t *list = json_pack(
         "[{s:s, s:s, s:s, s:s?, s:s, s:s, s:s, s:s?, s:s?, s:o, s:O, s:i}]", "request_id",
         exchange->id, "caller", principal->name[0] ? principal->name : "nobody", "role",

@@ -4,208 +4,8 @@
 
 #include "gateway/response.h"
 
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <string.h>
 #include <time.h>
-
-/* ---- grants ---------------------------------------------------------------------------------- */
-
-enum {
-    VERSION = 1,
-    SECRETS_MAX = 2,
-    SECRET_MAX_BYTES = 128,
-    END_BYTES = 5,
-    ID_BYTES = 16,
-    MAC_BYTES = 16,
-    SIGNED_BYTES = 2 + END_BYTES + ID_BYTES,
-    GRANT_BYTES = SIGNED_BYTES + MAC_BYTES, /* 39 bytes are exactly 52 characters */
-    GRANT_LETTERS = GRANT_SIZE - 1,
-};
-
-struct grant_keys {
-    size_t count;
-    size_t lengths[SECRETS_MAX];
-    unsigned char secrets[SECRETS_MAX][SECRET_MAX_BYTES];
-};
-
-static int add_secret(struct grant_keys *keys, const char *secret, size_t length,
-                      struct cv_error *error)
-{
-    if (keys->count == SECRETS_MAX || length < GRANT_SECRET_MIN || length > SECRET_MAX_BYTES) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "the file of CORTANA_GRANT_SECRET_FILE has one or two lines, each a secret "
-                       "of %d to %d bytes",
-                       GRANT_SECRET_MIN, SECRET_MAX_BYTES);
-    }
-    (void)memcpy(keys->secrets[keys->count], secret, length);
-    keys->lengths[keys->count++] = length;
-    return 0;
-}
-
-int grant_keys_new(const char *secrets, struct grant_keys **ret_keys, struct cv_error *error)
-{
-    cv_auto(grant_keys_free) struct grant_keys *keys = calloc(1, sizeof(*keys));
-    CV_TRY_MEMORY(keys, error, "the secret of grants");
-    if (!secrets) {
-        keys->count = 1;
-        keys->lengths[0] = GRANT_SECRET_MIN;
-        arc4random_buf(keys->secrets[0], GRANT_SECRET_MIN);
-    }
-    while (secrets && *secrets) {
-        size_t length = strcspn(secrets, "\r\n");
-        CV_TRY(length > 0 ? add_secret(keys, secrets, length, error) : 0);
-        secrets += length + strspn(secrets + length, "\r\n");
-    }
-    if (keys->count == 0) {
-        return add_secret(keys, "", 0, error);
-    }
-    *ret_keys = cv_take(keys);
-    return 0;
-}
-
-void grant_keys_free(struct grant_keys *keys)
-{
-    if (keys) {
-        OPENSSL_cleanse(keys, sizeof(*keys));
-        free(keys);
-    }
-}
-
-/* The end of a grant that is made at `now_s` with a credential that ends at `expires_s` (0: never): a
- * grant does not outlive it by more than a film that is being watched may need. */
-static int64_t grant_end(int64_t now_s, int64_t expires_s)
-{
-    int64_t hour_s = (now_s / 3600 + 1) * 3600;
-    int64_t end_s = hour_s + GRANT_SECONDS;
-    int64_t last_s = expires_s > now_s ? expires_s : now_s;
-    last_s = (last_s / 3600 + 1) * 3600 + GRANT_AFTER_SECONDS;
-    return expires_s > 0 && last_s < end_s ? last_s : end_s;
-}
-
-/* ---- text ---------------------------------------------------------------------------------------- */
-
-static bool sign(const struct grant_keys *keys, size_t key, const unsigned char *data,
-                 unsigned char mac[MAC_BYTES])
-{
-    static const char purpose[] =
-        "cortana media grant"; /* no other use of the secret signs this text */
-    unsigned char text[sizeof(purpose) + SIGNED_BYTES];
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    (void)memcpy(text, purpose, sizeof(purpose));
-    (void)memcpy(text + sizeof(purpose), data, SIGNED_BYTES);
-    if (!HMAC(EVP_sha256(), keys->secrets[key], (int)keys->lengths[key], text, sizeof(text), digest,
-              NULL)) {
-        return false;
-    }
-    (void)memcpy(mac, digest, MAC_BYTES);
-    return true;
-}
-
-static void read_id(const char *text, unsigned char id[ID_BYTES])
-{
-    for (size_t i = 0, at = 0; i < ID_BYTES; i++, at += 2) {
-        at += text[at] == '-';
-        char pair[3] = {text[at], text[at + 1], '\0'};
-        id[i] = (unsigned char)strtoul(pair, NULL, 16);
-    }
-}
-
-static void write_id(const unsigned char id[ID_BYTES], char text[37])
-{
-    size_t at = 0;
-    for (size_t i = 0; i < ID_BYTES; i++) {
-        at += (size_t)snprintf(text + at, 37 - at, "%s%02x",
-                               i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", id[i]);
-    }
-}
-
-/* Writes the text of a grant. Callable from any thread, because keys do not change. */
-static int grant_write(const struct grant_keys *keys, const struct grant *grant,
-                       char text[GRANT_SIZE], struct cv_error *error)
-{
-    unsigned char data[GRANT_BYTES] = {VERSION, (unsigned char)grant->scopes};
-    for (size_t i = 0; i < END_BYTES; i++) {
-        data[2 + i] = (unsigned char)((uint64_t)grant->until_s >> (8 * (END_BYTES - 1 - i)));
-    }
-    if (!cv_is_uuid(grant->id)) {
-        return cv_fail(error, CV_ERROR_INTERNAL, "a grant needs a UUID, not %.40s", grant->id);
-    }
-    read_id(grant->id, data + 2 + END_BYTES);
-    if (!sign(keys, 0, data, data + SIGNED_BYTES)) {
-        return cv_fail(error, CV_ERROR_INTERNAL, "cannot sign a grant");
-    }
-    (void)EVP_EncodeBlock((unsigned char *)text, data, GRANT_BYTES);
-    for (char *letter = text; *letter; letter++) {
-        *letter = *letter == '+' ? '-' : *letter == '/' ? '_' : *letter;
-    }
-    return 0;
-}
-
-static bool decode(const char *text, size_t length, unsigned char data[GRANT_BYTES])
-{
-    size_t bytes = 0;
-    return length == GRANT_LETTERS && cv_base64url_decode(text, length, data, &bytes) &&
-           bytes == GRANT_BYTES;
-}
-
-/* Whether `text` (`length` bytes) is a grant of one of these keys that has not ended at `now_s`. */
-static bool grant_read(const struct grant_keys *keys, const char *text, size_t length,
-                       int64_t now_s, struct grant *ret_grant)
-{
-    unsigned char data[GRANT_BYTES];
-    unsigned char mac[MAC_BYTES];
-    bool is_signed = false;
-    int64_t until_s = 0;
-    if (!decode(text, length, data) || data[0] != VERSION) {
-        return false;
-    }
-    for (size_t i = 0; i < keys->count; i++) {
-        is_signed |=
-            sign(keys, i, data, mac) && CRYPTO_memcmp(mac, data + SIGNED_BYTES, MAC_BYTES) == 0;
-    }
-    for (size_t i = 0; i < END_BYTES; i++) {
-        until_s = until_s * 256 + data[2 + i];
-    }
-    if (!is_signed || until_s <= now_s) {
-        return false;
-    }
-    *ret_grant = (struct grant){.scopes = data[1], .until_s = until_s};
-    write_id(data + 2 + END_BYTES, ret_grant->id);
-    return true;
-}
-
-/* ---- which objects a grant covers ------------------------------------------------------------ */
-
-/* Whether the key belongs to the video `id` in this place. */
-static bool is_of_video(enum cv_object_place place, const char *key, const char *id)
-{
-    char video_id[CV_OBJECT_ID_SIZE];
-    return cv_object_video(place, key, video_id) && strcmp(video_id, id) == 0;
-}
-
-/* videos/clips/{video}/{id}.{ext} */
-static bool is_clip(const char *key, const char *id)
-{
-    char video_id[CV_OBJECT_ID_SIZE];
-    const char *name = strrchr(key, '/');
-    size_t length = strlen(id);
-    return cv_object_video(CV_OBJECT_CLIPS, key, video_id) &&
-           (size_t)(name - key) == strlen(CV_KEYS_CLIPS) + CV_OBJECT_ID_SIZE - 1 &&
-           strncmp(name + 1, id, length) == 0 && name[1 + length] == '.';
-}
-
-/* Whether a grant allows reading the object with this key. */
-static bool grant_covers(const struct grant *grant, const char *key)
-{
-    char video_id[CV_OBJECT_ID_SIZE];
-    return ((grant->scopes & GRANT_PLAYBACK) && (is_of_video(CV_OBJECT_PROXY, key, grant->id) ||
-                                                 is_of_video(CV_OBJECT_THUMBS, key, grant->id))) ||
-           ((grant->scopes & GRANT_ORIGINAL) && cv_object_is_original(key, video_id) &&
-            strcmp(video_id, grant->id) == 0) ||
-           ((grant->scopes & GRANT_CLIP) && is_clip(key, grant->id));
-}
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
@@ -400,8 +200,9 @@ static void describe(struct answer *answer, const char *key)
     }
 }
 
+/* `allowed`: the bytes that may be read; NULL: all. */
 static int serve(struct cv_store *store, struct exchange *exchange, const char *key,
-                 struct cv_error *error)
+                 const struct media_bytes *allowed, struct cv_error *error)
 {
     struct answer *answer = &exchange->answer;
     describe(answer, key);
@@ -411,7 +212,7 @@ static int serve(struct cv_store *store, struct exchange *exchange, const char *
     const struct cv_object_info *info = cv_store_reader_info(reader);
     int fd = cv_store_reader_fd(reader);
     bool is_passed = fd < 0 && !refers_to_others(key);
-    if (is_passed && !exchange->media->passes_through) {
+    if (is_passed && !exchange->media->passes_through && !allowed) {
         return redirect(store, exchange, key, error);
     }
     format_date(info->modified_ms, date);
@@ -424,6 +225,11 @@ static int serve(struct cv_store *store, struct exchange *exchange, const char *
         return read_text(store, exchange, key, date, error);
     }
     choose_range(exchange, date, info->size);
+    if (allowed && !answer->is_problem &&
+        (answer->offset < allowed->first ||
+         answer->offset + (int64_t)answer->length > allowed->end)) {
+        exchange_refuse_missing(exchange);
+    }
     return answer->is_problem ? 0
            : is_passed ? relay_begin(exchange, key, answer->offset, (int64_t)answer->length, error)
                        : keep_open(answer, fd, key, error);
@@ -501,7 +307,7 @@ int media_answer_object(struct cv_store *store, struct exchange *exchange, struc
         return cv_fail(error, CV_ERROR_INTERNAL, "an answer without an object");
     }
     int result = bytes ? serve_piece(store, exchange, &piece, error)
-                       : serve(store, exchange, piece.key, error);
+                       : serve(store, exchange, piece.key, NULL, error);
     return settle(exchange, result, error);
 }
 
@@ -535,6 +341,62 @@ static void cut_name_off(char *key, struct answer *answer)
     }
 }
 
+/* ---- a part of a video --------------------------------------------------------------------------- */
+
+static int read_part_playlist(struct cv_store *store, const char *key,
+                              const struct media_part *part, char **ret_text,
+                              struct cv_error *error)
+{
+    void *data = NULL;
+    size_t size = 0;
+    CV_TRY(cv_store_get(store, key, TEXT_MAX_BYTES, &data, &size, error));
+    cv_auto_free char *text = strndup(data, size);
+    free(data);
+    CV_TRY_MEMORY(text, error, "a playlist");
+    return media_part_playlist(part, text, ret_text, error);
+}
+
+/* The key of the playlist that has this object: of segment_NAME_NUMBER.EXT and init_NAME.mp4 it is
+ * NAME.m3u8 beside them (workers/transcode/hls/playlist.c). "": there is none. */
+static int playlist_of(const char *key, char **ret_key, struct cv_error *error)
+{
+    static const char segment[] = "segment_", beginning[] = "init_";
+    const char *file = strrchr(key, '/') + 1;
+    bool is_segment = strncmp(file, segment, strlen(segment)) == 0;
+    const char *end = strrchr(file, is_segment ? '_' : '.');
+    const char *name = file + strlen(is_segment ? segment : beginning);
+    if (!end || end <= name || (!is_segment && strncmp(file, beginning, strlen(beginning)) != 0)) {
+        return cv_format(ret_key, error, "%s", "");
+    }
+    return cv_format(ret_key, error, "%.*s%.*s.m3u8", (int)(file - key), key, (int)(end - name),
+                     name);
+}
+
+/* Serves a playlist that has the part alone, or an object that it refers to. */
+static int serve_part(struct cv_store *store, struct exchange *exchange, const char *key,
+                      const struct media_part *part, struct cv_error *error)
+{
+    cv_auto_free char *text = NULL;
+    cv_auto_free char *playlist = NULL;
+    struct media_bytes allowed;
+    if (has_ending(key, ".m3u8")) {
+        CV_TRY(read_part_playlist(store, key, part, &text, error));
+        answer_set_body(&exchange->answer, cv_take(text));
+        describe(&exchange->answer, key);
+        exchange->answer.cache_control = "private, no-cache";
+        exchange->answer.status = 200;
+        return 0;
+    }
+    CV_TRY(playlist_of(key, &playlist, error));
+    if (!playlist[0]) {
+        return CV_STORE_NOT_FOUND;
+    }
+    CV_TRY(read_part_playlist(store, playlist, part, &text, error));
+    return media_part_bytes(text, strrchr(key, '/') + 1, &allowed)
+               ? serve(store, exchange, key, &allowed, error)
+               : CV_STORE_NOT_FOUND;
+}
+
 int media_answer_target(struct cv_store *store, struct exchange *exchange, struct cv_error *error)
 {
     const char *text = exchange->target + strlen(base);
@@ -548,7 +410,10 @@ int media_answer_target(struct cv_store *store, struct exchange *exchange, struc
         exchange_refuse_missing(exchange);
         return 0;
     }
-    return settle(exchange, serve(store, exchange, key, error), error);
+    int result = media_part_is_set(&grant.part)
+                     ? serve_part(store, exchange, key, &grant.part, error)
+                     : serve(store, exchange, key, NULL, error);
+    return settle(exchange, result, error);
 }
 
 /* ---- removal ------------------------------------------------------------------------------------- */
@@ -591,8 +456,13 @@ static int fill(const struct exchange *exchange, json_t *object, struct cv_error
     const json_t *wanted = json_object_get(object, "grant");
     const char *id = json_string_value(json_object_get(wanted, "id"));
     const char *path = json_string_value(json_object_get(object, "path"));
+    int64_t now_s = cv_wall_ms() / 1000;
+    bool is_short = json_is_true(json_object_get(wanted, "is_short"));
     struct grant grant = {.scopes = read_scopes(json_object_get(wanted, "scopes")),
-                          .until_s = grant_end(cv_wall_ms() / 1000, exchange->principal.expires_s)};
+                          .until_s =
+                              grant_end(now_s, is_short ? now_s : exchange->principal.expires_s),
+                          .part = {json_integer_value(json_object_get(wanted, "from_ms")),
+                                   json_integer_value(json_object_get(wanted, "to_ms"))}};
     if (!json_is_object(wanted)) {
         return 0;
     }

@@ -8,46 +8,7 @@
 #include "common/base/base.h"
 
 #include "gateway/exchange.h"
-
-/* Grants let a player read a video's files without a token. A grant is part of the path of a URL,
- * so that the relative URIs in playlists work unchanged:
- *
- * /media/{grant}/{key of the object}
- *
- * A grant is base64url of: version, scopes, end (seconds since 1970, five bytes), id, and the first
- * 16 bytes of an HMAC-SHA256 of all that. It ends at a full hour, so that all requests within an
- * hour get the same URL, which caches can use. */
-
-enum grant_scope {
-    GRANT_PLAYBACK =
-        1, /* of the video `id`: playlists, segments, poster, pictures of the seek bar */
-    GRANT_ORIGINAL = 2, /* of the video `id`: the original */
-    GRANT_CLIP = 4,     /* the clip `id` */
-};
-
-enum {
-    GRANT_SIZE = 53,            /* size of the text, NUL included */
-    GRANT_SECONDS = 6 * 3600,   /* that a grant is valid; up to an hour longer … */
-    GRANT_AFTER_SECONDS = 3600, /* … but as long, and up to an hour, after its credential's end */
-    GRANT_SECRET_MIN = 32,      /* least bytes of a secret */
-};
-
-struct grant {
-    unsigned scopes; /* enum grant_scope, or-ed */
-    char id[37];     /* UUID in lower case */
-    int64_t until_s; /* seconds since 1970 */
-};
-
-struct grant_keys;
-
-/* Reads `secrets`: one secret per line. The first one signs, all are accepted, so that a secret can
- * be changed while grants of the old one are in use. NULL: a random secret for the life of the
- * process. CV_ERROR_CONFIGURATION if there is none, if there are more than two, or if one is too
- * short. */
-CV_MUST_CHECK int grant_keys_new(const char *secrets, struct grant_keys **ret_keys,
-                                 struct cv_error *error);
-void grant_keys_free(struct grant_keys *keys);
-CV_DEFINE_CLEANUP(struct grant_keys *, grant_keys_free)
+#include "gateway/grant.h"
 
 struct cv_store;
 
@@ -76,7 +37,8 @@ int media_answer_object(struct cv_store *store, struct exchange *exchange, struc
 int media_remove(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
 
 /* Replaces the members "grant" in a JSON answer and its items, {"scopes": [...], "id": …}, by
- * "expires" and "base_url", or by "url" if there is also a member "path". */
+ * "expires" and "base_url", or by "url" if there is also a member "path". With "from_ms" and "to_ms"
+ * the grant is of that part of the video alone; with "is_short" it ends as if its credential had. */
 void media_fill_grants(struct exchange *exchange);
 
 /* The bytes requested by a Range header. */

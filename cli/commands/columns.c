@@ -279,6 +279,13 @@ const struct cli_column cli_columns_searches[] = {
     {"feed_url", "FEED"}, END,
 };
 
+const struct cli_column cli_columns_shares[] = {
+    {"id", "ID"},           {"kind", "SHOWS"},
+    {"title", "OF"},        {"state", "STATE"},
+    {"{views}", "OPENED"},  {"[{ends_at:time}|-]", "UNTIL (UTC)"},
+    {"made_by", "MADE BY"}, END,
+};
+
 const struct cli_column cli_columns_webhooks[] = {
     {"name", "WEBHOOK"},
     {"url", "URL"},

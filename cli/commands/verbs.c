@@ -324,6 +324,26 @@ static const struct cli_option people_invite_options[] = {
     NO_MORE,
 };
 
+static const struct cli_option share_days_options[] = {
+    {"days", 0, "N", "how many days the link works (until it is revoked)", 0, NULL},
+    {"download", 0, NULL, "the file may be downloaded", 0, NULL},
+    NO_MORE,
+};
+
+static const struct cli_option share_video_options[] = {
+    {"at", 0, "TIME", "where the video begins to play", 0, NULL},
+    {"from", 0, "TIME", "show only what follows this time, with --to", 0, NULL},
+    {"to", 0, "TIME", "show only what is before this time, with --from", 0, NULL},
+    {"days", 0, "N", "how many days the link works (until it is revoked)", 0, NULL},
+    {"download", 0, NULL, "the original may be downloaded", 0, NULL},
+    NO_MORE,
+};
+
+static const struct cli_option share_tenant_options[] = {
+    {"tenant", 0, "UUID", "what belongs to this tenant (what belongs to nobody)", 0, NULL},
+    NO_MORE,
+};
+
 static const struct cli_option people_tenant_options[] = {
     {"tenant", 0, "UUID", "in this tenant", 0, NULL},
     NO_MORE,
@@ -806,6 +826,34 @@ const struct cli_verb cli_verbs[] = {
      .operation = "name_tenant", .values = "0>id:uuid 1>name",
      .done = "tenant {0} is called {1} now", .run = cli_request},
 
+    {"share list", "", 0, 0, "list the links, and how often each was opened", OPERATOR_JSON,
+     .operation = "shares", .columns = cli_columns_shares,
+     .note = "nothing is shared: cortana share video VIDEO", .run = cli_request},
+    {"share video", "VIDEO", 1, 1, "print a link that shows a video, or a part of it",
+     .text = "The link goes behind the address of the page. With --from and --to nothing but that "
+             "part is shown, apart from some seconds beside it.",
+     .options = share_video_options, OPERATOR_JSON, .operation = "share",
+     .values = "0>video_id:video at>at_ms:ms from>from_ms:ms to>to_ms:ms days:number "
+               "download>may_download:flag",
+     .done = "{link}", .run = cli_request},
+    {"share clip", "CLIP", 1, 1, "print a link that shows a clip", .options = share_days_options,
+     OPERATOR_JSON, .operation = "share",
+     .values = "0>clip_id:uuid days:number download>may_download:flag", .thing = "clip",
+     .done = "{link}", .run = cli_request},
+    {"share search", "ID", 1, 1, "print a link that shows what a saved search has found",
+     .options = share_days_options, OPERATOR_JSON, .operation = "share",
+     .values = "0>search_id:uuid days:number download>may_download:flag", .thing = "saved search",
+     .done = "{link}", .run = cli_request},
+    {"share revoke", "ID", 1, 1, "revoke a link", OPERATOR_JSON, .operation = "revoke_share",
+     .values = "0>id:uuid", .thing = "link", .done = "link {0} is revoked", .run = cli_request},
+    {"share allow", "", 0, 0, "allow links to what belongs to a tenant",
+     .options = share_tenant_options, OPERATOR_JSON, .operation = "allow_sharing",
+     .values = "=\"00000000-0000-0000-0000-000000000000\">id tenant>id:uuid =true>allowed",
+     .done = "links are allowed", .run = cli_request},
+    {"share forbid", "", 0, 0, "allow no links; those that there are stop working",
+     .options = share_tenant_options, OPERATOR_JSON, .operation = "allow_sharing",
+     .values = "=\"00000000-0000-0000-0000-000000000000\">id tenant>id:uuid =false>allowed",
+     .done = "links are not allowed", .run = cli_request},
     {"people list", "", 0, 0, "list the people who sign in here", OPERATOR_JSON,
      .operation = "people", .values = "=200>limit", .columns = cli_columns_people,
      .note = "nobody signs in here yet: cortana people invite", .run = cli_request},
@@ -944,6 +992,8 @@ const struct cli_group cli_groups[] = {
     {"workers", "show the workers; drain one", NULL},
     {"hosts", "machines on which workers run, and their limits", NULL},
     {"nodes", "machines that sleep and are woken for jobs", NULL},
+    {"share", "links for people without an account",
+     "They work while the tenant allows them (cortana share allow)."},
     {"people", "invite people, show and change who may sign in", NULL},
     {"tenants", "show and limit how much tenants store, pause their jobs", NULL},
     {"rules", "show and change the rules of claims", NULL},

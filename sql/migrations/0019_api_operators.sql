@@ -532,7 +532,8 @@ BEGIN
                    'tenant_id', tenant, 'name', (SELECT t.name FROM tenants t WHERE t.id = tenant),
                    'stored_bytes', coalesce(tenant_bytes(tenant), 0),
                    'videos', (SELECT count(*) FROM videos v WHERE coalesce(v.team_id, v.owner_id) = tenant),
-                   'max_bytes', tenant_max_bytes(tenant), 'queued', coalesce(d.queued, 0),
+                   'max_bytes', tenant_max_bytes(tenant),
+                   'sharing', EXISTS (SELECT FROM sharing_tenants a WHERE a.tenant_id = tenant), 'queued', coalesce(d.queued, 0),
                    'waiting', coalesce(d.waiting, 0), 'running', coalesce(d.running, 0),
                    'retrying', coalesce(d.retrying, 0), 'dead', coalesce(d.dead, 0), 'oldest_seconds', d.oldest_seconds,
                    'paused_at', t.paused_at, 'pause_reason', t.reason)

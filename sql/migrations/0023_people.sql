@@ -527,6 +527,11 @@ $$;
 
 -- ---- invitations -------------------------------------------------------------------------------------------
 
+CREATE FUNCTION cortana.own_name() RETURNS text
+LANGUAGE sql STABLE
+RETURN coalesce((SELECT name FROM people WHERE id = auth.uid()), auth.uid()::text, 'service');
+COMMENT ON FUNCTION cortana.own_name IS 'Who the caller is, for people who read it.';
+
 CREATE FUNCTION cortana.make_invitation(p_person_id uuid, p_email text, p_tenant_id uuid, p_role text, p_lasts interval)
 RETURNS jsonb
 LANGUAGE plpgsql AS $$
@@ -536,7 +541,7 @@ DECLARE
 BEGIN
     INSERT INTO invitations (hash, person_id, email, tenant_id, role, created_by, expires_at)
     VALUES (secret_hash(code), p_person_id, lower(p_email), p_tenant_id, p_role,
-            coalesce((SELECT name FROM people WHERE id = auth.uid()), auth.uid()::text, 'service'), now() + p_lasts)
+            own_name(), now() + p_lasts)
     RETURNING * INTO made;
     RETURN invitation_object(made) || jsonb_build_object('link', '/invitation#c=' || code);
 END

@@ -156,6 +156,11 @@ def put_pictures(queue, store, video, segment):
               segment)
 
 
+def share_of(gateway, video):
+    assert gateway.ask(f"/tenants/{ALICE}/sharing", CALLERS["service"], "PUT", {"allowed": True}).status == 204
+    return gateway.ask("/shares", OWNER, "POST", {"video_id": video}).json["id"]
+
+
 def test_the_lines_of_the_manual(gateway, library, place, store, tmp_path):
     """Each line of docs/api.md does what it says, and each operation has one."""
     lines = [line.strip() for line in MANUAL.read_text().splitlines() if line.startswith("    curl ")]
@@ -181,7 +186,7 @@ def test_the_lines_of_the_manual(gateway, library, place, store, tmp_path):
     place[1].run("INSERT INTO cortana.sign_in_providers (name, title, issuer, client_id) VALUES ('embed', 'x', 'https://x', 'x')")
     environment |= {"PERSON": ALICE, "SESSION": str(place[1].value(
         "INSERT INTO cortana.sessions (hash, person_id, expires_at) VALUES (sha256(''), %s, now() + interval '1 day') RETURNING id", ALICE)),
-        "SEARCH": gateway.ask("/saved-searches", OWNER, "POST", {"query": "bridge"}).json["id"],
+        "SHARE": share_of(gateway, library.videos["own"]), "SEARCH": gateway.ask("/saved-searches", OWNER, "POST", {"query": "bridge"}).json["id"],
         "INVITATION": gateway.ask("/invitations", CALLERS["service"], "POST", {"role": "viewer"}).json["id"]}
     for line in lines:
         if "/events?" in line:
@@ -194,10 +199,11 @@ def test_the_lines_of_the_manual(gateway, library, place, store, tmp_path):
     text = "\n".join(lines)
     for _, path in OPERATIONS:
         names = {"tenants": "$TENANT", "triggers": "$TRIGGER", "videos": "$VIDEO", "jobs": "$JOB", "clips": "$CLIP", "uploads": "$UPLOAD", "runs": "$RUN", "keys": "$KEY", "collections": "$COLLECTION",
-                 "segments": "$SEGMENT", "people": "$PERSON", "saved-searches": "$SEARCH", "sessions": "$SESSION", "invitations": "$INVITATION"}
+                 "segments": "$SEGMENT", "people": "$PERSON", "saved-searches": "$SEARCH", "sessions": "$SESSION", "invitations": "$INVITATION", "shares": "$SHARE"}
         line = path.replace("{id}", names.get(path.split("/")[1], "")).replace("{name}", "ours" if "webhooks" in path else "embed")
         line = line.replace("{worker}", "$WORKER").replace("{host}", "$HOST").replace("{key}", "hello").replace("{node}", "gpu")
-        assert line in text or f"POST {path}" in MANUAL.read_text() or path in ("/session/tenant", "/feeds/{key}")  # of a browser, of a reader of feeds
+        assert line in text or f"POST {path}" in MANUAL.read_text() or path in (  # of a browser, of a reader of feeds, of strangers
+            "/session/tenant", "/feeds/{key}", "/shared/{code}/lines", "/shared/{code}/picture", "/oembed")
     place[1].run("DELETE FROM videos WHERE id IN (%s, %s) OR id IN (SELECT id FROM upload_sessions)", video, another)
 
 

@@ -16,7 +16,8 @@ from test_api import OPERATIONS, check
 
 OF_THE_GATEWAY = {"openapi", "docs", "sign_in", "sign_out", "events", "upload_options",  # test_api.py and test_api_events.py
                   "sign_in_with_password", "change_password", "read_invitation", "accept_invitation", "begin_at_provider",
-                  "end_at_provider", "providers", "mcp", "feed"}  # test_people.py
+                  "end_at_provider", "providers", "mcp", "feed",
+                  "open_share", "shared_lines", "shared_picture", "oembed"}  # test_people.py
 EXAMPLES = int(os.environ.get("CORTANA_API_EXAMPLES", "100"))  # drawn requests of each caller
 RANKS = ["viewer", "editor", "admin", "operator", "service"]
 # name: (rank, what they see of "own", "team" and "foreign", token)
@@ -86,7 +87,7 @@ class Things:
     def __init__(self, gateway, queue, library):
         self.ids = {"videos": library.videos, "jobs": library.jobs}
         self.makers = {"own": CALLERS["teamless"][2], "team": token(sub=MATE, team_ids=[TEAM], app_metadata={"cortana_role": "admin"}), "foreign": CALLERS["other tenant"][2]}
-        for kind in ("segments", "runs", "clips", "uploads", "triggers", "keys", "saved-searches", "people", "sessions", "invitations", "collections"):
+        for kind in ("segments", "runs", "clips", "uploads", "triggers", "keys", "saved-searches", "people", "sessions", "invitations", "collections", "shares"):
             self.ids[kind] = {}
         for thing, tenant, person in (("own", TEAM, ALICE), ("team", TEAM, MATE), ("foreign", BOB, BOB)):
             queue.run("INSERT INTO cortana.tenants (id, name) VALUES (%s, %s) ON CONFLICT DO NOTHING", tenant, thing)
@@ -109,6 +110,8 @@ class Things:
                 "name": f"t-{thing}", "cron": "30 2 * * *", "action": "job", "target": "clip_generate",
                 **({"tenant_id": TEAM} if team else {})}).json["id"]
             self.ids["collections"][thing] = gateway.ask("/collections", bearer, "POST", {"name": thing, **team}).json["id"]
+            assert gateway.ask(f"/tenants/{TEAM if team else {'own': ALICE}.get(thing, BOB)}/sharing", CALLERS["service"][2], "PUT", {"allowed": True}).status == 204
+            self.ids["shares"][thing] = gateway.ask("/shares", bearer, "POST", {"video_id": video}).json["id"]
             self.ids["saved-searches"][thing] = gateway.ask("/saved-searches", bearer, "POST", {"query": "bridge", **team}).json["id"]
             self.ids["keys"][thing] = gateway.ask("/keys", bearer, "POST", {"name": "x", "role": "viewer", **team}).json["id"]
 

@@ -21,6 +21,7 @@ ELSEWHERE = {("poster", 307), ("frame", 307), ("segment_frame", 307),  # test_ap
              ("accept_invitation", 409), ("join_tenant", 204), ("choose_tenant", 204), ("end_session", 204),
              ("begin_at_provider", 200), ("end_at_provider", 200), ("end_at_provider", 401), ("end_at_provider", 409),
              ("feed", 200),  # test_saved_searches.py
+             ("open_share", 200), ("shared_lines", 200), ("shared_picture", 200), ("shared_picture", 307), ("oembed", 200), ("sharing", 404), ("allow_sharing", 404),  # test_shares.py
              *(("mcp", int(status)) for status in OPERATIONS["POST", "/mcp"]["responses"])}  # test_cli_server.py: its refusals are messages  # test_people.py
 # Bodies that do something.
 WANTED = {
@@ -30,6 +31,7 @@ WANTED = {
     "invite": {"role": "viewer", "tenant_id": TEAM},
     "create_job": {"command": "hello", "dedupe_key": "one"},
     "search_by_meaning": {"vector": [0.6, 0.8], "model": "m"},
+    "share": {"search_id": str(uuid.uuid4())},
     "create_trigger": {"name": "nightly", "cron": "0 2 * * *", "action": "job", "target": "transcode"},
 }
 # Names of what is not there, and bodies about it.
@@ -115,11 +117,13 @@ def test_what_is_wrong_with_any_request(gateway, seen):
     seen.try_all(gateway, 403, token(role="postgres"), missing)
     assert seen.ask(gateway, "sign_in", None, body={"token": token(role="postgres")}).status == 403
     assert seen.ask(gateway, "sign_in", None, body={"token": "nonsense"}).status == 401
-    for name in ("sign_out", "sign_in_with_password", "read_invitation", "accept_invitation", "begin_at_provider", "end_at_provider"):
+    for name in ("sign_out", "sign_in_with_password", "read_invitation", "accept_invitation", "begin_at_provider", "end_at_provider",
+                 "open_share", "shared_lines", "shared_picture"):
         target, body, headers = asked(name, missing)
         assert seen.ask(gateway, name, None, target, body, **headers, Origin="https://elsewhere.example").status == 403
     assert seen.ask(gateway, "upload_options", "nonsense").status == 401
     assert seen.ask(gateway, "providers", "nonsense").status == seen.ask(gateway, "feed", "nonsense", f"/feeds/{'0' * 64}").status == 401
+    assert seen.ask(gateway, "oembed", "nonsense", "/oembed?url=x").status == seen.ask(gateway, "oembed", token(role="postgres"), "/oembed?url=x").status - 2 == 401
     seen.try_all(gateway, 400, SERVICE, missing, add_unknown)
     seen.try_all(gateway, 404, SERVICE, missing, make_missing)
     seen.try_all(gateway, 413, SERVICE, missing, lambda _, target, body, headers: (
@@ -158,6 +162,9 @@ def end_clip(queue, clip):
 def test_states_that_forbid_it(gateway, seen, place, library, store):
     """409 where no key is in play, and what only uploads have."""
     video = library.videos["own"]
+    for status, is_allowed in ((409, False), (201, True)):
+        assert gateway.ask(f"/tenants/{ALICE}/sharing", SERVICE, "PUT", {"allowed": is_allowed}).status == 204
+        assert seen.ask(gateway, "share", ADMIN, body={"video_id": video}).status == status
     assert seen.ask(gateway, "make_key", ADMIN, body={"name": "x", "role": "viewer"}).status == 201
     twins = [seen.ask(gateway, "create_trigger", ADMIN, body={**WANTED["create_trigger"], "name": name}).json for name in ("one", "two")]
     assert seen.ask(gateway, "change_trigger", ADMIN, f"/triggers/{twins[0]['id']}", {"name": "two"}).status == 409
@@ -227,7 +234,8 @@ def test_what_succeeds(gateway, seen, place, library, things, store):
 
 def test_too_many_requests(program, place, seen, tmp_path):
     bounded = Gateway(program, place[0], tmp_path, CORTANA_API_RATES="read=0.001:30,write=0.001:30,search=0.001:30")
-    for name, target in (("me", "/me"), ("revoke_key", f"/keys/{uuid.uuid4()}"), ("suggest", "/search/suggest?q=a"), ("sign_out", "/session")):
+    for name, target in (("me", "/me"), ("revoke_key", f"/keys/{uuid.uuid4()}"), ("suggest", "/search/suggest?q=a"), ("sign_out", "/session"),
+                         ("shared_lines", "/shared/x/lines")):
         while seen.ask(bounded, name, SERVICE, target).status != 429:
             pass
     seen.try_all(bounded, 429, SERVICE, str(uuid.uuid4()))
