@@ -134,8 +134,8 @@ DECLARE
     new record;
 BEGIN
     FOR new IN SELECT f.oid::regprocedure AS name, prosqlbody IS NULL AND proname <> ALL (p_on_the_callers_path) AS has_path,
-                      CASE WHEN schema <> 'api' OR prosecdef AND NOT is_operation THEN NULL
-                           WHEN proname = ANY (p_for_the_service) THEN 'service_role'
+                      CASE WHEN prorettype = 'trigger'::regtype OR schema = 'api' AND prosecdef AND NOT is_operation THEN NULL
+                           WHEN schema <> 'api' OR proname = ANY (p_for_the_service) THEN 'service_role'
                            WHEN is_operation AND provolatile = 'v' THEN 'service_role, cortana_app'
                            ELSE 'service_role, authenticated' END AS callers
                FROM pg_proc f CROSS JOIN LATERAL (
@@ -155,6 +155,7 @@ BEGIN
     END IF;
     FOR new IN SELECT oid::regclass AS name FROM pg_class WHERE xmin = pg_current_xact_id()::xid AND relkind = 'v' LOOP
         EXECUTE format('REVOKE ALL ON %s FROM PUBLIC, anon, authenticated', new.name);
+        EXECUTE format('GRANT SELECT ON %s TO service_role', new.name);
     END LOOP;
 END
 $$;
@@ -162,12 +163,12 @@ COMMENT ON FUNCTION cortana.secure_objects IS
     'For migrations, before they grant rights: takes the rights that PUBLIC (and on Supabase anon and authenticated) have '
     'by default from the functions and views of this transaction, and sets the search_path of the functions, with pg_temp '
     'last, so that nobody''s temporary table is taken for one of ours. Not that of bodies of SQL''s own form, to which none '
-    'matters, nor of parts of a claim or completion (p_on_the_callers_path), where it would cost a tenth. Grants what is in the '
-    'schema api: an operation that changes nothing to viewers, others to editors, those of p_for_the_service to the service '
-    'alone; functions that they call to all, because they run with the caller''s rights. What runs with the owner''s rights '
-    'and is no operation is granted by name.';
+    'matters, nor of parts of a claim or completion (p_on_the_callers_path), where it would cost a tenth. Grants the service all '
+    'of them but triggers, and the views to read. Of the schema api, viewers may call operations that change nothing, and editors the others, but not '
+    'those of p_for_the_service; all may call what runs with the rights of its caller. Operations are open to others, and '
+    'functions with the rights of the owner, only by name.';
 
-CREATE FUNCTION cortana.secure_table(p_table regclass) RETURNS void
+CREATE FUNCTION cortana.secure_table(p_table regclass, p_rights text DEFAULT 'ALL') RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, public, cortana, extensions, pg_temp AS $$
 BEGIN
@@ -175,11 +176,11 @@ BEGIN
     EXECUTE format('CREATE POLICY %I ON %s TO service_role USING (true) WITH CHECK (true)',
                    (SELECT relname FROM pg_class WHERE oid = p_table) || '_service', p_table);
     EXECUTE format('REVOKE ALL ON %s FROM PUBLIC, anon, authenticated', p_table);
-    EXECUTE format('GRANT ALL ON %s TO service_role', p_table);
+    EXECUTE format('GRANT %s ON %s TO service_role', p_rights, p_table);
 END
 $$;
 COMMENT ON FUNCTION cortana.secure_table IS
-    'For migrations: gives the service, and nobody else, all rights to a table that they have created.';
+    'For migrations: gives the service, and nobody else, rights to a table that they have created.';
 
 -- ---- locks -------------------------------------------------------------------------------------------------
 
@@ -189,9 +190,7 @@ CREATE TABLE cortana.locks (
 COMMENT ON TABLE cortana.locks IS
     'Rows that acquire_lock() locks until the transaction ends. Advisory locks would not do, because every role that '
     'may connect can hold one, even a role that may only read.';
-ALTER TABLE cortana.locks ENABLE ROW LEVEL SECURITY;
-CREATE POLICY locks_service ON cortana.locks TO service_role USING (true) WITH CHECK (true);
-GRANT SELECT, INSERT, UPDATE ON cortana.locks TO service_role;
+SELECT secure_table('locks', 'SELECT, INSERT, UPDATE');
 
 CREATE FUNCTION cortana.acquire_lock(p_name text) RETURNS void
 LANGUAGE plpgsql
@@ -211,5 +210,4 @@ COMMENT ON FUNCTION cortana.acquire_lock IS
 -- ---- who may call what --------------------------------------------------------------------------
 
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION cortana.current_team_ids TO authenticated, service_role;
-GRANT EXECUTE ON FUNCTION cortana.acts_for_everyone, cortana.may_touch, cortana.acquire_lock TO service_role;
+GRANT EXECUTE ON FUNCTION cortana.current_team_ids TO authenticated;

@@ -270,6 +270,5 @@ COMMENT ON FUNCTION cortana.is_favourite IS 'Whether the caller has marked a vid
 -- ---- who may call what --------------------------------------------------------------------------
 
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION cortana.clean_tags, cortana.tag_keys, cortana.is_favourite TO authenticated, service_role;
-GRANT EXECUTE ON FUNCTION cortana.fold_case, cortana.normal_form, cortana.text_hash TO authenticated, service_role;
-GRANT EXECUTE ON FUNCTION cortana.search_source TO service_role;
+GRANT EXECUTE ON FUNCTION cortana.clean_tags, cortana.tag_keys, cortana.is_favourite TO authenticated;
+GRANT EXECUTE ON FUNCTION cortana.fold_case, cortana.normal_form, cortana.text_hash TO authenticated;

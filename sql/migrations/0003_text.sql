@@ -91,12 +91,9 @@ COMMENT ON TABLE entity_types IS
     'also have a pattern there.';
 COMMENT ON COLUMN entity_types.name IS 'Name of the kind, as in entities.entity_type.';
 COMMENT ON COLUMN entity_types.description IS 'What the kind is.';
-ALTER TABLE entity_types ENABLE ROW LEVEL SECURITY;
+SELECT secure_table('entity_types', 'SELECT, INSERT, UPDATE, DELETE');
 CREATE POLICY entity_types_read ON entity_types FOR SELECT TO authenticated USING (true);
-CREATE POLICY entity_types_service ON entity_types TO service_role USING (true) WITH CHECK (true);
-REVOKE ALL ON entity_types FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON entity_types TO authenticated;
-GRANT SELECT, INSERT, UPDATE, DELETE ON entity_types TO service_role;
 INSERT INTO entity_types (name, description) VALUES
     ('mention', '@name'),
     ('hashtag', '#name, in letters of any script'),
@@ -414,5 +411,4 @@ COMMENT ON FUNCTION video_export IS
 -- ---- who may call what --------------------------------------------------------------------------
 
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION cortana.box_at, cortana.box_around, video_export, cortana.unread_scripts, cortana.export_segments, cortana.export_entities TO authenticated, service_role;
-GRANT EXECUTE ON FUNCTION cortana.segment_id, cortana.reading_order, replace_video_text TO service_role;
+GRANT EXECUTE ON FUNCTION cortana.box_at, cortana.box_around, video_export, cortana.unread_scripts, cortana.export_segments, cortana.export_entities TO authenticated;

@@ -449,6 +449,4 @@ COMMENT ON FUNCTION change_workflow IS
 
 REVOKE ALL ON FUNCTION priority_number FROM PUBLIC, anon;
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION cortana.resolve_template, cortana.check_workflow_steps, change_workflow TO
-    service_role;
-GRANT EXECUTE ON FUNCTION priority_number, cortana.priority_names, cortana.priority_list TO authenticated, cortana_app, service_role;
+GRANT EXECUTE ON FUNCTION priority_number, cortana.priority_names, cortana.priority_list TO authenticated, cortana_app;

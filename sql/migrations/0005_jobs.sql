@@ -211,7 +211,6 @@ SELECT id, attempt, coalesce(locked_by, 'unknown'), lease_token, NULL, started_a
        NULL, NULL, NULL, NULL, NULL, NULL
 FROM jobs WHERE status = 'processing';
 COMMENT ON VIEW job_attempts IS 'All attempts of all jobs, ended and running.';
-GRANT SELECT ON job_attempts TO service_role;
 
 CREATE SEQUENCE cortana.task_event_ids;
 COMMENT ON SEQUENCE cortana.task_event_ids IS 'Ids of events.';
@@ -248,10 +247,7 @@ CREATE INDEX task_events_video ON task_events (video_id, ts) WHERE video_id IS N
 CREATE INDEX task_events_run ON task_events (run_id, ts) WHERE run_id IS NOT NULL;
 CREATE INDEX task_events_ts ON task_events USING brin (ts) WITH (autosummarize = on);
 
-ALTER TABLE task_events ENABLE ROW LEVEL SECURITY;
-CREATE POLICY task_events_service ON task_events TO service_role USING (true) WITH CHECK (true);
-REVOKE ALL ON task_events FROM PUBLIC, anon, authenticated;
-GRANT SELECT, INSERT ON task_events TO service_role;
+SELECT secure_table('task_events', 'SELECT, INSERT');
 
 CREATE TABLE cortana.task_events_default PARTITION OF task_events DEFAULT;
 COMMENT ON TABLE cortana.task_events_default IS
@@ -367,7 +363,6 @@ $$;
 COMMENT ON FUNCTION cortana.is_output IS 'Returns whether an attempt that was recorded has written an object.';
 
 SELECT secure_table('task_artifacts');
-GRANT EXECUTE ON FUNCTION cortana.numbered_key, cortana.is_output TO service_role;
 
 CREATE TABLE workers (
     id text PRIMARY KEY,
@@ -810,7 +805,5 @@ CREATE TRIGGER job_types_updated AFTER UPDATE ON job_types
 -- ---- who may call what --------------------------------------------------------------------------
 
 SELECT secure_objects('{set_status}');
-GRANT EXECUTE ON FUNCTION cortana.time_prefixed_uuid, cortana.create_event_partitions,
-    cortana.job_transition_allowed, cortana.job_is_ready, cortana.check_claim_by_hand, cortana.default_lease, cortana.event_source, cortana.job_source TO service_role;
 -- Views for users show it.
-GRANT EXECUTE ON FUNCTION cortana.request_was_refused TO authenticated, cortana_upkeep, service_role;
+GRANT EXECUTE ON FUNCTION cortana.request_was_refused TO authenticated, cortana_upkeep;

@@ -410,10 +410,7 @@ COMMENT ON TABLE cortana.job_type_upkeep IS
     'read many pages of dead index entries, it notes the place of the first job that it finds, and the other '
     'claims of this second begin there.';
 
-ALTER TABLE cortana.job_type_upkeep ENABLE ROW LEVEL SECURITY;
-CREATE POLICY job_type_upkeep_service ON job_type_upkeep TO service_role
-    USING (true) WITH CHECK (true);
-GRANT DELETE, INSERT, SELECT, UPDATE ON cortana.job_type_upkeep TO service_role;
+SELECT secure_table('job_type_upkeep', 'DELETE, INSERT, SELECT, UPDATE');
 
 INSERT INTO job_type_upkeep (job_type) SELECT name FROM job_types;
 
@@ -1060,10 +1057,4 @@ COMMENT ON FUNCTION set_priority IS
 -- ---- who may call what --------------------------------------------------------------------------
 
 SELECT secure_objects('{check_job_size,check_payload,end_attempt,fair_sequence,lease_jobs,acquire_upkeep}');
-GRANT EXECUTE ON FUNCTION enqueue_job, enqueue_jobs, cancel_job, retry_job, watch_job, cortana.has_twin TO cortana_app, service_role;
-GRANT EXECUTE ON FUNCTION cortana.fair_sequence, cortana.check_job_size, cortana.check_payload, cortana.complete_payload, cortana.check_own_job, cortana.end_attempt,
-    cortana.settle_failure, cortana.rescue_expired_jobs, cortana.promote_due_jobs, cortana.acquire_upkeep,
-    cortana.claim_from_head, cortana.lease_jobs, claim_jobs, renew_lease, report_progress, report_log,
-    fence_job, complete_job, cortana.release_dependents, complete_jobs, fail_job, release_job, settle_canceled_job,
-    record_artifacts, retry_failed_jobs, cortana.filter_condition, cortana.lock_filtered_jobs, cancel_jobs,
-    set_priority TO service_role;
+GRANT EXECUTE ON FUNCTION enqueue_job, enqueue_jobs, cancel_job, retry_job, watch_job, cortana.has_twin TO cortana_app;

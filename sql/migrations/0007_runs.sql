@@ -439,6 +439,4 @@ COMMENT ON FUNCTION cancel_run IS
 -- ---- who may call what --------------------------------------------------------------------------
 
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION start_run, restart_run, cancel_run TO cortana_app, service_role;
-GRANT EXECUTE ON FUNCTION cortana.step_payload, cortana.begin_step, cortana.fair_run_sequence,
-    cortana.jobs_in_the_way, cortana.skip_waiting_jobs, cortana.settle_runs, hand_on, continue_step TO service_role;
+GRANT EXECUTE ON FUNCTION start_run, restart_run, cancel_run TO cortana_app;

@@ -557,8 +557,5 @@ GRANT SELECT, UPDATE ON claimable_jobs TO service_role;
 -- ---- who may call what --------------------------------------------------------------------------
 
 SELECT secure_objects('{claim_room}');
-GRANT EXECUTE ON FUNCTION touch_session, why_job TO cortana_app, service_role;
+GRANT EXECUTE ON FUNCTION touch_session, why_job TO cortana_app;
 GRANT EXECUTE ON FUNCTION touch_session TO cortana_gateway;
-GRANT EXECUTE ON FUNCTION report_disk, cortana.is_interactive, pause_type, resume_type, pause_tenant,
-    resume_tenant, report_worker, drain_worker, cortana.claim_room, cortana.choose_among_tenants,
-    cortana.host_limit, cortana.machines_to_wake TO service_role;

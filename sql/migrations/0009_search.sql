@@ -394,9 +394,7 @@ COMMENT ON COLUMN cortana.search_words.word IS 'As in search_materialized.docume
 
 CREATE INDEX search_words_near ON search_words USING gin (search_near_keys(folded));
 
-ALTER TABLE cortana.search_words ENABLE ROW LEVEL SECURITY;
-CREATE POLICY search_words_service ON search_words TO service_role USING (true) WITH CHECK (true);
-GRANT DELETE, SELECT ON cortana.search_words TO service_role;
+SELECT secure_table('search_words', 'DELETE, SELECT');
 
 CREATE TABLE cortana.search_words_doubtful (word text NOT NULL);
 COMMENT ON TABLE cortana.search_words_doubtful IS
@@ -1882,12 +1880,4 @@ GRANT EXECUTE ON FUNCTION cortana.search_fold, cortana.search_grams, cortana.sea
     cortana.search_spaced, cortana.search_typed_words, cortana.search_has_subject, cortana.search_pattern, cortana.search_add_beginning,
     cortana.search_add_parts, cortana.search_is_beginning, cortana.search_read_side, cortana.search_read_sides,
     cortana.search_parse, cortana.search_candidates, cortana.search_marks, cortana.search_side_matches,
-    cortana.search_paragraph_matches, cortana.search_snippet, search_segments
-    TO authenticated, service_role;
-GRANT EXECUTE ON FUNCTION cortana.search_slice, cortana.search_keys, cortana.search_continued_key, cortana.search_word_query,
-    cortana.search_words_prune, refresh_search_materialized, cortana.search_sees_all,
-    cortana.search_time_keys, cortana.search_id_range, cortana.search_own_videos, cortana.search_field_filters,
-    cortana.search_field_conditions, cortana.search_document_condition,
-    cortana.search_every_key, cortana.search_joined_keys, cortana.search_word_lookup, cortana.search_part_lookup,
-    cortana.search_parts_lookup
-    TO service_role;
+    cortana.search_paragraph_matches, cortana.search_snippet, search_segments TO authenticated;

@@ -814,13 +814,4 @@ COMMENT ON FUNCTION cortana.prune_object_notes IS
 -- ---- who may call what --------------------------------------------------------------------------
 
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION accept_object_event TO cortana_app, service_role;
-GRANT EXECUTE ON FUNCTION limit_tenant, cortana.tenant_bytes, cortana.tenant_max_bytes, cortana.tenant_room,
-    time_ordered_uuid, cortana.record_objects, announce_upload, cortana.due_uploads,
-    cortana.postpone_upload, cortana.retry_upload, cortana.refuse_upload, cortana.prepare_upload,
-    cortana.video_event, cortana.find_twin, cortana.register_original, cortana.register_video,
-    cortana.compare_original, cortana.undigested_twins, cortana.unseen_originals,
-    cortana.mark_original_missing, reprocess_video, cortana.enqueue_object_removal, delete_video,
-    cortana.remove_objects_again, cortana.settle_object_removal, cortana.expired_clips,
-    cortana.mark_clip_removed, cortana.has_open_job, cortana.lock_video_to_clear,
-    cortana.lock_frames_to_thin, cortana.thin_frames, cortana.prune_object_notes TO service_role;
+GRANT EXECUTE ON FUNCTION accept_object_event TO cortana_app;

@@ -187,4 +187,3 @@ CREATE TRIGGER job_types_check_schema BEFORE INSERT OR UPDATE OF payload_schema 
 UPDATE job_types SET payload_schema = payload_schema;  -- those before this file
 
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION json_schema_fault, cortana.json_format_fits, cortana.json_schema_defect TO service_role;

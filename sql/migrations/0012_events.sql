@@ -75,4 +75,3 @@ COMMENT ON FUNCTION cortana.record_dead_jobs IS
     'Emits the event job.failed for jobs that will not be tried again.';
 
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION cortana.event_recorded, cortana.record_event, cortana.record_dead_jobs TO service_role;

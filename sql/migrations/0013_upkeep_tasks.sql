@@ -91,4 +91,3 @@ COMMENT ON FUNCTION scheduler_tick IS
     'Hook: the program scheduler calls it each second, and after wait_ms. Does nothing; who has schedules replaces it.';
 
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION scheduler_tick, cortana.run_upkeep TO service_role;

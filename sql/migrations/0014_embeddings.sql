@@ -12,12 +12,9 @@ COMMENT ON COLUMN embedding_models.name IS 'Name of the model, as the endpoint k
 COMMENT ON COLUMN embedding_models.dimensions IS 'Numbers in each of its vectors.';
 COMMENT ON COLUMN embedding_models.created_at IS 'When its first vector was stored.';
 
-ALTER TABLE embedding_models ENABLE ROW LEVEL SECURITY;
+SELECT secure_table('embedding_models', 'DELETE, SELECT');
 CREATE POLICY embedding_models_read ON embedding_models FOR SELECT TO authenticated USING (true);
-CREATE POLICY embedding_models_service ON embedding_models TO service_role USING (true) WITH CHECK (true);
-REVOKE ALL ON embedding_models FROM PUBLIC, anon, authenticated;
 GRANT SELECT ON embedding_models TO authenticated;
-GRANT DELETE, SELECT ON embedding_models TO service_role;
 
 CREATE TABLE cortana.text_embeddings (
     model text NOT NULL REFERENCES embedding_models ON DELETE CASCADE,
@@ -33,9 +30,7 @@ COMMENT ON COLUMN cortana.text_embeddings.signs IS
     'Signs of the numbers of the vector, one bit each; null if pgvector stores the vector.';
 COMMENT ON COLUMN cortana.text_embeddings.embedding IS 'Of length 1; `vector` after use_pgvector().';
 
-ALTER TABLE cortana.text_embeddings ENABLE ROW LEVEL SECURITY;
-CREATE POLICY text_embeddings_service ON text_embeddings TO service_role USING (true) WITH CHECK (true);
-GRANT DELETE, SELECT ON cortana.text_embeddings TO service_role;
+SELECT secure_table('text_embeddings', 'DELETE, SELECT');
 
 CREATE FUNCTION cortana.has_pgvector() RETURNS boolean
 LANGUAGE sql STABLE AS $$
@@ -354,8 +349,4 @@ COMMENT ON FUNCTION embed_videos IS
 -- ---- who may call what --------------------------------------------------------------------------
 
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION cortana.semantic_candidates, search_semantic, embedding_model_in_use TO
-    authenticated, service_role;
-GRANT EXECUTE ON FUNCTION cortana.has_pgvector, cortana.index_embedding_model, use_pgvector,
-    cortana.texts_to_embed, cortana.store_embeddings, cortana.embedding_signs, cortana.embedding_cosine,
-    prune_embeddings, cortana.nearest_texts, embed_videos_with, embed_videos TO service_role;
+GRANT EXECUTE ON FUNCTION cortana.semantic_candidates, search_semantic, embedding_model_in_use TO authenticated;

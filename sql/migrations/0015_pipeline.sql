@@ -382,7 +382,5 @@ COMMENT ON FUNCTION reindex_video IS
 -- ---- who may call what --------------------------------------------------------------------------
 
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION cortana.clip_options, cortana.check_clip, plan_clip, request_clip, reindex_video TO cortana_app,
-    service_role;
-GRANT EXECUTE ON FUNCTION cortana.adds_to_ready, cortana.settle_video, cortana.stages_ended, split_videos TO service_role;
-GRANT EXECUTE ON FUNCTION cortana.last_ocr_jobs, cortana.video_languages TO authenticated, service_role;
+GRANT EXECUTE ON FUNCTION cortana.clip_options, cortana.check_clip, plan_clip, request_clip, reindex_video TO cortana_app;
+GRANT EXECUTE ON FUNCTION cortana.last_ocr_jobs, cortana.video_languages TO authenticated;

@@ -80,7 +80,6 @@ FROM workers w;
 COMMENT ON VIEW worker_overview IS
     'One row for each worker. A worker that has been silent for 5 minutes, as long as a lease lasts, is stale: '
     'other workers claim its jobs.';
-GRANT SELECT ON worker_overview TO cortana_metrics, service_role;
 
 CREATE VIEW job_counts AS
 SELECT t.name AS job_type, t.paused_at IS NOT NULL AS is_paused, c.ready, c.waiting, c.running, c.dead,
@@ -98,7 +97,6 @@ CROSS JOIN LATERAL (
     FROM jobs j
     WHERE j.job_type = t.name AND j.status IN ('queued', 'processing', 'failed')) AS c;
 COMMENT ON VIEW job_counts IS 'The open jobs of each type, counted by state. Reads no finished job.';
-GRANT SELECT ON job_counts TO cortana_metrics, service_role;
 
 CREATE VIEW worker_activity AS
 SELECT worker_id, count(*) AS attempts, count(*) FILTER (WHERE status = 'succeeded') AS succeeded,
@@ -109,7 +107,6 @@ FROM job_attempts
 WHERE finished_at > now() - interval '24 hours'
 GROUP BY worker_id;
 COMMENT ON VIEW worker_activity IS 'The attempts of each worker that ended in the last 24 hours.';
-GRANT SELECT ON worker_activity TO cortana_metrics, service_role;
 
 CREATE VIEW job_failures AS
 SELECT j.job_type, a.error_type, count(*) AS attempts, count(DISTINCT a.job_id) AS jobs,
@@ -118,12 +115,10 @@ FROM job_attempts a JOIN jobs j ON j.id = a.job_id
 WHERE a.status IN ('failed', 'timeout', 'crashed') AND a.finished_at > now() - interval '24 hours'
 GROUP BY j.job_type, a.error_type;
 COMMENT ON VIEW job_failures IS 'Failed attempts of the last 24 hours by type and error.';
-GRANT SELECT ON job_failures TO cortana_metrics, service_role;
 
 CREATE VIEW host_overview AS
 SELECT name AS host, cpu_budget, disk_level, disk_used_percent, disk_checked_at FROM hosts;
 COMMENT ON VIEW host_overview IS 'How full the scratch disk of each host was at the last check.';
-GRANT SELECT ON host_overview TO cortana_metrics, service_role;
 
 -- ---- how much waits -----------------------------------------------------------------------------
 
@@ -223,7 +218,6 @@ SELECT t.name::text AS job_type, d.status, d.depth, d.oldest_seconds
 FROM job_types t CROSS JOIN LATERAL queue_depth_of(t.name) AS d;
 COMMENT ON VIEW queue_depth IS
     'How many jobs of each type are in which state. To scale a stage, use the sum of queued and running.';
-GRANT SELECT ON queue_depth TO cortana_metrics, service_role;
 
 CREATE VIEW queue_depth_by_tenant AS
 SELECT j.job_type::text, j.tenant_id, j.priority::int,
@@ -239,7 +233,6 @@ GROUP BY 1, 2, 3, 4;
 COMMENT ON VIEW queue_depth_by_tenant IS
     'How many open jobs each tenant has, by type, priority and status: queued (may be claimed), waiting (for a time or '
     'for other jobs), running, retrying or dead; and the age of the oldest. Reads no finished job.';
-GRANT SELECT ON queue_depth_by_tenant TO service_role;
 
 -- Events: enqueued, claimed, done, released (returned to the queue, not counted as a retry), retry (failed, and is
 -- tried again), dead, canceled.
@@ -255,7 +248,6 @@ FROM (SELECT data ->> 'job_type' AS job_type,
       WHERE ts > clock_timestamp() - interval '5 minutes' AND job_id IS NOT NULL AND type = 'status') AS e
 GROUP BY e.job_type, e.event;
 COMMENT ON VIEW job_flow IS 'What happened to jobs in the last five minutes, by type.';
-GRANT SELECT ON job_flow TO cortana_metrics, service_role;
 
 -- ---- which programs may work here ---------------------------------------------------------------
 
@@ -300,8 +292,9 @@ COMMENT ON FUNCTION cortana.schema_state IS
 -- ---- who may call what --------------------------------------------------------------------------
 
 SELECT secure_objects();
-GRANT SELECT ON pipeline_stages, job_overview, run_overview TO authenticated, service_role;
-GRANT EXECUTE ON FUNCTION cortana.video_trouble TO authenticated, service_role;
-GRANT EXECUTE ON FUNCTION cortana.queue_depth_of TO cortana_metrics, service_role;
+GRANT SELECT ON pipeline_stages, job_overview, run_overview TO authenticated;
+GRANT SELECT ON worker_overview, job_counts, worker_activity, job_failures, host_overview, queue_depth, job_flow TO cortana_metrics;
+GRANT EXECUTE ON FUNCTION cortana.video_trouble TO authenticated;
+GRANT EXECUTE ON FUNCTION cortana.queue_depth_of TO cortana_metrics;
 -- The first question of every program is whether it fits the schema.
-GRANT EXECUTE ON FUNCTION cortana.schema_state TO authenticated, cortana_gateway, cortana_metrics, service_role;
+GRANT EXECUTE ON FUNCTION cortana.schema_state TO authenticated, cortana_gateway, cortana_metrics;

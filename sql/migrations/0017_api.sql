@@ -23,6 +23,16 @@ $$;
 COMMENT ON FUNCTION api.not_found IS
     'Refuses an object that does not exist, and one that the caller may not see, with the same message.';
 
+CREATE FUNCTION api.require_found(p_is_found boolean) RETURNS void
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF p_is_found IS NOT TRUE THEN
+        PERFORM api.not_found();
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION api.require_found IS 'Refuses what is not there, or may not be seen, unless the condition that it is holds.';
+
 CREATE FUNCTION api.ok(p_body jsonb) RETURNS api.answer
 LANGUAGE sql IMMUTABLE
 RETURN CASE WHEN p_body IS NULL THEN api.not_found() ELSE ROW(200, NULL, NULL, p_body)::api.answer END;
@@ -243,9 +253,7 @@ RETURN api.versioned((SELECT api.video_object(v, u.unread) || jsonb_build_object
 CREATE FUNCTION api.require_video(p_id uuid) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM videos WHERE id = p_id) THEN
-        PERFORM api.not_found();
-    END IF;
+    PERFORM api.require_found(EXISTS (SELECT FROM videos WHERE id = p_id));
 END
 $$;
 COMMENT ON FUNCTION api.require_video IS 'Refuses a video that the caller may not see, like one that does not exist.';
@@ -274,9 +282,7 @@ DECLARE
     scopes text[] := ARRAY['playback'];
 BEGIN
     SELECT * INTO video FROM videos WHERE id = (p ->> 'id')::uuid;
-    IF NOT FOUND THEN
-        RETURN api.not_found();
-    END IF;
+    PERFORM api.require_found(FOUND);
     IF (p ->> 'original')::boolean THEN
         IF (api.is_service() OR video.owner_id = auth.uid()
             OR auth.jwt() #>> '{app_metadata,cortana_role}' = 'admin') IS NOT TRUE THEN
@@ -362,9 +368,7 @@ DECLARE
     video videos;
 BEGIN
     SELECT * INTO video FROM videos WHERE id = (p ->> 'id')::uuid;
-    IF NOT FOUND THEN
-        RETURN api.not_found();
-    END IF;
+    PERFORM api.require_found(FOUND);
     RETURN ROW(200, NULL, jsonb_build_object('Content-Disposition', format('attachment; filename="%s.%s"', coalesce(nullif(
         trim(BOTH '-' FROM left(regexp_replace(coalesce(video.title, video.original_name, ''), '[^A-Za-z0-9]+', '-', 'g'), 60)),
         ''), 'video'), p ->> 'format')), NULL)::api.answer;
@@ -1112,9 +1116,7 @@ DECLARE
     job jobs;
 BEGIN
     SELECT * INTO job FROM jobs WHERE id = (p ->> 'id')::uuid;
-    IF NOT FOUND THEN
-        RETURN api.not_found();
-    END IF;
+    PERFORM api.require_found(FOUND);
     RETURN ROW(200, 'W/"' || left(md5(job::text), 16) || '"', NULL,
                api.job_object(job) || jsonb_build_object(
                    'payload', api.shown_payload(api.job_payload(job)),
@@ -1317,11 +1319,9 @@ COMMENT ON COLUMN upload_sessions.touched_at IS
 COMMENT ON COLUMN upload_sessions.completed_at IS
     'When the scanner was told that the upload is complete; null: it is open.';
 CREATE INDEX upload_sessions_open ON cortana.upload_sessions (owner_id) WHERE completed_at IS NULL;
-ALTER TABLE cortana.upload_sessions ENABLE ROW LEVEL SECURITY;
+SELECT secure_table('upload_sessions');
 CREATE POLICY upload_sessions_own ON cortana.upload_sessions TO cortana_app USING (owner_id = (SELECT auth.uid()));
-CREATE POLICY upload_sessions_service ON cortana.upload_sessions TO service_role USING (true) WITH CHECK (true);
 GRANT SELECT ON cortana.upload_sessions TO cortana_app;
-GRANT ALL ON cortana.upload_sessions TO service_role;
 
 CREATE FUNCTION cortana.begin_upload(p_name text, p_size bigint, p_team uuid, p_title text, p_sha256 text) RETURNS uuid
 LANGUAGE plpgsql SECURITY DEFINER AS $$
@@ -1368,9 +1368,7 @@ DECLARE
 BEGIN
     SELECT * INTO session FROM upload_sessions s WHERE s.id = p_id;
     SELECT * INTO video FROM videos v WHERE v.id = p_id;
-    IF session.id IS NULL OR video.id IS NULL THEN
-        RETURN api.not_found();
-    END IF;
+    PERFORM api.require_found(session.id IS NOT NULL AND video.id IS NOT NULL);
     RETURN ROW(p_status, NULL, jsonb_build_object('Location', '/api/v1/uploads/' || p_id), jsonb_build_object(
         'id', p_id, 'video_id', p_id, 'name', video.original_name, 'size', session.size,
         'state', CASE WHEN session.completed_at IS NULL THEN 'open' ELSE 'complete' END,
@@ -1452,25 +1450,19 @@ COMMENT ON FUNCTION api.upload_parts IS
     'accepts them.';
 
 CREATE FUNCTION api.complete_upload(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM touch_upload((p ->> 'id')::uuid);
-    RETURN api.upload_answer((p ->> 'id')::uuid, 200);
-END
+LANGUAGE sql AS $$
+    SELECT touch_upload((p ->> 'id')::uuid);
+    SELECT api.upload_answer((p ->> 'id')::uuid, 200);
 $$;
 COMMENT ON FUNCTION api.complete_upload IS
     'POST /uploads/{id}/complete: checks that the caller may complete this upload. The gateway joins the parts in its '
     'store, and then calls api.finish_upload().';
 
 CREATE FUNCTION api.finish_upload(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql AS $$
-DECLARE
-    answer api.answer := api.upload_answer((p ->> 'id')::uuid, 200);
-BEGIN
-    PERFORM end_upload((p ->> 'id')::uuid);
-    SELECT * INTO answer FROM api.upload_answer((p ->> 'id')::uuid, 200);
-    RETURN answer;
-END
+LANGUAGE sql AS $$
+    SELECT api.upload_answer((p ->> 'id')::uuid, 200); -- refuses an upload of somebody else
+    SELECT end_upload((p ->> 'id')::uuid);
+    SELECT api.upload_answer((p ->> 'id')::uuid, 200);
 $$;
 COMMENT ON FUNCTION api.finish_upload IS
     'Reports that all bytes of an upload are in the store. The scanner checks the object itself.';
@@ -1521,57 +1513,29 @@ COMMENT ON FUNCTION cortana.require_own_video IS
     'Refuses a video that the caller may not see, like one that does not exist, and a video that the caller may see '
     'but not change.';
 
-CREATE FUNCTION cortana.delete_own_video(p_id uuid) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-BEGIN
-    PERFORM require_own_video(p_id);
-    PERFORM delete_video(p_id);
-END
-$$;
-COMMENT ON FUNCTION cortana.delete_own_video IS 'delete_video() for the owner of a video and for administrators of its team.';
-
 CREATE FUNCTION api.delete_video(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM delete_own_video((p ->> 'id')::uuid);
-    RETURN ROW(202, NULL, NULL, jsonb_build_object('id', p ->> 'id'))::api.answer;
-END
+LANGUAGE sql SECURITY DEFINER AS $$
+    SELECT require_own_video((p ->> 'id')::uuid);
+    SELECT public.delete_video((p ->> 'id')::uuid);
+    SELECT 202, NULL, NULL::jsonb, jsonb_build_object('id', p ->> 'id');
 $$;
-
-CREATE FUNCTION cortana.reprocess_own_video(p_id uuid) RETURNS uuid
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-BEGIN
-    PERFORM require_own_video(p_id);
-    RETURN reprocess_video(p_id);
-END
-$$;
-COMMENT ON FUNCTION cortana.reprocess_own_video IS 'reprocess_video() for the owner of a video and for administrators of its team.';
 
 CREATE FUNCTION api.reprocess_video(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql AS $$
-DECLARE
-    run uuid;
-BEGIN
-    run := reprocess_own_video((p ->> 'id')::uuid);
-    RETURN ROW(202, NULL, NULL, jsonb_build_object('run_id', run))::api.answer;
-END
+LANGUAGE sql SECURITY DEFINER AS $$
+    SELECT require_own_video((p ->> 'id')::uuid);
+    SELECT 202, NULL, NULL::jsonb, jsonb_build_object('run_id', public.reprocess_video((p ->> 'id')::uuid));
 $$;
 
 CREATE FUNCTION api.reindex_video(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql AS $$
-DECLARE
-    run uuid;
-BEGIN
-    PERFORM require_own_video((p ->> 'id')::uuid);
-    run := (SELECT r.run_id FROM public.reindex_video((p ->> 'id')::uuid,
-                                                      string_to_array(p ->> 'languages', '+')) AS r);
-    RETURN ROW(202, NULL, NULL, jsonb_build_object('run_id', run))::api.answer;
-END
+LANGUAGE sql AS $$
+    SELECT require_own_video((p ->> 'id')::uuid);
+    SELECT 202, NULL, NULL::jsonb, jsonb_build_object('run_id', r.run_id)
+    FROM public.reindex_video((p ->> 'id')::uuid, string_to_array(p ->> 'languages', '+')) AS r;
 $$;
 
 -- ---- who may call what -------------------------------------------------------------------------------------
 
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION api.own_videos, api.newest_keys, api.tenant_keys, api.tenant_jobs, api.tenant_page TO authenticated, service_role;
+GRANT EXECUTE ON FUNCTION api.own_videos, api.newest_keys, api.tenant_keys, api.tenant_jobs, api.tenant_page TO authenticated;
 GRANT EXECUTE ON FUNCTION cortana.touch_upload, cortana.remove_clip, cortana.begin_upload, cortana.end_upload, cortana.drop_upload,
-    cortana.require_own_video, cortana.delete_own_video, cortana.reprocess_own_video TO cortana_app, service_role;
+    cortana.require_own_video TO cortana_app;

@@ -185,11 +185,9 @@ COMMENT ON FUNCTION api.is_admin IS 'Whether the caller is an admin of their ten
 CREATE FUNCTION api.require_job(p_id uuid) RETURNS void
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM jobs j LEFT JOIN videos v ON v.id = j.video_id
-                   WHERE j.id = p_id AND (may_touch(v.owner_id) OR may_touch(v.team_id)
-                                          OR j.video_id IS NULL AND may_touch(j.tenant_id))) THEN
-        PERFORM api.not_found();
-    END IF;
+    PERFORM api.require_found(EXISTS (
+        SELECT FROM jobs j LEFT JOIN videos v ON v.id = j.video_id
+        WHERE j.id = p_id AND (may_touch(v.owner_id) OR may_touch(v.team_id) OR j.video_id IS NULL AND may_touch(j.tenant_id))));
 END
 $$;
 COMMENT ON FUNCTION api.require_job IS
@@ -481,5 +479,5 @@ $$;
 -- ---- who may call what -------------------------------------------------------------------------------------
 
 SELECT secure_objects(p_for_the_service => '{pause_type,resume_type}');
-GRANT EXECUTE ON FUNCTION api.set_job_priority TO cortana_app, service_role;
+GRANT EXECUTE ON FUNCTION api.set_job_priority TO cortana_app;
 GRANT EXECUTE ON FUNCTION api.event_tail, api.event_states, api.ended_jobs TO cortana_gateway;

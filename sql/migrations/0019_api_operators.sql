@@ -314,9 +314,7 @@ $$;
 CREATE FUNCTION api.host_disk(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM hosts WHERE name = p ->> 'host') THEN
-        RETURN api.not_found();
-    END IF;
+    PERFORM api.require_found(EXISTS (SELECT FROM hosts WHERE name = p ->> 'host'));
     RETURN api.all_items((
         SELECT jsonb_agg(to_jsonb(d) - 'id' - 'host' ORDER BY d.id DESC)
         FROM (SELECT * FROM disk_status_log WHERE host = p ->> 'host' ORDER BY id DESC LIMIT 60) AS d));
@@ -573,4 +571,3 @@ RETURN (SELECT api.done() FROM public.limit_tenant(nullif(p ->> 'id', 'default')
 SELECT secure_objects(p_for_the_service => '{throughput,queue_stats,performance,workers,drain_worker,hosts,host,change_host,host_disk,
     resources,upkeep_tasks,embeddings,use_embeddings,embed_videos,prune_embeddings,change_job_type,change_workflow,tenants,pause_tenant,
     resume_tenant,limit_tenant}');
-GRANT EXECUTE ON FUNCTION cortana.record_queue_history, cortana.shorten_queue_history TO service_role;

@@ -47,9 +47,7 @@ COMMENT ON COLUMN api_keys.created_by IS 'Who made the key: the user, or "servic
 COMMENT ON COLUMN api_keys.last_used_at IS 'When a request last used the key, to the minute.';
 CREATE INDEX api_keys_owner ON cortana.api_keys (owner_id, created_at, id) WHERE owner_id IS NOT NULL;
 CREATE INDEX api_keys_team ON cortana.api_keys (team_id, created_at, id) WHERE team_id IS NOT NULL;
-ALTER TABLE cortana.api_keys ENABLE ROW LEVEL SECURITY;
-CREATE POLICY api_keys_service ON cortana.api_keys TO service_role USING (true) WITH CHECK (true);
-GRANT SELECT ON cortana.api_keys TO service_role;
+SELECT secure_table('api_keys', 'SELECT');
 
 CREATE FUNCTION api.require_admin() RETURNS void
 LANGUAGE plpgsql STABLE AS $$
@@ -211,9 +209,7 @@ COMMENT ON TABLE cortana.idempotency_keys IS
     'Answers to requests with the header Idempotency-Key, kept for 24 hours, so that a repeated request has one '
     'effect. A row is written in the transaction of the effect, so that a failed request leaves none.';
 CREATE INDEX idempotency_keys_age ON cortana.idempotency_keys (created_at);
-ALTER TABLE cortana.idempotency_keys ENABLE ROW LEVEL SECURITY;
-CREATE POLICY idempotency_keys_service ON cortana.idempotency_keys TO service_role USING (true) WITH CHECK (true);
-GRANT SELECT ON cortana.idempotency_keys TO service_role;
+SELECT secure_table('idempotency_keys', 'SELECT');
 
 CREATE FUNCTION api.begin_once(p_caller text, p_key text, p_request text, OUT outcome text, OUT status int, OUT etag text,
                                OUT headers jsonb, OUT body jsonb)
@@ -288,9 +284,7 @@ CREATE INDEX audit_log_age ON cortana.audit_log USING brin (at);
 CREATE INDEX audit_log_user ON cortana.audit_log (user_id, id) WHERE user_id IS NOT NULL;
 CREATE INDEX audit_log_owner ON cortana.audit_log (owner_id, id) WHERE owner_id IS NOT NULL;
 CREATE INDEX audit_log_team ON cortana.audit_log (team_id, id) WHERE team_id IS NOT NULL;
-ALTER TABLE cortana.audit_log ENABLE ROW LEVEL SECURITY;
-CREATE POLICY audit_log_service ON cortana.audit_log FOR SELECT TO service_role USING (true);
-GRANT SELECT ON cortana.audit_log TO service_role;
+SELECT secure_table('audit_log', 'SELECT');
 
 CREATE FUNCTION cortana.audit_kept() RETURNS interval
 LANGUAGE sql IMMUTABLE
@@ -389,5 +383,4 @@ COMMENT ON FUNCTION cortana.prune_api_records IS
 -- ---- who may call what -------------------------------------------------------------------------------------
 
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION cortana.prune_api_records, cortana.make_sign_in_code TO service_role;
 GRANT EXECUTE ON FUNCTION api.use_key, api.begin_once, api.end_once, api.record TO cortana_gateway;

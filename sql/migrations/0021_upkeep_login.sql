@@ -36,7 +36,7 @@ GRANT SELECT (model) ON cortana.text_embeddings TO cortana_upkeep;
 
 -- The operations behind `cortana workers`, `cortana rules` and the other lists.
 GRANT USAGE ON SCHEMA api TO cortana_upkeep;
-GRANT EXECUTE ON FUNCTION api.ok, api.versioned, api.not_found, api.is_service, api.all_items,
+GRANT EXECUTE ON FUNCTION api.ok, api.versioned, api.not_found, api.require_found, api.is_service, api.all_items,
     api.find, api.workers, api.host_objects, api.hosts, api.job_type_object, api.job_types, api.workflows,
     api.videos, api.newest_videos, api.video_matches, api.video_object, cortana.unread_scripts, cortana.video_trouble, cortana.is_favourite, cortana.tag_keys, api.failure_of,
     api.page, api.make_cursor, api.read_cursor, api.filters_hash, api.jobs, api.running_jobs, api.all_jobs, api.window_jobs, api.video_jobs,

@@ -196,9 +196,7 @@ BEGIN
     UPDATE saved_searches SET name = coalesce(p ->> 'name', name), query = coalesce(p ->> 'query', query),
                               clip = coalesce((p ->> 'clip')::boolean, clip), updated_at = now()
     WHERE id = (p ->> 'id')::uuid AND may_touch(tenant_id) RETURNING * INTO changed;
-    IF NOT FOUND THEN
-        RETURN api.not_found();
-    END IF;
+    PERFORM api.require_found(FOUND);
     RETURN api.ok(api.saved_search_object(changed));
 END
 $$;
@@ -273,9 +271,7 @@ DECLARE
     newest timestamptz;
 BEGIN
     SELECT * INTO subject FROM saved_searches WHERE feed_key = p ->> 'key';
-    IF NOT FOUND THEN
-        RETURN api.not_found();
-    END IF;
+    PERFORM api.require_found(FOUND);
     SELECT xmlagg(xmlelement(name entry,
                xmlelement(name id, 'urn:uuid:' || md5(m.search_id::text || m.video_id)::uuid),
                xmlelement(name title, feed_text(m.title)),
@@ -300,6 +296,5 @@ $$;
 -- ---- who may call what -------------------------------------------------------------------------------------
 
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION cortana.match_saved_searches TO service_role;
 GRANT EXECUTE ON FUNCTION api.see_alerts TO authenticated;
 GRANT EXECUTE ON FUNCTION api.feed TO anon;

@@ -474,18 +474,14 @@ BEGIN
         UPDATE members SET role = p ->> 'role'
         WHERE person_id = person AND tenant_id = tenant AND manages_tenant(tenant)
           AND (api.is_service() OR NOT (SELECT w.is_operator FROM people w WHERE w.id = person));
-        IF NOT FOUND THEN
-            RETURN api.not_found();
-        END IF;
+        PERFORM api.require_found(FOUND);
     END IF;
     IF p ? 'state' OR p ? 'name' THEN
         UPDATE people SET disabled_at = CASE p ->> 'state' WHEN 'disabled' THEN coalesce(disabled_at, now())
                                                            WHEN 'active' THEN NULL ELSE disabled_at END,
                           name = coalesce(p ->> 'name', name)
         WHERE id = person AND manages_person(person);
-        IF NOT FOUND THEN
-            RETURN api.not_found();
-        END IF;
+        PERFORM api.require_found(FOUND);
     END IF;
     IF p ->> 'state' = 'disabled' THEN
         DELETE FROM sessions WHERE person_id = person;
@@ -504,9 +500,7 @@ BEGIN
     PERFORM api.require_admin(), require_own_hand();
     DELETE FROM members WHERE person_id = person AND tenant_id = tenant AND manages_tenant(tenant)
         AND (api.is_service() OR NOT (SELECT w.is_operator FROM people w WHERE w.id = person));
-    IF NOT FOUND AND NOT (api.is_service() AND EXISTS (SELECT FROM people WHERE id = person)) THEN
-        RETURN api.not_found();
-    END IF;
+    PERFORM api.require_found(FOUND OR api.is_service() AND EXISTS (SELECT FROM people WHERE id = person));
     -- Who belongs to no tenant any more has no account.
     DELETE FROM people w WHERE w.id = person AND NOT EXISTS (SELECT FROM members m WHERE m.person_id = person);
     RETURN api.done();
@@ -517,9 +511,7 @@ CREATE FUNCTION api.end_persons_sessions(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     PERFORM api.require_admin();
-    IF NOT coalesce(manages_person((p ->> 'id')::uuid), false) THEN
-        RETURN api.not_found();
-    END IF;
+    PERFORM api.require_found(manages_person((p ->> 'id')::uuid));
     DELETE FROM sessions WHERE person_id = (p ->> 'id')::uuid;
     RETURN api.done();
 END
@@ -603,9 +595,7 @@ DECLARE
     person CONSTANT uuid := p ->> 'id';
 BEGIN
     PERFORM api.require_admin(), require_own_hand();
-    IF NOT coalesce(manages_person(person), false) THEN
-        RETURN api.not_found();
-    END IF;
+    PERFORM api.require_found(manages_person(person));
     RETURN ROW(201, NULL, NULL, make_invitation(person, (SELECT email FROM people WHERE id = person), NULL, NULL,
                                                 interval '1 day'))::api.answer;
 END
@@ -616,9 +606,7 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
     i CONSTANT invitations := find_invitation(decode(p ->> 'digest', 'hex'));
 BEGIN
-    IF i.id IS NULL THEN
-        RETURN api.not_found();
-    END IF;
+    PERFORM api.require_found(i.id IS NOT NULL);
     RETURN api.ok(invitation_object(i) - 'id' - 'tenant_id'
                   || jsonb_build_object('name', (SELECT name FROM people WHERE id = i.person_id)));
 END
@@ -667,5 +655,5 @@ $$;
 SELECT secure_objects(p_for_the_service => '{set_provider,remove_provider,make_tenant}');
 GRANT EXECUTE ON FUNCTION api.find_account, api.find_provider, api.enter TO cortana_gateway;
 GRANT EXECUTE ON FUNCTION api.sign_out, api.read_invitation, api.providers TO anon, authenticated;
-GRANT EXECUTE ON FUNCTION cortana.own_person TO authenticated, service_role;
+GRANT EXECUTE ON FUNCTION cortana.own_person TO authenticated;
 GRANT EXECUTE ON FUNCTION api.end_session, api.end_sessions, api.choose_tenant, api.join_tenant TO authenticated;

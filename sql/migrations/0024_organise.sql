@@ -48,14 +48,9 @@ $$;
 COMMENT ON FUNCTION api.ids IS 'The ids of a list among the parameters; an empty one if it is not given.';
 
 CREATE FUNCTION api.change_video(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql AS $$
-DECLARE
-    answer api.answer;
-BEGIN
-    PERFORM change_own_video((p ->> 'id')::uuid, p);
-    SELECT * INTO answer FROM api.video(p);     -- a statement of its own, which sees the change
-    RETURN answer;
-END
+LANGUAGE sql AS $$
+    SELECT change_own_video((p ->> 'id')::uuid, p);
+    SELECT api.video(p);     -- a statement of its own, which sees the change
 $$;
 
 CREATE FUNCTION cortana.mark_favourite(p_id uuid, p_is_favourite boolean) RETURNS void
@@ -137,9 +132,7 @@ LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     PERFORM FROM collections c
     WHERE c.id = p_id AND (api.is_service() OR may_touch(c.owner_id) OR may_touch(c.team_id)) FOR UPDATE;
-    IF NOT FOUND THEN
-        PERFORM api.not_found();
-    END IF;
+    PERFORM api.require_found(FOUND);
 END
 $$;
 COMMENT ON FUNCTION cortana.require_own_collection IS
@@ -203,15 +196,6 @@ END
 $$;
 COMMENT ON FUNCTION cortana.change_own_collection IS 'Changes the name or the description of a collection of the caller.';
 
-CREATE FUNCTION cortana.delete_own_collection(p_id uuid) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-BEGIN
-    PERFORM require_own_collection(p_id);
-    DELETE FROM collections c WHERE c.id = p_id;
-END
-$$;
-COMMENT ON FUNCTION cortana.delete_own_collection IS 'Deletes a collection of the caller; its videos stay.';
-
 CREATE FUNCTION api.create_collection(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -227,29 +211,22 @@ END
 $$;
 
 CREATE FUNCTION api.change_collection(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql AS $$
-DECLARE
-    answer api.answer;
-BEGIN
-    PERFORM change_own_collection((p ->> 'id')::uuid, p);
-    SELECT * INTO answer FROM api.collection(p);
-    RETURN answer;
-END
+LANGUAGE sql AS $$
+    SELECT change_own_collection((p ->> 'id')::uuid, p);
+    SELECT api.collection(p);
 $$;
 
 CREATE FUNCTION api.delete_collection(p jsonb) RETURNS api.answer
-LANGUAGE sql
-RETURN (SELECT api.done() FROM delete_own_collection((p ->> 'id')::uuid));
+LANGUAGE sql SECURITY DEFINER AS $$
+    SELECT require_own_collection((p ->> 'id')::uuid);
+    DELETE FROM collections c WHERE c.id = (p ->> 'id')::uuid;
+    SELECT api.done();
+$$;
 
 CREATE FUNCTION api.arrange_collection(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql AS $$
-DECLARE
-    answer api.answer;
-BEGIN
-    PERFORM arrange((p ->> 'id')::uuid, api.ids(p, 'add'), api.ids(p, 'remove'), (p ->> 'before')::uuid);
-    SELECT * INTO answer FROM api.collection(p);
-    RETURN answer;
-END
+LANGUAGE sql AS $$
+    SELECT arrange((p ->> 'id')::uuid, api.ids(p, 'add'), api.ids(p, 'remove'), (p ->> 'before')::uuid);
+    SELECT api.collection(p);
 $$;
 
 -- ---- many videos at once -----------------------------------------------------------------------------------
@@ -280,8 +257,8 @@ BEGIN
                 collected := collected || one;
             END IF;
             CASE p ->> 'action'
-            WHEN 'delete' THEN PERFORM delete_own_video(one);
-            WHEN 'reprocess' THEN PERFORM reprocess_own_video(one);
+            WHEN 'delete' THEN PERFORM api.delete_video(jsonb_build_object('id', one));
+            WHEN 'reprocess' THEN PERFORM api.reprocess_video(jsonb_build_object('id', one));
             WHEN 'reindex' THEN PERFORM api.reindex_video(jsonb_build_object('id', one));
             ELSE NULL;
             END CASE;
@@ -300,6 +277,6 @@ $$;
 -- ---- who may call what -------------------------------------------------------------------------------------
 
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION api.mark_video, api.unmark_video, cortana.mark_favourite TO authenticated, service_role;
+GRANT EXECUTE ON FUNCTION api.mark_video, api.unmark_video, cortana.mark_favourite TO authenticated;
 GRANT EXECUTE ON FUNCTION cortana.change_own_video, cortana.require_own_collection, cortana.arrange,
-    cortana.make_collection, cortana.change_own_collection, cortana.delete_own_collection TO cortana_app, service_role;
+    cortana.make_collection, cortana.change_own_collection TO cortana_app;

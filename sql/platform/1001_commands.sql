@@ -312,5 +312,4 @@ INSERT INTO job_definitions (key, description, argv, payload_schema, environment
 -- ---- who may call what --------------------------------------------------------------------------
 
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION run_command TO cortana_app, service_role;
-GRANT EXECUTE ON FUNCTION cortana.fill_argument, cortana.command_files, plan_command, define_command TO service_role;
+GRANT EXECUTE ON FUNCTION run_command TO cortana_app;

@@ -144,5 +144,3 @@ COMMENT ON FUNCTION send_webhook IS 'Enqueues a message to a webhook, in the cal
 -- ---- who may call what --------------------------------------------------------------------------
 
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION cortana.new_webhook_secret, add_webhook, rotate_webhook, disable_webhook,
-    enable_webhook, cortana.webhook_to_call, send_webhook TO service_role;

@@ -1011,8 +1011,4 @@ SELECT restore_default_schedules();
 SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION cortana.cron_field, cortana.parse_cron, cortana.cron_next_local,
     cortana.zone_offset, cortana.zone_change, cortana.local_instants, next_cron, next_crons,
-    cortana.check_time_zone, emit_event TO cortana_app, service_role;
-GRANT EXECUTE ON FUNCTION cortana.check_trigger_template, cortana.resolve_strictly,
-    cortana.is_passing, cortana.check_tenants_trigger, cortana.act_for_trigger, cortana.run_trigger, cortana.schedule_scope, cortana.due_instants,
-    cortana.fire_schedules, cortana.dispatch_events, cortana.delete_old_firings, cortana.default_schedules,
-    cortana.is_default_schedule, restore_default_schedules TO service_role;
+    cortana.check_time_zone, emit_event TO cortana_app;

@@ -323,6 +323,3 @@ COMMENT ON FUNCTION restore_jobs IS
 -- ---- who may call what --------------------------------------------------------------------------
 
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION event_partitions_before, export_events, drop_archived_events, restore_events,
-    cortana.leads_to_clip, cortana.jobs_asked_for, cortana.archive_fingerprint, jobs_to_archive,
-    export_jobs, drop_archived_jobs, cortana.insert_archived, restore_jobs TO service_role;

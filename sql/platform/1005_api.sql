@@ -73,9 +73,7 @@ BEGIN
        OR NOT api.is_service() AND w.name = ANY (
            SELECT api.kept_name(p_name, t.id) FROM unnest(auth.uid() || coalesce(current_team_ids(), '{}')) AS t (id))
     ORDER BY w.tenant_id = auth.uid() DESC LIMIT 1;
-    IF found.name IS NULL THEN
-        PERFORM api.not_found();
-    END IF;
+    PERFORM api.require_found(found.name IS NOT NULL);
     RETURN found;
 END
 $$;
@@ -239,9 +237,7 @@ DECLARE
 BEGIN
     PERFORM api.require_admin();
     SELECT t.* INTO found FROM job_triggers t WHERE t.id = p_id AND api.manages_tenant(t.tenant_id);
-    IF found.id IS NULL THEN
-        PERFORM api.not_found();
-    END IF;
+    PERFORM api.require_found(found.id IS NOT NULL);
     RETURN found;
 END
 $$;

@@ -47,7 +47,6 @@ CROSS JOIN LATERAL (
 COMMENT ON VIEW node_overview IS
     'One row a node: when a worker of its host was last seen, and whether it is awake, waking (woken within the last 5 '
     'minutes) or asleep.';
-GRANT SELECT ON node_overview TO service_role;
 
 CREATE FUNCTION nodes_to_wake() RETURNS SETOF nodes
 LANGUAGE plpgsql AS $$
@@ -157,7 +156,6 @@ $$;
 -- ---- who may call what --------------------------------------------------------------------------
 
 SELECT secure_objects(p_for_the_service => '{nodes,define_node,delete_node,wake_node}');
-GRANT EXECUTE ON FUNCTION nodes_to_wake TO service_role;
 SELECT show_upkeep('nodes');
 GRANT SELECT ON node_overview TO cortana_upkeep;
 GRANT EXECUTE ON FUNCTION api.nodes TO cortana_upkeep;

@@ -53,6 +53,7 @@ class Cluster:
     """A private PostgreSQL: own data directory, Unix socket only, never as root."""
 
     def __init__(self, durable=False):
+        self.filled = {}  # by the function that fills it: the template, what the function returned, unwritten copies
         self.make_directory()
         self._run("initdb", "-D", self.data, "-A", "trust", "-U", "postgres", "-E", "UTF8",
                   "--locale=C.UTF-8", "--no-sync")
@@ -114,13 +115,38 @@ class Cluster:
         run_sql(self, f"CREATE DATABASE {TEMPLATE}")
         migrate(self.url(TEMPLATE))
 
-    def create_database(self):
+    def create_database(self, template=TEMPLATE):
         name = f"test_{uuid.uuid4().hex}"
         # Copying files takes two thirds of the time of writing each page to the log, the default.
-        run_sql(self, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY FILE_COPY")
+        run_sql(self, f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
         # What belongs to a database and not to its schema is not copied with it.
         run_sql(self, "SELECT cortana.secure_database()", name)
         return name
+
+    @contextlib.contextmanager
+    def lend_database(self, fill=None):
+        """A fresh database, filled by fill(queue), and what that returned. It is filled once and copied. A database in which
+        nothing was written is fresh still, and lent again."""
+        template, filled, unwritten = self.filled.get(fill) or self.fill_template(fill)
+        name = unwritten.pop() if unwritten else self.create_database(template)
+        last = self.next_transaction()
+        yield name, filled
+        run_sql(self, f"SELECT pg_terminate_backend(pid, 2000) FROM pg_stat_activity WHERE datname = '{name}'")
+        if self.next_transaction() == last + 1:
+            unwritten.append(name)
+        else:
+            run_sql(self, f"DROP DATABASE {name} WITH (FORCE)")
+
+    def fill_template(self, fill):
+        template, filled = TEMPLATE, None
+        if fill:
+            template = self.create_database()
+            with contextlib.closing(self.connect(template)) as connection:
+                filled = fill(Queue(connection))
+        return self.filled.setdefault(fill, (template, filled, []))
+
+    def next_transaction(self):
+        return int(run_sql(self, "SELECT pg_current_xact_id()::text"))
 
     def remove(self):
         if self.is_running():
@@ -177,11 +203,9 @@ def link_models():
 
 
 def run_sql(cluster, statement, database="postgres"):
-    connection = cluster.connect(database)
-    try:
-        connection.cursor().execute(statement)
-    finally:
-        connection.close()
+    with contextlib.closing(cluster.connect(database)) as connection, connection.cursor() as cursor:
+        cursor.execute(statement)
+        return cursor.fetchone()[0] if cursor.description and cursor.rowcount else None
 
 
 def build_directory():
@@ -258,9 +282,19 @@ def cluster():
 @pytest.fixture
 def database(shared_cluster):
     """The URL of a fresh, migrated database."""
-    name = shared_cluster.create_database()
-    yield shared_cluster.url(name)
-    run_sql(shared_cluster, f"DROP DATABASE {name} WITH (FORCE)")
+    with shared_cluster.lend_database() as (name, _):
+        yield shared_cluster.url(name)
+
+
+@pytest.fixture
+def filled(shared_cluster):
+    """filled(fill): the queue of a database of the test's own that fill(queue) has filled, and what that returned."""
+    with contextlib.ExitStack() as until_then:
+        def lend(fill):
+            name, made = until_then.enter_context(shared_cluster.lend_database(fill))
+            return Queue(until_then.enter_context(contextlib.closing(shared_cluster.connect(name)))), made
+
+        yield lend
 
 
 @pytest.fixture

@@ -15,14 +15,17 @@ TABLES = ("videos", "jobs", "segments", "entities", "search_materialized")
 class Library:
     """One video per owner or team, each with a job, a segment, an entity and a search row."""
 
-    def __init__(self, queue):
-        self.queue = queue
-        self.videos = {}
+    def __init__(self, queue, videos):
+        self.queue, self.videos = queue, videos
+
+    @staticmethod
+    def fill(queue):
+        videos = {}
         for name, owner, team in (("alice", ALICE, None), ("bob", BOB, None),
                                   ("team a", None, TEAM_A), ("bob in team a", BOB, TEAM_A),
                                   ("team b", None, TEAM_B), ("nobody", None, None)):
             video = queue.video(owner, team)
-            self.videos[name] = video
+            videos[name] = video
             queue.add(video_id=video)
             segment = queue.value(
                 "INSERT INTO segments (video_id, owner_id, team_id, text, normalized_text,"
@@ -31,7 +34,8 @@ class Library:
             queue.run("INSERT INTO entities (segment_id, entity_type, value, normalized_value)"
                       " VALUES (%s, 'mention', '@a', 'a')", segment)
         queue.run("SELECT refresh_search_materialized()")
-        assert queue.value("SELECT count(*) FROM search_materialized") == len(self.videos)
+        assert queue.value("SELECT count(*) FROM search_materialized") == len(videos)
+        return videos
 
     def become(self, user=None, role="authenticated", **claims):
         if user:
@@ -54,8 +58,8 @@ class Library:
 
 
 @pytest.fixture
-def library(queue):
-    return Library(queue)
+def library(filled):
+    return Library(*filled(Library.fill))
 
 
 SIGHTS = [

@@ -32,8 +32,7 @@ VALUES = {"text": [f"'{SECRET}'"], "jsonb": ["'{}'", "'[]'"], "integer": ["1"], 
           "jsonb[]": ["'{}'"], "real[]": ["'{0.6,0.8}'"]}
 
 
-@pytest.fixture
-def tenants(queue):
+def fill(queue):
     """Alice and Bob have the same: videos with text, jobs, runs, dead jobs, triggers and webhooks."""
     queue.run("INSERT INTO job_types (name, description, is_public) VALUES ('work', 'a test', true)")
     for owner, word in ((ALICE, "alicesword"), (BOB, SECRET)):
@@ -57,7 +56,11 @@ def tenants(queue):
                   " (%s, 'order.paid', 'webhook', %s, %s)", f"trigger-{word}", f"hook-{word}", owner)
         queue.run("SELECT emit_event('order.paid', %s, p_tenant_id => %s)", json.dumps({"word": word}), owner)
         queue.run("SELECT pause_tenant(%s, %s)", owner, word)
-    return queue
+
+
+@pytest.fixture
+def tenants(filled):
+    return filled(fill)[0]
 
 
 def ids_of_bob(queue):
@@ -232,9 +235,9 @@ def test_does_not_exist_and_may_not_see_are_told_alike(tenants, role):
             assert str(theirs).replace(one, "ID") == str(missing).replace(nobody, "ID"), name
 
 
-def test_channels_tell_no_tenant_anything(tenants, database):
+def test_channels_tell_no_tenant_anything(tenants):
     """Every role may LISTEN. What is sent has no name, no text and no tenant in it."""
-    listener = psycopg2.connect(database, options="-c role=anon")
+    listener = psycopg2.connect(tenants.connection.dsn, options="-c role=anon")
     listener.autocommit = True
     sources = " ".join(row["prosrc"] for row in tenants.run("SELECT prosrc FROM pg_proc WHERE prosrc ~ 'pg_notify'"))
     channels = {name + ("work" if name.endswith("_") else "") for name in re.findall(r"pg_notify\('(\w+)'", sources)}
