@@ -140,7 +140,7 @@ def test_links_stop_while_the_tenant_allows_none(gateway, shop):
     open_share(gateway, made)
 
 
-@pytest.mark.parametrize("bearer, status", [(VIEWER, 403), (None, 401), (OTHER, 404)])
+@pytest.mark.parametrize("bearer, status", [(VIEWER, 403), (None, 401), (OTHER, 404)], ids=["viewer", "nobody", "other"])
 def test_who_may_not_share(gateway, shop, bearer, status):
     gateway.ask(f"/tenants/{BOB}/sharing", OTHER, "PUT", {"allowed": True})
     for what in ({"video_id": shop.videos["own"]}, {"clip_id": shop.clip}, {"search_id": shop.searches["own"]}):
