@@ -13,8 +13,7 @@
 enum { WIDTH = 640, HEIGHT = 360, RATE = 30, GLYPH_ROWS = 7, GLYPH_COLUMNS = 5, KEPT_MAX = 64 };
 enum {
     FRAMES = 110,
-    CHANGE =
-        87, /* the frame from which on the last digit is another: four groups of noise come before it */
+    CHANGE = 87, /* the last digit is another from here on: four groups of noise come before */
     CHANGE_US = CHANGE * 1000000 / RATE,
 };
 
