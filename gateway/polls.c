@@ -1,5 +1,7 @@
 #include "gateway/polls.h"
 
+#include "common/queue/queue.h"
+
 #include <string.h>
 
 int polls_init(struct polls *polls, int of_a_caller, struct cv_error *error)
@@ -23,16 +25,12 @@ static bool is_over(const struct exchange *exchange)
 /* Whether the answer, a job or a clip, may still change; writes the job's id. */
 static bool is_under_way(const struct exchange *exchange, char id[POLL_ID_SIZE])
 {
-    static const char *const ends[] = {"done", "failed", "canceled"};
     cv_auto(json_decref) json_t *body = answer_json(&exchange->answer);
     const char *state = json_string_value(json_object_get(body, "state"));
     const char *job = json_string_value(json_object_get(body, "job_id"));
     job = job ? job : json_string_value(json_object_get(body, "id"));
-    for (size_t i = 0; state && i < CV_COUNT(ends); i++) {
-        state = strcmp(state, ends[i]) == 0 ? NULL : state;
-    }
     (void)snprintf(id, POLL_ID_SIZE, "%s", job ? job : "");
-    return state && id[0];
+    return state && id[0] && !cv_queue_is_over(state);
 }
 
 /* Counts an exchange among its caller's; false: these are too many. */

@@ -2,6 +2,8 @@
  * the messages go to that server as they are. */
 #include "common/mcp/mcp.h"
 
+#include "common/queue/queue.h"
+
 #include "cli/commands/operation.h"
 #include "cli/commands/verbs.h"
 
@@ -34,8 +36,7 @@ static int ask(struct cli_call *call, const char *operation, const json_t *value
 static bool has_ended(const json_t *clip)
 {
     const char *state = json_string_value(json_object_get(clip, "state"));
-    return !state || strcmp(state, "done") == 0 || strcmp(state, "failed") == 0 ||
-           strcmp(state, "canceled") == 0;
+    return !state || cv_queue_is_over(state);
 }
 
 /* Asks for a clip until it is made, or for as long as the API waits. */

@@ -1,5 +1,7 @@
 #include "cli/commands/wait.h"
 
+#include "common/queue/queue.h"
+
 #include "cli/commands/bucket.h"
 #include "cli/commands/operation.h"
 
@@ -357,7 +359,8 @@ static int check_clip(struct cli_call *call, struct cli_progress *progress, cons
     CV_TRY(cli_ask(call, "clip", values, &clip, error));
     const char *state = json_string_value(json_object_get(clip, "state"));
     const char *doing = json_string_value(json_object_get(clip, "message"));
-    if (strcmp(state, "failed") == 0 || strcmp(state, "canceled") == 0) {
+    bool is_done = strcmp(state, "done") == 0;
+    if (cv_queue_is_over(state) && !is_done) {
         const char *type = json_string_value(cli_find_member(clip, "error.type"));
         cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
         explain(&text, type,
@@ -371,7 +374,7 @@ static int check_clip(struct cli_call *call, struct cli_progress *progress, cons
                      doing ? doing : state);
     cli_progress_end(progress);
     *ret_clip = cv_take(clip);
-    return strcmp(state, "done") == 0;
+    return is_done;
 }
 
 int cli_wait_for_clip(struct cli_call *call, struct cli_workers *workers, json_t **clip,

@@ -1,3 +1,5 @@
+#include "common/queue/queue.h"
+
 #include "cli/commands/operation.h"
 #include "cli/commands/verbs.h"
 
@@ -16,8 +18,8 @@ static int wait_for(struct cli_call *call, const char *job_id, struct cv_error *
     for (;;) {
         cv_auto(json_decref) json_t *job = NULL;
         CV_TRY(cli_ask(call, "job", values, &job, error));
-        const char *status = json_string_value(json_object_get(job, "status"));
-        if (status && strcmp(status, "done") == 0) {
+        const char *state = json_string_value(json_object_get(job, "state"));
+        if (state && strcmp(state, "done") == 0) {
             const json_t *result = json_object_get(job, "result");
             cv_auto_free char *text =
                 json_dumps(json_is_null(result) ? values : result, JSON_COMPACT | JSON_ENCODE_ANY);
@@ -25,13 +27,9 @@ static int wait_for(struct cli_call *call, const char *job_id, struct cv_error *
             (void)puts(json_is_null(result) ? "{}" : text);
             return 0;
         }
-        bool is_over = status && (strcmp(status, "canceled") == 0 ||
-                                  (strcmp(status, "failed") == 0 &&
-                                   json_is_null(json_object_get(job, "scheduled_for"))));
-        if (is_over) {
+        if (cv_queue_is_over(state)) {
             const char *message = json_string_value(cli_find_member(job, "error.message"));
-            return cv_fail(error, CV_ERROR_SERVER, "job %s: %s", job_id,
-                           message ? message : status);
+            return cv_fail(error, CV_ERROR_SERVER, "job %s: %s", job_id, message ? message : state);
         }
         struct pollfd stop = {.fd = cv_cancel_fd(call->cancel), .events = POLLIN};
         if (poll(&stop, 1, WAIT_POLL_MS) > 0) {

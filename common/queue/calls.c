@@ -30,6 +30,12 @@ int cv_queue_call(struct cv_db *db, const struct cv_db_statement *statement, str
         word ? word : "no row");
 }
 
+bool cv_queue_is_over(const char *state)
+{
+    return state && (strcmp(state, "done") == 0 || strcmp(state, "failed") == 0 ||
+                     strcmp(state, "canceled") == 0);
+}
+
 int cv_queue_clean_text(const char *text, size_t limit, char **ret_text, struct cv_error *error)
 {
     if (!text) {

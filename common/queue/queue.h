@@ -108,6 +108,9 @@ struct cv_lease {
 CV_MUST_CHECK int cv_queue_renew(struct cv_db *db, const struct cv_lease *lease, int64_t lease_ms,
                                  struct cv_error *error);
 
+/* Whether a job or a clip stays in this state, as the API names it (api.job_state); NULL: no. */
+bool cv_queue_is_over(const char *state);
+
 /* Writes progress (0..1) and what the job is doing (NULL: unknown); same outcomes as cv_queue_renew. */
 CV_MUST_CHECK int cv_queue_progress(struct cv_db *db, const struct cv_lease *lease, double fraction,
                                     const char *doing, struct cv_error *error);

@@ -259,10 +259,9 @@ $$;
 COMMENT ON FUNCTION api.require_video IS 'Refuses a video that the caller may not see, like one that does not exist.';
 
 CREATE FUNCTION api.stages(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    PERFORM api.require_video((p ->> 'id')::uuid);
-    RETURN api.all_items((
+LANGUAGE sql STABLE AS $$
+    SELECT api.require_video((p ->> 'id')::uuid);
+    SELECT api.all_items((
         SELECT jsonb_agg(jsonb_build_object(
                    'step', s.step, 'job_id', s.job_id, 'job_type', s.job_type, 'status', s.status,
                    'progress', s.progress, 'message', s.progress_message, 'attempt', s.attempt,
@@ -270,7 +269,6 @@ BEGIN
                    'retry_at', s.retry_at, 'running_ms', s.running_ms, 'error_type', s.error_type,
                    'error_message', s.error_message) ORDER BY s.started_at NULLS LAST, s.step)
         FROM pipeline_stages s WHERE s.video_id = (p ->> 'id')::uuid));
-END
 $$;
 
 -- ---- media -------------------------------------------------------------------------------------------------
@@ -1536,6 +1534,6 @@ $$;
 -- ---- who may call what -------------------------------------------------------------------------------------
 
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION api.own_videos, api.newest_keys, api.tenant_keys, api.tenant_jobs, api.tenant_page TO authenticated;
+GRANT EXECUTE ON FUNCTION api.own_videos, api.newest_keys, api.tenant_keys, api.tenant_jobs, api.tenant_page TO authenticated, service_role;
 GRANT EXECUTE ON FUNCTION cortana.touch_upload, cortana.remove_clip, cortana.begin_upload, cortana.end_upload, cortana.drop_upload,
     cortana.require_own_video TO cortana_app;

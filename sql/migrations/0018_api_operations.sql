@@ -235,10 +235,9 @@ END
 $$;
 
 CREATE FUNCTION api.attempts(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
-BEGIN
-    PERFORM api.require_job((p ->> 'id')::uuid);
-    RETURN api.all_items((
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
+    SELECT api.require_job((p ->> 'id')::uuid);
+    SELECT api.all_items((
         SELECT jsonb_agg(jsonb_build_object(
                    'attempt', a.attempt, 'status', a.status, 'started_at', a.started_at, 'finished_at', a.finished_at,
                    'running_ms', round(extract(epoch FROM coalesce(a.finished_at, now()) - a.started_at) * 1000),
@@ -247,7 +246,6 @@ BEGIN
                    'peak_memory_bytes', a.peak_memory_bytes,
                    'worker', CASE WHEN api.is_service() THEN a.worker_id END) ORDER BY a.attempt DESC)
         FROM job_attempts a WHERE a.job_id = (p ->> 'id')::uuid));
-END
 $$;
 
 CREATE FUNCTION api.job_events(p jsonb) RETURNS api.answer
@@ -272,25 +270,21 @@ END
 $$;
 
 CREATE FUNCTION api.artifacts(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
-BEGIN
-    PERFORM api.require_job((p ->> 'id')::uuid);
-    RETURN api.all_items((
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
+    SELECT api.require_job((p ->> 'id')::uuid);
+    SELECT api.all_items((
         SELECT jsonb_agg(jsonb_build_object(
                    'attempt', a.attempt, 'kind', a.kind, 'key', a.key, 'objects', a.objects, 'size', a.size, 'content_type', a.content_type,
                    'checksum', a.checksum, 'created_at', a.created_at) ORDER BY a.attempt, a.kind, a.key)
         FROM task_artifacts a WHERE a.job_id = (p ->> 'id')::uuid));
-END
 $$;
 
 CREATE FUNCTION api.why(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
-BEGIN
-    PERFORM api.require_job((p ->> 'id')::uuid);
-    RETURN api.all_items((
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
+    SELECT api.require_job((p ->> 'id')::uuid);
+    SELECT api.all_items((
         SELECT jsonb_agg(jsonb_build_object('reason', w.reason, 'detail', w.detail, 'facts', w.facts) ORDER BY w.n)
         FROM why_job((p ->> 'id')::uuid) WITH ORDINALITY AS w (reason, detail, facts, n)));
-END
 $$;
 
 CREATE FUNCTION api.set_job_priority(p_id uuid, p_priority int) RETURNS text
@@ -479,5 +473,5 @@ $$;
 -- ---- who may call what -------------------------------------------------------------------------------------
 
 SELECT secure_objects(p_for_the_service => '{pause_type,resume_type}');
-GRANT EXECUTE ON FUNCTION api.set_job_priority TO cortana_app;
+GRANT EXECUTE ON FUNCTION api.set_job_priority TO cortana_app, service_role;
 GRANT EXECUTE ON FUNCTION api.event_tail, api.event_states, api.ended_jobs TO cortana_gateway;

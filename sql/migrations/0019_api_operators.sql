@@ -304,21 +304,17 @@ RETURN api.versioned((SELECT h FROM api.host_objects(p ->> 'host') AS h), 'runni
                      'disk_used_percent', 'disk_checked_at');
 
 CREATE FUNCTION api.change_host(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql AS $$
-BEGIN
+LANGUAGE sql AS $$
     UPDATE hosts SET cpu_budget = nullif((p ->> 'cpu_budget')::int, 0) WHERE name = p ->> 'host';
-    RETURN api.host(p);
-END
+    SELECT api.host(p);
 $$;
 
 CREATE FUNCTION api.host_disk(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    PERFORM api.require_found(EXISTS (SELECT FROM hosts WHERE name = p ->> 'host'));
-    RETURN api.all_items((
+LANGUAGE sql STABLE AS $$
+    SELECT api.require_found(EXISTS (SELECT FROM hosts WHERE name = p ->> 'host'));
+    SELECT api.all_items((
         SELECT jsonb_agg(to_jsonb(d) - 'id' - 'host' ORDER BY d.id DESC)
         FROM (SELECT * FROM disk_status_log WHERE host = p ->> 'host' ORDER BY id DESC LIMIT 60) AS d));
-END
 $$;
 
 CREATE FUNCTION api.resources(p jsonb) RETURNS api.answer
@@ -358,15 +354,13 @@ RETURN api.all_items((
 -- ---- embeddings ---------------------------------------------------------------------------------------------
 
 CREATE FUNCTION api.embeddings(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    RETURN api.all_items((
+LANGUAGE sql STABLE AS $$
+    SELECT api.all_items((
         SELECT jsonb_agg(jsonb_build_object(
                    'name', coalesce(m.name, u.used), 'dimensions', m.dimensions, 'is_in_use', u.used IS NOT NULL,
                    'texts', (SELECT count(*) FROM text_embeddings e WHERE e.model = m.name)) ORDER BY coalesce(m.name, u.used))
         FROM embedding_models m
         FULL JOIN (SELECT used FROM embedding_model_in_use() AS used WHERE used IS NOT NULL) AS u ON u.used = m.name));
-END
 $$;
 
 CREATE FUNCTION api.use_embeddings(p jsonb) RETURNS api.answer
@@ -412,8 +406,7 @@ LANGUAGE sql STABLE
 RETURN api.versioned((SELECT api.job_type_object(t) FROM job_types t WHERE t.name = p ->> 'name'));
 
 CREATE FUNCTION api.change_job_type(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql AS $$
-BEGIN
+LANGUAGE sql AS $$
     UPDATE job_types t SET
         base_priority = coalesce(priority_number(p ->> 'base_priority'), t.base_priority),
         time_limit = coalesce(make_interval(secs => (p ->> 'time_limit_ms')::float8 / 1000), t.time_limit),
@@ -431,8 +424,7 @@ BEGIN
             ELSE t.retry_delays END,
         updated_at = now()
     WHERE t.name = p ->> 'name';
-    RETURN api.job_type(p);
-END
+    SELECT api.job_type(p);
 $$;
 
 -- ---- workflows ---------------------------------------------------------------------------------------------

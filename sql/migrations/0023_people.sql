@@ -152,11 +152,9 @@ COMMENT ON FUNCTION cortana.find_invitation IS
     'The invitation whose code has this digest; null: there is none, it was used, or it has ended.';
 
 CREATE FUNCTION cortana.hold_invitation(p_hash bytea) RETURNS invitations
-LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM FROM invitations WHERE hash = p_hash FOR UPDATE;
-    RETURN find_invitation(p_hash);
-END
+LANGUAGE sql AS $$
+    SELECT FROM invitations WHERE hash = p_hash FOR UPDATE;
+    SELECT find_invitation(p_hash);
 $$;
 COMMENT ON FUNCTION cortana.hold_invitation IS
     'As find_invitation(), once nobody else is using the same link: the second finds that it was used.';
@@ -328,11 +326,9 @@ LANGUAGE sql STABLE
 RETURN api.session(p);
 
 CREATE FUNCTION api.sign_out(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-BEGIN
+LANGUAGE sql SECURITY DEFINER AS $$
     DELETE FROM sessions WHERE hash = decode(p ->> 'digest', 'hex');
-    RETURN api.done();
-END
+    SELECT api.done();
 $$;
 
 CREATE FUNCTION api.sessions(p jsonb) RETURNS api.answer
@@ -352,11 +348,9 @@ END
 $$;
 
 CREATE FUNCTION api.end_sessions(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-BEGIN
+LANGUAGE sql SECURITY DEFINER AS $$
     DELETE FROM sessions WHERE person_id = auth.uid() AND NOT auth.jwt() ? 'key_id';
-    RETURN api.done();
-END
+    SELECT api.done();
 $$;
 
 CREATE FUNCTION api.choose_tenant(p jsonb) RETURNS api.answer
@@ -548,13 +542,11 @@ RETURN jsonb_build_object('id', i.id, 'email', i.email, 'tenant_id', i.tenant_id
 COMMENT ON FUNCTION cortana.invitation_object IS 'An invitation as its managers see it, without its code.';
 
 CREATE FUNCTION api.invitations(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
-BEGIN
-    PERFORM api.require_admin();
-    RETURN api.all_items((
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
+    SELECT api.require_admin();
+    SELECT api.all_items((
         SELECT jsonb_agg(invitation_object(i) ORDER BY i.created_at DESC, i.id)
         FROM invitations i WHERE i.role IS NOT NULL AND i.expires_at > now() AND manages_tenant(i.tenant_id)));
-END
 $$;
 
 CREATE FUNCTION api.invite(p jsonb) RETURNS api.answer

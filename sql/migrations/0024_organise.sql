@@ -186,13 +186,11 @@ $$;
 COMMENT ON FUNCTION cortana.make_collection IS 'Makes a collection of the caller, or of a team of theirs.';
 
 CREATE FUNCTION cortana.change_own_collection(p_id uuid, p jsonb) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER AS $$
-BEGIN
-    PERFORM require_own_collection(p_id);
+LANGUAGE sql SECURITY DEFINER AS $$
+    SELECT require_own_collection(p_id);
     UPDATE collections c SET name = coalesce(btrim(p ->> 'name'), c.name), updated_at = now(),
         description = CASE WHEN p ? 'description' THEN nullif(p ->> 'description', '') ELSE c.description END
     WHERE c.id = p_id;
-END
 $$;
 COMMENT ON FUNCTION cortana.change_own_collection IS 'Changes the name or the description of a collection of the caller.';
 

@@ -82,12 +82,10 @@ COMMENT ON FUNCTION api.find_webhook IS
     'not exist.';
 
 CREATE FUNCTION api.webhooks(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
-BEGIN
-    PERFORM api.chosen_tenant('{}');
-    RETURN api.all_items((SELECT jsonb_agg(api.webhook_object(w) ORDER BY w.name)
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
+    SELECT api.chosen_tenant('{}');
+    SELECT api.all_items((SELECT jsonb_agg(api.webhook_object(w) ORDER BY w.name)
                           FROM (SELECT * FROM webhooks o WHERE api.manages_tenant(o.tenant_id) ORDER BY o.name LIMIT 1000) AS w));
-END
 $$;
 
 CREATE FUNCTION api.create_webhook(p jsonb) RETURNS api.answer
@@ -244,16 +242,14 @@ $$;
 COMMENT ON FUNCTION api.find_trigger IS 'The trigger with this id, if the caller manages it; otherwise refuses.';
 
 CREATE FUNCTION api.triggers(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
-BEGIN
-    PERFORM api.chosen_tenant('{}');
-    RETURN api.all_items((
+LANGUAGE sql STABLE SECURITY DEFINER AS $$
+    SELECT api.chosen_tenant('{}');
+    SELECT api.all_items((
         SELECT jsonb_agg(api.trigger_object(t) ORDER BY t.name, t.id)
         FROM (SELECT * FROM job_triggers o
               WHERE api.manages_tenant(o.tenant_id) AND coalesce((p ->> 'kind' = 'schedule') = (o.cron IS NOT NULL), true)
                 AND (p ->> 'name' IS NULL OR o.name = p ->> 'name')
               ORDER BY o.name, o.id LIMIT 1000) AS t));
-END
 $$;
 
 CREATE FUNCTION api.versioned_trigger(t job_triggers, p_more jsonb DEFAULT '{}') RETURNS api.answer
@@ -444,13 +440,11 @@ LANGUAGE sql STABLE
 RETURN api.versioned((SELECT api.definition_object(d) FROM job_definitions d WHERE d.key = p ->> 'key'));
 
 CREATE FUNCTION api.define(p jsonb) RETURNS api.answer
-LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM define_command(
+LANGUAGE sql AS $$
+    SELECT define_command(
         p - '{time_limit_ms,created_at,updated_at}'::text[] || CASE WHEN p ? 'time_limit_ms'
             THEN jsonb_build_object('time_limit', (p ->> 'time_limit_ms') || ' ms') ELSE '{}' END);
-    RETURN api.definition(p);
-END
+    SELECT api.definition(p);
 $$;
 
 CREATE OR REPLACE FUNCTION api.enqueue_command(p jsonb, OUT job_id uuid, OUT is_new boolean)
