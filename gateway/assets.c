@@ -1,5 +1,7 @@
 #include "gateway/assets.h"
 
+#include "gateway/caller.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -10,6 +12,19 @@ enum { POLICY_SIZE = 1400, ORIGIN_SIZE = 300 };
  * itself (blob:), as hls.js does to pass segments to the player, or come from a bucket, which also
  * receives uploads. Only lit-html may make nodes from texts. */
 static char policy[POLICY_SIZE];
+/* The same for what other pages may have in an <iframe>. */
+static char embed_policy[POLICY_SIZE];
+
+static void write_policy(char text[POLICY_SIZE], const char *origin, const char *ancestors)
+{
+    (void)snprintf(
+        text, POLICY_SIZE,
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:%s; "
+        "media-src 'self' blob:%s; connect-src 'self'%s; font-src 'self'; form-action 'self'; "
+        "base-uri 'none'; frame-ancestors %s; require-trusted-types-for 'script'; "
+        "trusted-types lit-html",
+        origin, origin, origin, ancestors);
+}
 
 void assets_start(const char *bucket_url)
 {
@@ -21,20 +36,16 @@ void assets_start(const char *bucket_url)
             (void)snprintf(origin, sizeof(origin), " %.*s", (int)length, bucket_url);
         }
     }
-    (void)snprintf(
-        policy, sizeof(policy),
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:%s; "
-        "media-src 'self' blob:%s; connect-src 'self'%s; font-src 'self'; form-action 'self'; "
-        "base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
-        "trusted-types lit-html",
-        origin, origin, origin);
+    write_policy(policy, origin, "'none'");
+    write_policy(embed_policy, origin, "*");
 }
 
 /* First parts of the paths of screens; the page interprets the rest. */
 static const char *const screens[] = {
-    "/videos",  "/upload",    "/alerts",    "/overview", "/jobs",        "/queues",    "/runs",
-    "/workers", "/failures",  "/schedules", "/webhooks", "/performance", "/resources", "/tenants",
-    "/rules",   "/workflows", "/commands",  "/audit",    "/keys"};
+    "/videos",    "/upload",  "/alerts",   "/overview",  "/jobs",      "/queues",
+    "/runs",      "/workers", "/failures", "/schedules", "/webhooks",  "/performance",
+    "/resources", "/tenants", "/rules",    "/workflows", "/commands",  "/audit",
+    "/keys",      "/people",  "/account",  "/shares",    "/signed-in", "/invitation"};
 
 static const struct asset *find_file(const char *path, size_t length)
 {
@@ -122,4 +133,76 @@ bool assets_answer_missing(struct exchange *exchange)
         answer_with(exchange, find_file("/index.html", strlen("/index.html")), 404);
     }
     return is_person;
+}
+
+/* ---- what strangers see of a link ------------------------------------------------------------- */
+
+enum { SITE_SIZE = 300 };
+
+#define SHARE_PAGE(of_path)                                                          \
+    {                                                                                \
+        .name = "share_page", .method = "GET", .path = of_path, .rules = &code_rule, \
+        .sql = "SELECT 200 AS status, NULL AS etag, NULL AS headers,"                \
+               " api.share_page($1::jsonb) AS body",                                 \
+        .rule_count = 1, .time_limit_ms = 5000, .steps = {                           \
+            STEP_ADMIT_NEWCOMER,                                                     \
+            STEP_BODY,                                                               \
+            STEP_CHECK,                                                              \
+            STEP_SITE,                                                               \
+            STEP_DATABASE,                                                           \
+            STEP_SHARED                                                              \
+        }                                                                            \
+    }
+
+static const struct rule code_rule = {
+    .name = "code", .place = PLACE_PATH, .required = true, .shortest = 1, .longest = 200};
+static const struct operation share_pages[] = {SHARE_PAGE("/s/{code}"),
+                                               SHARE_PAGE("/embed/{code}")};
+
+const struct operation *assets_share_page(const char *target)
+{
+    for (size_t i = 0; i < CV_COUNT(share_pages); i++) {
+        if (strncmp(target, share_pages[i].path, strcspn(share_pages[i].path, "{")) == 0) {
+            return &share_pages[i];
+        }
+    }
+    return NULL;
+}
+
+void assets_name_site(struct exchange *exchange)
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-:[]";
+    const char *host = exchange_header(exchange, "Host");
+    bool is_good = host && strlen(host) < SITE_SIZE && strspn(host, letters) == strlen(host);
+    if (json_object_set_new(exchange->values, "site",
+                            json_sprintf("http%s://%s", exchange->admission->is_http ? "" : "s",
+                                         is_good ? host : "")) != 0) {
+        exchange_refuse(exchange, REFUSE_BUSY, "out of memory");
+    }
+}
+
+void assets_answer_shared(struct exchange *exchange)
+{
+    static const char end_of_head[] = "</head>";
+    struct answer *answer = &exchange->answer;
+    cv_auto(json_decref) json_t *body = answer_json(answer);
+    const char *head = json_string_value(json_object_get(body, "head"));
+    const struct asset *asset = find_file("/shared.html", strlen("/shared.html"));
+    const char *page = asset ? (const char *)asset->plain : "";
+    const char *at =
+        asset ? memmem(page, asset->plain_length, end_of_head, strlen(end_of_head)) : NULL;
+    bool is_embedded = exchange->operation == &share_pages[1];
+    char *text = NULL;
+    struct cv_error error;
+    if (!head || !at ||
+        cv_format(&text, &error, "%.*s%s%.*s", (int)(at - page), page, head,
+                  (int)(asset->plain_length - (size_t)(at - page)), at) != 0) {
+        exchange_refuse(exchange, REFUSE_BUSY, "out of memory");
+        return;
+    }
+    answer_set_body(answer, text);
+    answer->status = json_is_true(json_object_get(body, "is_there")) ? 200 : 404;
+    answer->content_type = asset->type;
+    answer_set_header(answer, "Content-Security-Policy", is_embedded ? embed_policy : policy);
 }

@@ -31,3 +31,15 @@ bool assets_answer(struct exchange *exchange, const char *method);
 /* Answers a browser that asks for a path that nothing has: with the page, which says so and has ways
  * on, and the status 404. Returns false for programs, and for paths of the API. */
 bool assets_answer_missing(struct exchange *exchange);
+
+/* ---- what strangers see of a link ------------------------------------------------------------- */
+
+/* The operation of /s/{code}, and of /embed/{code} for an <iframe> in other pages, which are in no API
+ * document; NULL: the target is neither. */
+const struct operation *assets_share_page(const char *target);
+
+/* STEP_SITE: adds the parameter "site", where this page is: http://host:port. */
+void assets_name_site(struct exchange *exchange);
+
+/* STEP_SHARED: answers with shared.html, whose head gets what api.share_page says of the link. */
+void assets_answer_shared(struct exchange *exchange);

@@ -45,6 +45,8 @@ enum step {
     STEP_ROOM,       /* upload_check_room */
     STEP_GRANTS,     /* media_fill_grants */
     STEP_FEED,       /* answer_become_feed */
+    STEP_SITE,       /* assets_name_site */
+    STEP_SHARED,     /* assets_answer_shared */
     STEP_FINISH,     /* goes on with api.finish_upload */
     STEP_AGENT,      /* agents_read */
     STEP_AGENT_NEXT, /* agents_go_on */

@@ -336,8 +336,9 @@ static void find_operation(struct exchange *exchange, const char *method)
 {
     char methods[METHODS_SIZE];
     size_t length = strcspn(exchange->target, "?");
-    if (media_is_target(exchange->target)) {
-        exchange->operation = &media_operation;
+    exchange->operation =
+        media_is_target(exchange->target) ? &media_operation : assets_share_page(exchange->target);
+    if (exchange->operation) {
         if (exchange->access == ACCESS_WRITE) {
             (void)snprintf(exchange->answer.methods, METHODS_SIZE, "GET, HEAD");
             exchange_refuse(exchange, REFUSE_METHOD, "objects are read with GET and HEAD alone");
@@ -519,6 +520,8 @@ static const struct way {
     [STEP_ROOM] = {.run = upload_check_room, .if_refused = confirmed_after_body + 1},
     [STEP_GRANTS] = {.run = media_fill_grants},
     [STEP_FEED] = {.run = answer_become_feed},
+    [STEP_SITE] = {.run = assets_name_site},
+    [STEP_SHARED] = {.run = assets_answer_shared},
     [STEP_FINISH] = {.run = finish_upload},
     [STEP_AGENT] = {.run = agents_read},
     [STEP_AGENT_NEXT] = {.run = agents_go_on},

@@ -11,6 +11,12 @@
         [/^\/videos\/[0-9a-f-]{36}$/, 'video', ['player', 'boxes', 'clip-range', 'sprites', 'transcript', 'chapters', 'clips', 'deletions', 'unread', 'video-words', ...lists]],
         [/^\/jobs$/, 'jobs', ['bulk', 'choice', 'deletions', 'operate', ...lists]],
     ];
+    try {
+        localStorage.getItem('language');
+    } catch { // a page of somebody else has this one in an <iframe>, and the browser keeps nothing for those
+        const none = {getItem: () => null, setItem() {}, removeItem() {}};
+        Object.defineProperties(globalThis, {localStorage: {value: none}, sessionStorage: {value: none}});
+    }
     const languages = ['en', 'de'];
     const asked = navigator.languages.map((name) => name.slice(0, 2));
     const kept = localStorage.getItem('language');

@@ -279,6 +279,39 @@ LANGUAGE sql STABLE SECURITY DEFINER AS $$
                    FROM share_picture(find_share(decode(p ->> 'digest', 'hex')), (p ->> 'video')::uuid) AS picture WHERE picture IS NOT NULL))
 $$;
 
+CREATE FUNCTION cortana.page_tag(p_name text, p_value text) RETURNS xml
+LANGUAGE sql IMMUTABLE
+RETURN CASE WHEN p_name LIKE 'og:%' THEN xmlelement(name meta, xmlattributes(p_name AS property, feed_text(p_value) AS content))
+            ELSE xmlelement(name meta, xmlattributes(p_name AS name, feed_text(p_value) AS content)) END;
+COMMENT ON FUNCTION cortana.page_tag IS 'What the head of a page says to programs that show a link.';
+
+CREATE FUNCTION api.share_page(p jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
+DECLARE
+    s CONSTANT shares := find_share(secret_hash(p ->> 'code'));
+    address CONSTANT text := (p ->> 'site') || '/s/' || (p ->> 'code');
+    picture CONSTANT text := (p ->> 'site') || '/api/v1/shared/' || (p ->> 'code') || '/picture';
+    text_there text;
+BEGIN
+    IF s.id IS NULL THEN
+        RETURN jsonb_build_object('is_there', false, 'head', '<title>cortana</title>');
+    END IF;
+    SELECT left(string_agg(l.text, ' · ' ORDER BY l.place, l.id), 300) INTO text_there FROM segments l
+    WHERE l.video_id = s.video_id AND l.t_start <= s.at_ms AND l.t_end > s.at_ms;
+    RETURN jsonb_build_object('is_there', true, 'head', xmlconcat(
+        xmlelement(name title, feed_text(share_title(s)) || ' · cortana'),
+        page_tag('og:site_name', 'cortana'), page_tag('og:type', 'video.other'), page_tag('og:title', share_title(s)),
+        page_tag('og:url', address), page_tag('twitter:title', share_title(s)),
+        CASE WHEN text_there IS NOT NULL THEN page_tag('og:description', text_there) END,
+        CASE WHEN share_picture(s) IS NULL THEN page_tag('twitter:card', 'summary')
+             ELSE xmlconcat(page_tag('og:image', picture), page_tag('twitter:card', 'summary_large_image'), page_tag('twitter:image', picture)) END,
+        xmlelement(name link, xmlattributes('alternate' AS rel, 'application/json+oembed' AS type,
+            (p ->> 'site') || '/api/v1/oembed?url=' || replace(replace(address, ':', '%3A'), '/', '%2F') AS href)))::text);
+END
+$$;
+COMMENT ON FUNCTION api.share_page IS
+    'The head of the page /s/CODE: what a chat shows of the link, with the picture of the moment. For the gateway, which puts it into the page.';
+
 CREATE FUNCTION api.oembed(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
 DECLARE
@@ -307,5 +340,5 @@ $$;
 -- ---- who may call what -------------------------------------------------------------------------------------
 
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION api.open_share, api.shared_lines, api.shared_picture, api.oembed TO anon;
+GRANT EXECUTE ON FUNCTION api.open_share, api.shared_lines, api.shared_picture, api.share_page, api.oembed TO anon;
 GRANT EXECUTE ON FUNCTION api.open_share TO authenticated;

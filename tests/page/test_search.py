@@ -34,7 +34,7 @@ def test_files_are_served_once(place):
     assert packed.headers["Content-Encoding"] == "gzip" and len(short) < len(data) / 2
     again, nothing = get(place, "/style/base.css", If_None_Match=answer.headers["ETag"])
     assert again.status == 304 and nothing == b""
-    assert get(place, "/robots.txt")[1] == b"User-agent: *\nDisallow: /\n"
+    assert get(place, "/robots.txt")[1] == b"User-agent: *\nDisallow: /\nAllow: /s/\nAllow: /api/v1/shared/\nAllow: /api/v1/oembed\n"
 
 
 @pytest.mark.parametrize("path", ["/", "/videos", "/videos?status=ready", "/index.html",

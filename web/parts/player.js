@@ -24,7 +24,7 @@ const positions = () => JSON.parse(localStorage.getItem('positions') ?? '{}');
 /** Where it is, ms: what seek() has asked for, and not what it added to that. @param {HTMLVideoElement} element */
 const momentOf = (element) => Math.max(0, element.currentTime * 1000 - ROUNDED_MS);
 
-/** Fires cv-time (detail: ms) for each frame that is shown, cv-mark (detail: from or to) for the ends of a clip. */
+/** Fires cv-expired when the files may be read no longer, cv-time (detail: ms) for each frame that is shown, cv-mark (detail: from or to) for the ends of a clip. */
 class Player extends Element {
     /** @type {any} */ grant = null;
     poster = ''; // URL of the picture that is shown until there is one of the video itself
@@ -57,6 +57,15 @@ class Player extends Element {
         return this.querySelector('video');
     }
 
+    /** Where what may be seen of the video begins, ms: all of it may, but for who has a link to a part. */
+    get first() {
+        return this.file?.from_ms ?? 0;
+    }
+
+    get last() {
+        return this.file?.to_ms ?? this.file?.duration_ms ?? 0;
+    }
+
     /** @param {any} video as the API has it @param {any} grant where its files are @param {number} startMs */
     async load(video, grant, startMs) {
         this.grant = grant;
@@ -78,10 +87,13 @@ class Player extends Element {
             element.src = `${url}#t=${startMs / 1000}`;
         } else {
             await import('../vendor/hls.min.js');
+            this.hls?.destroy();
             this.hls = new globalThis.Hls({enableWorker: false, startPosition: (startMs + ROUNDED_MS) / 1000,
                 backBufferLength: KEPT_S, capLevelToPlayerSize: true});
             this.hls.on('hlsError', (_, fault) => {
-                if (fault.fatal) {
+                if (fault.fatal && Date.parse(this.grant.expires) < Date.now()) {
+                    this.dispatchEvent(new CustomEvent('cv-expired'));
+                } else if (fault.fatal) {
                     this.problem = t('player.failed', {what: fault.details});
                     this.update();
                 }
@@ -125,8 +137,9 @@ class Player extends Element {
     overSeek(event) {
         const edge = event.target.getBoundingClientRect();
         const share = Math.min(Math.max((event.clientX - edge.left) / edge.width, 0), 1);
-        showSprite(this.querySelector('.sprite'), this.cues, share * (this.file.duration_ms ?? 0), event.clientX - edge.left, edge.width);
-        this.querySelector('.sprite span').textContent = clock(share * (this.file.duration_ms ?? 0));
+        const ms = this.first + share * (this.last - this.first);
+        showSprite(this.querySelector('.sprite'), this.cues, ms, event.clientX - edge.left, edge.width);
+        this.querySelector('.sprite span').textContent = clock(ms);
     }
 
     watchFrames() {
@@ -146,6 +159,9 @@ class Player extends Element {
         if (this.loop && ms >= this.loop.to && !this.video.seeking) {
             this.video.currentTime = this.loop.from / 1000;
         }
+        if (this.file.to_ms && ms >= this.last && !this.video.paused) {
+            this.video.pause();
+        }
         this.keepPosition(ms);
         this.querySelector('cv-boxes')?.at(ms);
         const seek = this.querySelector('.seek');
@@ -160,7 +176,7 @@ class Player extends Element {
     showClock() {
         const place = this.querySelector('button.clock');
         if (place) {
-            place.textContent = `${clock(this.now)} / ${clock(this.file.duration_ms ?? 0)}`;
+            place.textContent = `${clock(this.now)} / ${clock(this.last)}`;
         }
     }
 
@@ -204,13 +220,13 @@ class Player extends Element {
     /** The middle of the last picture, ms: at the very end a browser may go on showing the picture that was there before. */
     get lastFrame() {
         const own = this.video?.duration * 1000; // what there is to play; NaN until it is known
-        return Math.max(Math.min(this.file?.duration_ms ?? 0, own || Infinity) - 500 / (this.file?.fps || 30), 0);
+        return Math.max(Math.min(this.last, own || Infinity) - 500 / (this.file?.fps || 30), this.first);
     }
 
     /** @param {number} ms */
     seek(ms) {
         const most = this.lastFrame;
-        const wanted = Math.min(Math.max(ms, 0), most);
+        const wanted = Math.min(Math.max(ms, this.first), most);
         if (this.video) {
             this.video.currentTime = (wanted + ROUNDED_MS) / 1000;
         }
@@ -219,6 +235,9 @@ class Player extends Element {
 
     playOrPause() {
         if (this.video.paused) {
+            if (this.file.to_ms && this.now >= this.lastFrame) {
+                this.seek(this.first);
+            }
             this.video.play().catch(() => null);
         } else {
             this.video.pause();
@@ -286,7 +305,7 @@ class Player extends Element {
             return;
         }
         const frame = 1000 / (this.file.fps || 30);
-        const length = this.file.duration_ms ?? 0;
+        const length = this.last - this.first;
         const actions = {
             ' ': () => this.playOrPause(), k: () => this.playOrPause(), j: () => this.seek(this.now - JUMP_S * 1000),
             l: () => this.seek(this.now + JUMP_S * 1000), ArrowLeft: () => this.seek(this.now - STEP_S * 1000),
@@ -295,8 +314,8 @@ class Player extends Element {
             '[': () => this.mark('from'), ']': () => this.mark('to'), b: () => this.nextMode(), m: () => this.mute(), f: () => this.toFullscreen(), g: () => this.askTime(), i: () => document.pictureInPictureEnabled && this.toPicture(),
             c: () => this.dispatchEvent(new CustomEvent('cv-clip')), ArrowUp: () => this.setVolume(this.volume + VOLUME_STEP),
             ArrowDown: () => this.setVolume(this.volume - VOLUME_STEP), '<': () => this.changeSpeed(-1), '>': () => this.changeSpeed(1),
-            Home: () => this.seek(0), End: () => this.seek(length),
-            ...Object.fromEntries(Array.from({length: 10}, (_, n) => [String(n), () => this.seek(length * n / 10)])),
+            Home: () => this.seek(this.first), End: () => this.seek(this.last),
+            ...Object.fromEntries(Array.from({length: 10}, (_, n) => [String(n), () => this.seek(this.first + length * n / 10)])),
         };
         if (actions[event.key]) {
             event.preventDefault();
@@ -306,15 +325,16 @@ class Player extends Element {
 
     /** Where text is, as heights of bars, and where the hits are. */
     strip() {
-        const length = this.file?.duration_ms || 1;
+        const length = this.last - this.first || 1;
+        const place = (line) => Math.max(line.t_start - this.first, 0) / length;
         const parts = new Array(DENSITY_PARTS).fill(0);
         for (const line of this.lines) {
-            parts[Math.min(DENSITY_PARTS - 1, Math.floor(line.t_start / length * DENSITY_PARTS))]++;
+            parts[Math.min(DENSITY_PARTS - 1, Math.floor(place(line) * DENSITY_PARTS))]++;
         }
         const most = Math.max(...parts, 1);
         const path = parts.map((number, n) => number ? `M${n * 5 + 2.5} 24v${-20 * number / most}` : '').join('');
         const hits = this.lines.filter((line) => this.hits.has(line.id))
-            .map((line) => `M${(line.t_start / length * 1000).toFixed(1)} 2v22`).join('');
+            .map((line) => `M${(place(line) * 1000).toFixed(1)} 2v22`).join('');
         return html`<svg class="strip" viewBox="0 0 1000 26" preserveAspectRatio="none" aria-hidden="true">
             <path class="density" d=${path} /><path class="hits" d=${hits} /></svg>`;
     }
@@ -347,8 +367,8 @@ class Player extends Element {
                     @timeupdate=${(event) => this.show(momentOf(event.target))}></video>
                 <cv-boxes></cv-boxes>
                 ${this.problem ? html`<p class="broken" role="alert">${this.problem}</p>` : nothing}</div>
-            ${!this.grant ? html`<div class="bar awaited"></div>` : html`<div class="line-of-time">${this.strip()}${rangeOnLine(this)}<input class="seek" type="range" min="0" step="1"
-                max=${Math.round(this.file.duration_ms ?? 0)} aria-label=${t('player.seek')}
+            ${!this.grant ? html`<div class="bar awaited"></div>` : html`<div class="line-of-time">${this.strip()}${rangeOnLine(this)}<input class="seek" type="range" min=${this.first} step="1"
+                max=${Math.round(this.last)} aria-label=${t('player.seek')}
                 @pointermove=${(event) => this.overSeek(event)} @pointerleave=${() => {
                     this.querySelector('.sprite').hidden = true;
                 }}
