@@ -52,16 +52,17 @@ def postgres_bin():
 class Cluster:
     """A private PostgreSQL: own data directory, Unix socket only, never as root."""
 
-    def __init__(self, durable=False):
+    def __init__(self, durable=False, copied=None):
         self.filled = {}  # by the function that fills it: the template, what the function returned, unwritten copies
         self.make_directory()
-        self._run("initdb", "-D", self.data, "-A", "trust", "-U", "postgres", "-E", "UTF8",
-                  "--locale=C.UTF-8", "--no-sync")
-        settings = ["listen_addresses = ''", f"unix_socket_directories = '{self.directory}'",
-                    "max_connections = 60", "shared_buffers = 64MB", "log_min_messages = warning"]
-        if not durable:
-            settings += ["fsync = off", "synchronous_commit = off", "full_page_writes = off"]
-        self.write("postgresql.conf", "\n".join(settings) + "\n")
+        if copied:
+            subprocess.run([*self.prefix, "cp", "-a", copied.data, self.data], check=True)
+        else:
+            self._run("initdb", "-D", self.data, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
+        safe = "on" if durable else "off"
+        self.write("postgresql.conf", "\n".join([
+            "listen_addresses = ''", f"unix_socket_directories = '{self.directory}'", "max_connections = 60", "shared_buffers = 64MB",
+            "log_min_messages = warning", f"fsync = {safe}", f"synchronous_commit = {safe}", f"full_page_writes = {safe}"]) + "\n")
 
     def make_directory(self):
         # A socket's path may have about 100 bytes, so this does not lie in pytest's tmp_path.
@@ -266,14 +267,26 @@ def shared_cluster():
         cluster.remove()
 
 
-@pytest.fixture
-def cluster():
-    """A durable cluster of the test's own, to stop and start; migrated databases come from
-    cluster.create_database()."""
-    own = Cluster(durable=True)
+@pytest.fixture(scope="session")
+def stopped_cluster():
+    """A cluster with the template that others are copied from: initdb and the migrations with fsync take seconds."""
+    own = Cluster()
     try:
         own.start()
         own.create_template()
+        own.stop()
+        yield own
+    finally:
+        own.remove()
+
+
+@pytest.fixture
+def cluster(stopped_cluster):
+    """A durable cluster of the test's own, to stop and start; migrated databases come from
+    cluster.create_database()."""
+    own = Cluster(durable=True, copied=stopped_cluster)
+    try:
+        own.start()
         yield own
     finally:
         own.remove()
