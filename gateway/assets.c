@@ -76,7 +76,7 @@ static const struct asset *find(const char *path, size_t length)
     return is_screen ? find_file("/index.html", strlen("/index.html")) : find_file(path, length);
 }
 
-static bool takes_gzip(const struct exchange *exchange)
+static bool accepts_gzip(const struct exchange *exchange)
 {
     const char *accepted = exchange_header(exchange, "Accept-Encoding");
     const char *gzip = accepted ? strstr(accepted, "gzip") : NULL;
@@ -98,7 +98,7 @@ static json_t *headers_of(const struct asset *asset, bool is_packed)
 static void answer_with(struct exchange *exchange, const struct asset *asset, int status)
 {
     struct answer *answer = &exchange->answer;
-    bool is_packed = takes_gzip(exchange) && asset->packed_length < asset->plain_length;
+    bool is_packed = accepts_gzip(exchange) && asset->packed_length < asset->plain_length;
     answer->status = status;
     answer->content_type = asset->type;
     answer->fixed_body = is_packed ? asset->packed : asset->plain;

@@ -278,7 +278,7 @@ static int make_entry(struct exchange *exchange)
 }
 
 /* Returns as caller_identify. */
-static const char *take_secrets(struct exchange *exchange)
+static const char *read_secrets(struct exchange *exchange)
 {
     if (make_entry(exchange) != 0) {
         exchange_refuse(exchange, REFUSE_BUSY, "out of memory");
@@ -524,7 +524,7 @@ bool admission_accept_key(struct exchange *exchange, const char *claims)
     return !exchange->answer.status;
 }
 
-void admission_take_secrets(struct exchange *exchange)
+void admission_read_secrets(struct exchange *exchange)
 {
-    count_fault(exchange, take_secrets(exchange));
+    count_fault(exchange, read_secrets(exchange));
 }

@@ -40,7 +40,7 @@ CV_MUST_CHECK bool admission_accept_key(struct exchange *exchange, const char *c
 
 /* Moves what is secret in the parameters to exchange->entry, so that no log has it. A code leaves its
  * digest in the parameters. A token is checked at once and becomes the principal and the cookie. */
-void admission_take_secrets(struct exchange *exchange);
+void admission_read_secrets(struct exchange *exchange);
 
 /* Whether another try of a password may be made now: at most as many as the class `failure` allows for
  * the account, unless it is used from this address already, and for wrong ones of the address. If not,

@@ -140,8 +140,8 @@ static struct bucket *find(struct limits *limits, uint64_t caller, double burst,
     return oldest;
 }
 
-static struct rate_state look(struct limits *limits, enum rate_class class, const char *caller,
-                              bool is_charged)
+static struct rate_state find_rate(struct limits *limits, enum rate_class class, const char *caller,
+                                   bool is_charged)
 {
     double rate = limits->classes[class].rate;
     double burst = limits->classes[class].burst;
@@ -168,12 +168,12 @@ static struct rate_state look(struct limits *limits, enum rate_class class, cons
 
 struct rate_state limits_charge(struct limits *limits, enum rate_class class, const char *caller)
 {
-    return look(limits, class, caller, true);
+    return find_rate(limits, class, caller, true);
 }
 
 struct rate_state limits_look(struct limits *limits, enum rate_class class, const char *caller)
 {
-    return look(limits, class, caller, false);
+    return find_rate(limits, class, caller, false);
 }
 
 void limits_network(const char *address, char *network)

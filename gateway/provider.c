@@ -287,7 +287,7 @@ static int read_token(const json_t *settings, const json_t *places, const char *
     return 0;
 }
 
-static int take(struct exchange *exchange, const char *cookie, struct cv_error *error)
+static int enter(struct exchange *exchange, const char *cookie, struct cv_error *error)
 {
     const json_t *settings = settings_of(exchange);
     cv_auto(json_decref) json_t *places = NULL, *answer = NULL, *claims = NULL;
@@ -315,7 +315,7 @@ int provider_take(struct cv_store *store, struct exchange *exchange, struct cv_e
         !exchange_header(exchange, "Origin")) {
         exchange_refuse(exchange, REFUSE_UNAUTHORIZED,
                         "this browser has not asked for that, or too long ago: sign in again");
-    } else if (take(exchange, cookie, error) != 0) {
+    } else if (enter(exchange, cookie, error) != 0) {
         refuse_provider(exchange, error);
     }
     return 0;

@@ -436,7 +436,7 @@ static void answer_document(struct exchange *exchange)
 }
 
 /* Uses a header as a parameter: EventSource sends the last event's id only so, and tus the offset. */
-static void take_header(struct exchange *exchange)
+static void read_header(struct exchange *exchange)
 {
     bool is_offset = *exchange->at == STEP_OFFSET;
     const char *given = exchange_header(exchange, is_offset ? "Upload-Offset" : "Last-Event-ID");
@@ -513,10 +513,10 @@ static const struct way {
     [STEP_DOCUMENT] = {.run = answer_document},
     [STEP_PAGE] = {.run = answer_document},
     [STEP_TUS] = {.run = upload_answer_options},
-    [STEP_SECRETS] = {.run = admission_take_secrets},
+    [STEP_SECRETS] = {.run = admission_read_secrets},
     [STEP_SIGN_OUT] = {.run = admission_sign_out},
-    [STEP_LAST_EVENT] = {.run = take_header},
-    [STEP_OFFSET] = {.run = take_header},
+    [STEP_LAST_EVENT] = {.run = read_header},
+    [STEP_OFFSET] = {.run = read_header},
     [STEP_ROOM] = {.run = upload_check_room, .if_refused = confirmed_after_body + 1},
     [STEP_GRANTS] = {.run = media_fill_grants},
     [STEP_FEED] = {.run = answer_become_feed},

@@ -1,7 +1,7 @@
 /* Clips, cut by clip_generate jobs. */
 #pragma once
 
-#include "cli/commands/tell.h"
+#include "cli/commands/print.h"
 
 #define CLI_CLIP_FORMATS "mp4 webm gif jpg"
 

@@ -44,8 +44,8 @@ const char *cv_gc_kind_name(enum cv_gc_kind kind)
 static void gc_report(struct gc *gc, enum cv_gc_kind kind, const char *key, int64_t size)
 {
     gc->summary.found[kind]++;
-    if (gc->params->tell) {
-        gc->params->tell(kind, key, size);
+    if (gc->params->report) {
+        gc->params->report(kind, key, size);
     }
 }
 

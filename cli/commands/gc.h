@@ -38,7 +38,7 @@ struct cv_gc_params {
     struct cv_cancel *cancel;
     /* Called for every finding, before anything is removed. `key`: of the object, or in the row;
      * `size`: bytes, 0 for a missing object. May be NULL. */
-    void (*tell)(enum cv_gc_kind kind, const char *key, int64_t size);
+    void (*report)(enum cv_gc_kind kind, const char *key, int64_t size);
 };
 
 /* Compares the store with the tables, prefix by prefix. It requests few lists: if a page ends

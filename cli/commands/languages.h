@@ -1,7 +1,7 @@
 /* Names of models on a command line, and which models are installed. */
 #pragma once
 
-#include "cli/commands/tell.h"
+#include "cli/commands/print.h"
 
 /* The limits of a stage (workers/ocr). */
 enum { CLI_LANGUAGES_MAX = 8, CLI_LANGUAGE_NAME_MAX = 55 };

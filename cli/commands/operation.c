@@ -533,8 +533,8 @@ static int show_thing(struct cli_call *call, const json_t *values, json_t *thing
 
 /* Prints the answer of an operation that changes something: as the sentence of the verb's row, made
  * of the arguments ({0}, {1}), the parameters and the answer; or as JSON. */
-static int tell_answer(struct cli_call *call, const json_t *values, const json_t *body,
-                       struct cv_error *error)
+static int print_answer(struct cli_call *call, const json_t *values, const json_t *body,
+                        struct cv_error *error)
 {
     const struct cli_verb *verb = call->verb;
     cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
@@ -598,7 +598,7 @@ int cli_run_operation(struct cli_call *call, struct cv_error *error)
                                       verb->columns + count_columns(verb->columns) + 1, error)
            : verb->fields ? show_thing(call, values, body, error)
            : verb->shows  ? cli_put_json(shown, error)
-                          : tell_answer(call, values, body, error);
+                          : print_answer(call, values, body, error);
 }
 
 int cli_request(struct cli_call *call, struct cv_error *error)

@@ -2,7 +2,7 @@
  * The verbs that are nothing else are rows of the table in verbs.c; cli_request runs them. */
 #pragma once
 
-#include "cli/commands/tell.h"
+#include "cli/commands/print.h"
 
 struct cli_operation {
     const char *name; /* of its function in schema api, and in the OpenAPI document */

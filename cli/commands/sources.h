@@ -2,7 +2,7 @@
  * with a name for people. */
 #pragma once
 
-#include "cli/commands/tell.h"
+#include "cli/commands/print.h"
 
 enum cli_source_kind { CLI_SOURCE_FILE, CLI_SOURCE_URL, CLI_SOURCE_INPUT };
 

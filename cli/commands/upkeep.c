@@ -198,7 +198,7 @@ int cli_gc(struct cli_call *call, struct cv_error *error)
 {
     struct cv_gc_params params = {
         .cancel = call->cancel,
-        .tell = call->json ? NULL : print_finding,
+        .report = call->json ? NULL : print_finding,
         .remove_objects = cli_given(call, "remove"),
         .remove_rows = cli_given(call, "rows"),
     };

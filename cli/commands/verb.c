@@ -1,8 +1,8 @@
 #include "cli/commands/verb.h"
 
 #include "cli/commands/commands.h"
+#include "cli/commands/print.h"
 #include "cli/commands/server.h"
-#include "cli/commands/tell.h"
 
 #include <string.h>
 
@@ -105,7 +105,7 @@ static bool is_of_group(const struct cli_verb *verb, const char *group)
 }
 
 void cli_each_option(const struct cli_verb *verb,
-                     void (*tell)(void *opaque, const struct cli_option *option), void *opaque)
+                     void (*report)(void *opaque, const struct cli_option *option), void *opaque)
 {
     const struct cli_option *lists[] = {
         verb->options,
@@ -116,7 +116,7 @@ void cli_each_option(const struct cli_verb *verb,
     };
     for (size_t i = 0; i < CV_COUNT(lists); i++) {
         for (const struct cli_option *option = lists[i]; option && option->name; option++) {
-            tell(opaque, option);
+            report(opaque, option);
         }
     }
 }

@@ -184,6 +184,6 @@ void cli_extension(const char *path, char ret_extension[CLI_EXTENSION_SIZE]);
 CV_MUST_CHECK int cli_output_format(const struct cli_call *call, const char *path,
                                     const char *formats, char ret_format[CLI_EXTENSION_SIZE]);
 
-/* Calls `tell` for each option of a verb: its own, then the common ones. */
+/* Calls `report` for each option of a verb: its own, then the common ones. */
 void cli_each_option(const struct cli_verb *verb,
-                     void (*tell)(void *opaque, const struct cli_option *option), void *opaque);
+                     void (*report)(void *opaque, const struct cli_option *option), void *opaque);

@@ -2,7 +2,7 @@
  * returns an exit status (0 or more) or a failure, which the caller prints. */
 #pragma once
 
-#include "cli/commands/tell.h"
+#include "cli/commands/print.h"
 
 /* The parameters of a list of jobs, and of a change of many: those of the options that select jobs. */
 #define CLI_JOB_FILTER "type:type tenant:uuid video:video error status>state"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cli/commands/ingest.h"
-#include "cli/commands/tell.h"
+#include "cli/commands/print.h"
 
 /* Waits until all videos of the list are ready or have failed; *ret_failed counts those that
  * failed, which are reported at once. If the database is away for a while it waits, and a local one

@@ -353,10 +353,10 @@ static void pass_log_line(struct cv_child *child, const char *line)
     }
 }
 
-typedef void take_line(struct cv_child *child, const char *line);
+typedef void read_line(struct cv_child *child, const char *line);
 
 static void split_lines(struct cv_child *child, struct cv_lines *lines, const char *data,
-                        size_t length, take_line *take)
+                        size_t length, read_line *read)
 {
     if (!lines->data) {
         lines->data = malloc(CV_LINE_MAX + 1);
@@ -372,15 +372,15 @@ static void split_lines(struct cv_child *child, struct cv_lines *lines, const ch
         if (ends || lines->length == CV_LINE_MAX) {
             lines->data[lines->length] = '\0';
             lines->length = 0;
-            take(child, lines->data);
+            read(child, lines->data);
         }
     }
 }
 
-static void flush_lines(struct cv_child *child, struct cv_lines *lines, take_line *take)
+static void flush_lines(struct cv_child *child, struct cv_lines *lines, read_line *read)
 {
     if (lines->length > 0) {
-        split_lines(child, lines, "\n", 1, take);
+        split_lines(child, lines, "\n", 1, read);
     }
 }
 

@@ -245,7 +245,7 @@ static int publish_early(struct cv_ladder *ladder, size_t count, size_t sound_co
     return result;
 }
 
-static size_t told(struct cv_segments *segments)
+static size_t reported(struct cv_segments *segments)
 {
     return segments ? cv_segments_told(segments) : 0;
 }
@@ -255,8 +255,8 @@ int cv_ladder_report(struct cv_ladder *ladder, struct cv_error *error)
     /* Segments are counted before files are reported, so that every segment in a playlist has been
      * reported. */
     struct cv_segments *smallest = cv_ladder_segments(ladder, ladder->count - 1);
-    size_t count = ladder->progressive ? told(smallest) : 0;
-    size_t sound_count = told(ladder->sounds[0].segments);
+    size_t count = ladder->progressive ? reported(smallest) : 0;
+    size_t sound_count = reported(ladder->sounds[0].segments);
     CV_TRY(cv_files_drain(ladder->files, ladder->finished, ladder->opaque, error));
     if (count == ladder->early || (ladder->sound_count > 0 && sound_count == 0) ||
         ladder->published) {

@@ -1,4 +1,4 @@
-#include "cli/commands/tell.h"
+#include "cli/commands/print.h"
 
 int cli_put_items(const struct cli_call *call, const json_t *items,
                   const struct cli_column *columns, size_t count, struct cv_error *error)
