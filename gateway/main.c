@@ -139,7 +139,7 @@ static int load_keys(struct gateway *gateway, const struct options *options, str
                                         .default_role = role,
                                         .is_without_service = options->is_without_service};
     const struct key_source_params source = {params, cv_env("CORTANA_JWKS_URL", NULL),
-                                             cv_env("CORTANA_JWKS_CA_FILE", NULL),
+                                             cv_env("CORTANA_CA_FILE", NULL),
                                              cv_env("CORTANA_JWKS_ALLOW", ""), gateway->abort};
     return key_source_open(&source, &gateway->admission.keys, error);
 }

@@ -134,7 +134,7 @@ static int request_json(const char *url, const char *body, json_t **ret_json,
                                             .body_length = body ? strlen(body) : 0,
                                             .answer_max = ANSWER_MAX_BYTES,
                                             .timeout_ms = READ_MS,
-                                            .ca_file = cv_env("CORTANA_JWKS_CA_FILE", NULL),
+                                            .ca_file = cv_env("CORTANA_CA_FILE", NULL),
                                             .allowed = &allowed,
                                             .allow_setting = allow_setting};
     CV_TRY(cv_http_client_open(&client, error));

@@ -2,7 +2,7 @@
 """Writes what is made from the file `stages`: the services of compose.yaml, install/quadlet, and the stages of k8s.
 
 usage: scripts/stages.py                  writes them; scripts/check says when they are not what this writes
-       scripts/stages.py kubernetes NAME  prints the objects of one stage, also of one that starts nowhere by itself (embed)
+       scripts/stages.py kubernetes NAME  prints the objects of one stage, also of one that starts nowhere by itself (embed, mail)
        scripts/stages.py table FILE.c     writes the table of `cortana run`, for the build
 """
 
@@ -85,7 +85,7 @@ spec:
         command: [{program}]
         envFrom:
         - configMapRef: {{name: cortana-config}}
-{store_secret}        env:
+{secret}        env:
         - {{name: DATABASE_URL, valueFrom: {{secretKeyRef: {{name: cortana-database, key: {key}}}}}}}
         - {{name: CORTANA_GRACE_MS, value: "{grace}000"}}
         - {{name: CORTANA_SCRATCH_BYTES, value: "{scratch}"}}
@@ -145,7 +145,8 @@ def workload(stage):
         priority="cortana-interactive" if for_user else "cortana-background",
         account_labels=', labels: {cortana-vision/store: "true"}' if with_store else "",
         store_label='        cortana-vision/store: "true"\n' if with_store else "",
-        store_secret="        - secretRef: {name: cortana-store, optional: true}\n" if with_store else "")
+        secret="".join(f"        - secretRef: {{name: cortana-{name}, optional: true}}\n"
+                       for name in (["store"] if with_store else []) + ([stage.name] if stage.starts == "setting" else [])))
 
 
 def scaled_object(stage):

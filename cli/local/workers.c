@@ -184,6 +184,15 @@ int cli_workers_start_services(struct cli_workers *workers, struct cv_error *err
     return 0;
 }
 
+/* Whether a worker is started with the others. */
+static bool starts_with_others(const struct cli_worker_process *worker, bool embeds)
+{
+    bool has_setting =
+        strcmp(worker->job_type, "mail") == 0 ? cv_env("SMTP_URL", NULL) != NULL : embeds;
+    return worker->starts == CLI_STARTS_ALWAYS ||
+           (worker->starts == CLI_STARTS_SETTING && !worker->option && has_setting);
+}
+
 int cli_workers_start(struct cli_workers *workers, const char *job_type, struct cv_error *error)
 {
     bool embeds = false;
@@ -191,10 +200,8 @@ int cli_workers_start(struct cli_workers *workers, const char *job_type, struct 
     for (size_t i = 0; i < workers->count; i++) {
         struct cli_worker_process *worker = &workers->workers[i];
         bool is_wanted =
-            job_type ? strcmp(job_type, worker->job_type) == 0
-                     : worker->starts == CLI_STARTS_ALWAYS ||
-                           (worker->starts == CLI_STARTS_SETTING && !worker->option && embeds);
-        if (is_wanted && worker->starts == CLI_STARTS_SETTING && !job_type &&
+            job_type ? strcmp(job_type, worker->job_type) == 0 : starts_with_others(worker, embeds);
+        if (is_wanted && !job_type && strcmp(worker->job_type, "embed") == 0 &&
             !cv_env("EMBED_URL", NULL)) {
             (void)snprintf(workers->note, sizeof(workers->note),
                            "note: texts are to be embedded, but EMBED_URL names no endpoint: "

@@ -46,6 +46,7 @@ static const struct {
     {"DATABASE_URL", CV_STAGE_NEEDS_DATABASE},
     {"PG*", CV_STAGE_NEEDS_DATABASE},
     {"EMBED_*", CV_STAGE_NEEDS_EMBEDDER},
+    {"SMTP_URL", CV_STAGE_NEEDS_MAIL_SERVER},
 };
 
 bool cv_variables_admits(const char *entry, unsigned needs)

@@ -124,6 +124,7 @@ enum cv_stage_needs {
     CV_STAGE_RUNS_PROGRAMS = 8,  /* no sandbox, to start processes; sees the store's variables */
     CV_STAGE_ONLY_REMOVES = 16,  /* runs also when the store is full or may not be written to */
     CV_STAGE_NEEDS_NETWORK = 32, /* IPv4 and IPv6, for requests to other machines */
+    CV_STAGE_NEEDS_MAIL_SERVER = 64, /* sees SMTP_URL */
 };
 
 /* Bounds of one stage process; 0 = the default in brackets. */

@@ -165,7 +165,7 @@ static int send_message(const struct settings *settings, const struct message *m
         .body_length = strlen(body),
         .answer_max = ANSWER_MAX,
         .timeout_ms = settings->timeout_ms,
-        .ca_file = cv_env("CORTANA_WEBHOOK_CA_FILE", NULL),
+        .ca_file = cv_env("CORTANA_CA_FILE", NULL),
         .allowed = &settings->allowed,
         .allow_setting = allow_setting,
         .cancel = cancel,

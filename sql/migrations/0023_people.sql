@@ -66,6 +66,7 @@ CREATE TABLE cortana.invitations (
     hash bytea NOT NULL UNIQUE CHECK (length(hash) = 32),
     person_id uuid REFERENCES cortana.people ON DELETE CASCADE,
     email text CHECK (email = lower(email)),
+    code text,
     tenant_id uuid REFERENCES cortana.tenants ON DELETE CASCADE,
     role text CHECK (role IN ('viewer', 'editor', 'admin', 'operator')),
     created_by text NOT NULL,
@@ -79,6 +80,7 @@ COMMENT ON TABLE cortana.invitations IS
 COMMENT ON COLUMN invitations.hash IS 'SHA-256 of the code in the link.';
 COMMENT ON COLUMN invitations.person_id IS 'Who sets a new password; null: somebody is invited.';
 COMMENT ON COLUMN invitations.email IS 'Who is invited; null: whoever has the link.';
+COMMENT ON COLUMN invitations.code IS 'The code, until the mail with the link was sent; null: there is none to send.';
 COMMENT ON COLUMN invitations.created_by IS 'The name of the person who made it, or "service".';
 CREATE INDEX invitations_tenant ON cortana.invitations (tenant_id);
 ALTER TABLE cortana.invitations ENABLE ROW LEVEL SECURITY;
@@ -522,17 +524,22 @@ CREATE FUNCTION cortana.make_invitation(p_person_id uuid, p_email text, p_tenant
 RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE
-    code CONSTANT text := random_text(16);
+    new_code CONSTANT text := random_text(16);
+    is_mailed CONSTANT boolean := p_email IS NOT NULL AND mail_is_sent();
     made invitations;
 BEGIN
-    INSERT INTO invitations (hash, person_id, email, tenant_id, role, created_by, expires_at)
-    VALUES (secret_hash(code), p_person_id, lower(p_email), p_tenant_id, p_role,
+    INSERT INTO invitations (hash, person_id, email, code, tenant_id, role, created_by, expires_at)
+    VALUES (secret_hash(new_code), p_person_id, lower(p_email), CASE WHEN is_mailed THEN new_code END, p_tenant_id, p_role,
             own_name(), now() + p_lasts)
     RETURNING * INTO made;
-    RETURN invitation_object(made) || jsonb_build_object('link', '/invitation#c=' || code);
+    IF is_mailed THEN
+        PERFORM enqueue_mail(jsonb_build_object('invitation_id', made.id));
+    END IF;
+    RETURN invitation_object(made) || jsonb_build_object('link', '/invitation#c=' || new_code, 'is_mailed', is_mailed);
 END
 $$;
-COMMENT ON FUNCTION cortana.make_invitation IS 'Makes a link. Only this answer shows its code.';
+COMMENT ON FUNCTION cortana.make_invitation IS
+    'Makes a link, and sends it to the e-mail address if mail is sent. Only this answer shows its code.';
 
 CREATE FUNCTION cortana.invitation_object(i invitations) RETURNS jsonb
 LANGUAGE sql STABLE

@@ -315,7 +315,7 @@ def test_tls_is_checked(queue, workers, program, database, tmp_path):
         assert receiver.received == []
         workers.started[0].signal(19)
         own.start("webhook-worker", CORTANA_WEBHOOK_ALLOW="127.0.0.1", CORTANA_READ_PATHS=tmp_path,
-                  CORTANA_WEBHOOK_CA_FILE=tmp_path / "cert.pem")
+                  CORTANA_CA_FILE=tmp_path / "cert.pem")
         queue.make_retry_due(job)
         wait_for(queue, job, "done")
     finally:
