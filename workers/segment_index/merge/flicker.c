@@ -11,8 +11,8 @@ enum {
     LOOKED_AT_MAX =
         256,          /* segments that begin within one pause; more is a picture made to be slow */
     LETTERS_OFF = 2,  /* a letter that is half drawn, and one beside it */
-    TYPING_MS = 1000, /* until the next state of typing that is not dropped */
-    GROWN_MIN = 2,    /* bytes that the states of typing have in common */
+    TYPING_MS = 1000, /* until the line of which a state was a piece */
+    PIECE_MIN = 2,    /* bytes of a piece */
 };
 
 /* `next` and `previous` of a chain of states. */
@@ -78,25 +78,20 @@ static size_t without_last(const char *text, size_t length)
     return length;
 }
 
-/* Whether the second text begins with the first one, apart from letters at the end of the first,
- * and is longer. */
-static bool is_grown(const struct cv_detection *before, const struct cv_detection *after)
+/* Whether the second text is longer, has all of the first one apart from letters at its end, and stands around it: more was
+ * typed, or an edge had cut the line. */
+static bool is_piece(const struct cv_detection *piece, const struct cv_detection *whole)
 {
-    const char *text = before->normalized;
-    size_t length = strlen(text), most_off = length / 3 < LETTERS_OFF ? length / 3 : LETTERS_OFF;
-    struct cv_box a = cv_end_of(before), b = after->box;
-
-    if (b.width <= a.width || abs(a.x - b.x) > a.height / 2 ||
-        strlen(after->normalized) <= length) {
+    if (whole->box.width <= cv_end_of(piece).width || !cv_is_within(whole->box, cv_end_of(piece))) {
         return false;
     }
-    for (size_t off = 0; off <= most_off && length >= GROWN_MIN; off++) {
-        if (strncmp(text, after->normalized, length) == 0) {
-            return true;
-        }
-        length = without_last(text, length);
+    size_t length = strlen(piece->normalized), longer = strlen(whole->normalized);
+    size_t most_off = length / 3 < LETTERS_OFF ? length / 3 : LETTERS_OFF, least = length;
+    for (size_t off = 0; off < most_off; off++) {
+        least = without_last(piece->normalized, least);
     }
-    return false;
+    least = least < PIECE_MIN ? length : least;
+    return longer > length && memmem(whole->normalized, longer, piece->normalized, least);
 }
 
 /* The first segment that begins at `time` or later. */
@@ -115,14 +110,7 @@ static size_t first_from(const struct cv_detection *segments, size_t count, int6
     return low;
 }
 
-static bool is_row(struct cv_box a, struct cv_box b)
-{
-    int height = a.height < b.height ? a.height : b.height;
-    int apart = abs(a.y + a.height / 2 - b.y - b.height / 2);
-    return cv_sizes_fit(a, b) && (int64_t)apart * 2 <= height;
-}
-
-/* Finds what follows the state at `here`, or that it was typing. */
+/* Finds what follows the state at `here`, or that it was a piece. */
 static void find_next_state(const struct cv_detection *segments, size_t count, size_t here,
                             struct state *states)
 {
@@ -137,10 +125,7 @@ static void find_next_state(const struct cv_detection *segments, size_t count, s
         if (pause > TYPING_MS || states[here].next != SIZE_MAX) {
             return;
         }
-        if (i == here || !is_row(cv_end_of(before), after->box)) {
-            continue;
-        }
-        if (is_grown(before, after)) {
+        if (i != here && is_piece(before, after)) {
             states[here].is_gone = true;
         }
         if (pause <= CV_MERGE_GAP_MS && i > here && states[i].previous == SIZE_MAX &&

@@ -91,17 +91,13 @@ static int merge_once(struct cv_detection *detections, size_t *count, size_t *pa
         }
         CV_TRY(cv_tracks_add(&tracks, begin, end, ++group, &pairs, error));
     }
-    cv_tracks_drop_remains(&tracks);
     cv_auto_free struct cv_detection *segments = malloc((tracks.count + 1) * sizeof(*segments));
     CV_TRY_MEMORY(segments, error, "merging detections");
-    size_t kept = 0;
     for (size_t i = 0; i < tracks.count; i++) {
-        if (!tracks.items[i].is_dropped) {
-            segments[kept++] = segment_of(&tracks, &tracks.items[i]);
-        }
+        segments[i] = segment_of(&tracks, &tracks.items[i]);
     }
-    memcpy(detections, segments, kept * sizeof(*segments));
-    *count = kept;
+    memcpy(detections, segments, tracks.count * sizeof(*segments));
+    *count = tracks.count;
     return 0;
 }
 

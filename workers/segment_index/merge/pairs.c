@@ -22,7 +22,7 @@ enum {
 void cv_pairs_deinit(struct cv_pairs *pairs)
 {
     free(pairs->items);
-    free(pairs->taken);
+    free(pairs->is_taken);
     *pairs = (struct cv_pairs){0};
 }
 
@@ -147,54 +147,39 @@ static int add_pair(struct cv_pairs *pairs, struct cv_pair pair, struct cv_error
     return 0;
 }
 
-/* Readings of one line are as wide as one another. A line that begins where it began and is wider or
- * narrower by more than a letter has got one, or lost one. */
-static enum cv_likeness by_width(const struct cv_tracks *tracks, const struct cv_track *track,
-                                 size_t detection, enum cv_likeness likeness)
+/* Whether letters came or went: the line begins where it began, and is wider or narrower by more than a letter. */
+static bool has_grown(const struct cv_tracks *tracks, const struct cv_track *track,
+                      size_t detection)
 {
     struct cv_box from = track->end_box, to = tracks->detections[detection].box;
     size_t before = tracks->keys[track->key].count, after = tracks->keys[detection].count;
-    bool typed = abs(from.x - to.x) <= SAME_LEFT && from.height > 0 &&
-                 (int64_t)abs(from.width - to.width) * 5 > 3 * (int64_t)from.height;
+    int wider = to.width - from.width;
 
-    if (likeness != CV_LIKENESS_READING || !typed || before == after) {
-        return likeness;
-    }
-    bool grown = to.width > from.width;
-    return grown != (after > before) ? likeness : grown ? CV_LIKENESS_WHOLE : CV_LIKENESS_PART;
+    return abs(from.x - to.x) <= SAME_LEFT && before != after &&
+           (int64_t)abs(wider) * 5 > 3 * (int64_t)from.height && (wider > 0) == (after > before);
 }
 
-/* Adds the pair of one track and one detection, if the one may be or concern the other. */
+/* Adds the pair of one track and one detection, if the one may continue the other. */
 static int consider(struct cv_tracks *tracks, size_t which, size_t detection,
                     const struct cv_motion *motion, struct cv_pairs *pairs, struct cv_error *error)
 {
     const struct cv_track *track = &tracks->items[which];
     const struct cv_detection *next = &tracks->detections[detection];
-    bool is_repeat = cv_is_double(tracks, track, next);
-    if (!is_repeat && !cv_times_touch(track, next)) {
+    if (!cv_times_touch(track, next) && !cv_is_double(tracks, track, next)) {
         return 0;
     }
     enum cv_likeness likeness =
         cv_text_likeness(&tracks->keys[track->key], &tracks->keys[detection]);
-    likeness = by_width(tracks, track, detection, likeness);
-    if (likeness == CV_LIKENESS_NONE) {
+    if (likeness == CV_LIKENESS_NONE ||
+        (likeness == CV_LIKENESS_READING && has_grown(tracks, track, detection))) {
         return 0;
     }
     int64_t place = place_error(tracks, track, detection, motion, likeness);
-    if (place < 0 && (likeness == CV_LIKENESS_PART || likeness == CV_LIKENESS_WHOLE)) {
-        struct cv_box from = track->end_box, moved = cv_moved(from, motion->dx, motion->dy);
-        struct cv_box to = next->box;
-        bool part = likeness == CV_LIKENESS_PART;
-        bool fits = part ? cv_is_within(from, to) || cv_is_within(moved, to)
-                         : cv_is_within(to, from) || cv_is_within(to, moved);
-        place = fits ? 0 : -1;
-    }
     if (place < 0) {
         return 0;
     }
     int64_t rank = CV_LIKENESS_SAME - likeness;
-    return add_pair(pairs, (struct cv_pair){detection, which, rank * 1000000 + place, likeness},
-                    error);
+    return add_pair(pairs, (struct cv_pair){detection, which, rank * 1000000 + place}, error);
 }
 
 static int consider_row(struct cv_tracks *tracks, int row, size_t detection,

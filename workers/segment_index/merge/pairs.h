@@ -13,14 +13,13 @@ struct cv_motion {
 struct cv_pair {
     size_t detection, track;
     int64_t cost; /* least first */
-    enum cv_likeness likeness;
 };
 
 /* The pairs of one group of detections: each with a track that it may continue. */
 struct cv_pairs {
     struct cv_pair *items;
     size_t count, capacity;
-    size_t *taken; /* per detection of the group */
+    bool *is_taken; /* per detection of the group */
     size_t taken_capacity;
 };
 void cv_pairs_deinit(struct cv_pairs *pairs);
@@ -30,7 +29,7 @@ CV_DEFINE_CLEANUP_ADDRESS(struct cv_pairs, cv_pairs_deinit)
  * place and began at another. */
 struct cv_motion cv_find_motion(struct cv_tracks *tracks, size_t begin, size_t end);
 
-/* Appends the tracks that the detection may continue, or be the remains or a misreading of. */
+/* Appends the tracks that the detection may continue. */
 CV_MUST_CHECK int cv_find_pairs(struct cv_tracks *tracks, size_t detection,
                                 const struct cv_motion *motion, struct cv_pairs *pairs,
                                 struct cv_error *error);

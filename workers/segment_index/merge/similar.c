@@ -8,9 +8,6 @@ enum {
     MAX_LETTERS = CV_EDITS_MAX,
     /* Shorter texts are readings of one another only when their skeletons are equal. */
     MIN_FUZZY = 5,
-    /* Letters of the skeleton that a part of a line must have to be told from a chance hit. */
-    MIN_PART = 3,
-    MAX_EDITS = 40,
 };
 
 static uint64_t mix(uint64_t hash, uint64_t value)
@@ -134,27 +131,18 @@ static bool words_agree(const char *first, const char *second)
     }
 }
 
-/* memmem() would also find the bytes of a letter within two others. */
-static bool contains(const struct cv_text_key *whole, const struct cv_text_key *part)
+static bool are_readings(const struct cv_text_key *first, const struct cv_text_key *second)
 {
-    bool is_part = part->count >= MIN_PART && part->count < whole->count;
-    for (size_t at = 0; is_part && at + part->count <= whole->count; at++) {
-        if (memcmp(whole->skeleton + at, part->skeleton, part->count * sizeof(int32_t)) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool are_readings(const struct cv_text_key *first, const struct cv_text_key *second,
-                         size_t distance, size_t shorter)
-{
+    size_t shorter = first->count < second->count ? first->count : second->count;
     size_t allowed = shorter < MIN_FUZZY ? 0 : shorter < 10 ? 1 : shorter * 12 / 100;
-    if (distance > allowed || first->digits != second->digits) {
-        return false;
+    size_t distance = cv_edits(first->skeleton, first->count, second->skeleton, second->count,
+                               sizeof(*first->skeleton), allowed);
+
+    if (!shorter || distance > allowed || !distance || first->digits != second->digits) {
+        return shorter && !distance;
     }
     /* one letter of a long line is noise even where it makes another short word */
-    return (distance <= 1 && shorter >= 20) || words_agree(first->normalized, second->normalized);
+    return (distance == 1 && shorter >= 20) || words_agree(first->normalized, second->normalized);
 }
 
 enum cv_likeness cv_text_likeness(const struct cv_text_key *first, const struct cv_text_key *second)
@@ -162,22 +150,5 @@ enum cv_likeness cv_text_likeness(const struct cv_text_key *first, const struct 
     if (first->hash == second->hash && strcmp(first->normalized, second->normalized) == 0) {
         return CV_LIKENESS_SAME;
     }
-    size_t shorter = first->count < second->count ? first->count : second->count;
-    if (shorter == 0) {
-        return CV_LIKENESS_NONE;
-    }
-    size_t limit = shorter * 2 / 5;
-    limit = limit > MAX_EDITS ? MAX_EDITS : limit;
-    size_t distance = cv_edits(first->skeleton, first->count, second->skeleton, second->count,
-                               sizeof(*first->skeleton), limit);
-    if (distance == 0 || are_readings(first, second, distance, shorter)) {
-        return CV_LIKENESS_READING;
-    }
-    if (contains(first, second)) {
-        return CV_LIKENESS_PART;
-    }
-    if (contains(second, first)) {
-        return CV_LIKENESS_WHOLE;
-    }
-    return distance <= limit ? CV_LIKENESS_NEAR : CV_LIKENESS_NONE;
+    return are_readings(first, second) ? CV_LIKENESS_READING : CV_LIKENESS_NONE;
 }

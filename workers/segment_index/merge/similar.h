@@ -21,9 +21,6 @@ void cv_text_key_deinit(struct cv_text_key *key);
 
 enum cv_likeness {
     CV_LIKENESS_NONE,
-    CV_LIKENESS_NEAR,    /* much in common, yet more than noise apart: another state of a line */
-    CV_LIKENESS_PART,    /* the second is a part of the first */
-    CV_LIKENESS_WHOLE,   /* the first is a part of the second */
     CV_LIKENESS_READING, /* two readings of one text */
     CV_LIKENESS_SAME,    /* equal normal forms */
 };

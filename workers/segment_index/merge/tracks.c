@@ -6,8 +6,6 @@
 enum {
     /* Distinct readings of a line that vote. */
     MAX_READINGS = 16,
-    /* Remains of a line at an edge, and misreadings between two good ones, do not last longer. */
-    REMAINS_MS = 1000,
     /* Height of a bucket of the place index; lines of text are 20 to 80 pixels high. */
     ROW_PIXELS = 64,
 };
@@ -145,7 +143,7 @@ static void vote(struct cv_tracks *tracks, struct cv_track *track, size_t detect
     reading->weight += weight;
 }
 
-static size_t begin_track(struct cv_tracks *tracks, size_t detection, size_t group)
+static void begin_track(struct cv_tracks *tracks, size_t detection, size_t group)
 {
     const struct cv_detection *seen = &tracks->detections[detection];
     size_t which = tracks->count++;
@@ -157,13 +155,11 @@ static size_t begin_track(struct cv_tracks *tracks, size_t detection, size_t gro
         .t_start_ms = seen->t_start_ms,
         .t_end_ms = seen->t_end_ms,
         .end_box = cv_end_of(seen),
-        .rival = CV_NONE,
         .group = group,
     };
     vote(tracks, track, detection);
     enter(tracks, CV_BY_TEXT, cv_text_bucket(tracks, detection), which);
     enter(tracks, CV_BY_ROW, cv_row_bucket(tracks, cv_row_of(track->end_box)), which);
-    return which;
 }
 
 size_t cv_part_root(size_t *parts, size_t part)
@@ -201,25 +197,6 @@ static void continue_track(struct cv_tracks *tracks, size_t which, size_t detect
     }
 }
 
-/* Continued in this group. */
-static bool is_taken(const struct cv_track *track, size_t group)
-{
-    return track->group == group;
-}
-
-/* Records of a fresh track what it may be the remains or a misreading of, or the other way round. */
-static void record_rival(struct cv_tracks *tracks, size_t fresh, const struct cv_pair *pair)
-{
-    struct cv_track *older = &tracks->items[pair->track];
-    if (pair->likeness == CV_LIKENESS_WHOLE && older->rival == CV_NONE) {
-        older->rival = fresh;
-        older->is_part = true;
-    } else if (tracks->items[fresh].rival == CV_NONE && pair->likeness != CV_LIKENESS_WHOLE) {
-        tracks->items[fresh].rival = pair->track;
-        tracks->items[fresh].is_part = pair->likeness == CV_LIKENESS_PART;
-    }
-}
-
 /* A track begun in this very group at the same place with the same text: the line was read twice.
  */
 static size_t find_double(struct cv_tracks *tracks, size_t detection, size_t first_fresh)
@@ -234,8 +211,8 @@ static size_t find_double(struct cv_tracks *tracks, size_t detection, size_t fir
         const struct cv_track *track = &tracks->items[i];
         if (i >= first_fresh && cv_is_same_place(tracks->detections[track->first].box, seen->box) &&
             cv_is_same_place(track->end_box, cv_end_of(seen)) &&
-            cv_text_likeness(&tracks->keys[track->key], &tracks->keys[detection]) >=
-                CV_LIKENESS_READING) {
+            cv_text_likeness(&tracks->keys[track->key], &tracks->keys[detection]) !=
+                CV_LIKENESS_NONE) {
             return i;
         }
     }
@@ -245,12 +222,12 @@ static size_t find_double(struct cv_tracks *tracks, size_t detection, size_t fir
 static int reserve_taken(struct cv_pairs *pairs, size_t count, struct cv_error *error)
 {
     if (count > pairs->taken_capacity) {
-        size_t *taken = realloc(pairs->taken, count * sizeof(*taken));
+        bool *taken = realloc(pairs->is_taken, count * sizeof(*taken));
         CV_TRY_MEMORY(taken, error, "merging detections");
-        pairs->taken = taken;
+        pairs->is_taken = taken;
         pairs->taken_capacity = count;
     }
-    memset(pairs->taken, 0xFF, count * sizeof(*pairs->taken)); /* CV_NONE */
+    memset(pairs->is_taken, 0, count * sizeof(*pairs->is_taken));
     return 0;
 }
 
@@ -266,52 +243,22 @@ int cv_tracks_add(struct cv_tracks *tracks, size_t begin, size_t end, size_t gro
     if (pairs->count > 1) {
         qsort(pairs->items, pairs->count, sizeof(*pairs->items), cv_compare_pairs);
     }
-    size_t first_fresh = tracks->count;
     for (size_t i = 0; i < pairs->count; i++) {
         const struct cv_pair *pair = &pairs->items[i];
         struct cv_track *track = &tracks->items[pair->track];
-        if (pair->likeness >= CV_LIKENESS_READING &&
-            pairs->taken[pair->detection - begin] == CV_NONE && !is_taken(track, group)) {
-            pairs->taken[pair->detection - begin] = pair->track;
+        if (!pairs->is_taken[pair->detection - begin] && track->group != group) {
+            pairs->is_taken[pair->detection - begin] = true;
             continue_track(tracks, pair->track, pair->detection, group);
         }
     }
+    size_t first_fresh = tracks->count;
     for (size_t i = begin; i < end; i++) {
-        if (pairs->taken[i - begin] != CV_NONE) {
-            continue;
-        }
-        size_t other = find_double(tracks, i, first_fresh);
+        size_t other = pairs->is_taken[i - begin] ? CV_NONE : find_double(tracks, i, first_fresh);
         if (other != CV_NONE) {
             continue_track(tracks, other, i, group);
-            pairs->taken[i - begin] = other;
-        } else {
-            pairs->taken[i - begin] = begin_track(tracks, i, group);
-        }
-    }
-    for (size_t i = 0; i < pairs->count; i++) {
-        const struct cv_pair *pair = &pairs->items[i];
-        size_t fresh = pairs->taken[pair->detection - begin];
-        bool is_gone = !is_taken(&tracks->items[pair->track], group);
-        if (pair->likeness < CV_LIKENESS_READING && fresh >= first_fresh && is_gone) {
-            record_rival(tracks, fresh, pair);
+        } else if (!pairs->is_taken[i - begin]) {
+            begin_track(tracks, i, group);
         }
     }
     return 0;
-}
-
-void cv_tracks_drop_remains(struct cv_tracks *tracks)
-{
-    for (size_t i = 0; i < tracks->count; i++) {
-        struct cv_track *track = &tracks->items[i];
-        if (track->rival == CV_NONE) {
-            continue;
-        }
-        const struct cv_track *rival = &tracks->items[track->rival];
-        int64_t lasted = track->t_end_ms - track->t_start_ms;
-        bool is_shorter = lasted < rival->t_end_ms - rival->t_start_ms;
-        bool is_between = track->t_start_ms > rival->t_start_ms &&
-                          track->t_end_ms <= rival->t_end_ms && lasted <= CV_MERGE_GAP_MS;
-        track->is_dropped = is_shorter && !rival->is_dropped &&
-                            (track->is_part ? lasted <= REMAINS_MS : is_between);
-    }
 }

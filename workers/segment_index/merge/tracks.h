@@ -29,10 +29,7 @@ struct cv_track {
     size_t readings; /* chain */
     int64_t t_start_ms, t_end_ms;
     struct cv_box end_box;
-    size_t rival;    /* a track at its place with a text near its own, or of which it is a part */
-    bool is_part;    /* of the rival */
-    bool is_dropped; /* the remains or a misreading of its rival */
-    size_t group;    /* the last group in which it was continued */
+    size_t group; /* the last group in which it was continued */
     struct cv_link links[CV_INDEX_COUNT];
 };
 
@@ -66,9 +63,6 @@ struct cv_pairs;
  * `group` numbers the calls from 1. `scratch` is the caller's, kept between calls. */
 CV_MUST_CHECK int cv_tracks_add(struct cv_tracks *tracks, size_t begin, size_t end, size_t group,
                                 struct cv_pairs *scratch, struct cv_error *error);
-
-/* Marks the tracks that are remains or misreadings of their rivals. */
-void cv_tracks_drop_remains(struct cv_tracks *tracks);
 
 /* How many tracks of a bucket are looked at. A text stands at a few places at once, and a row
  * holds a few texts; a picture with more was made to be slow, and its lines are not merged. */
