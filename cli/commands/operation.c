@@ -325,6 +325,34 @@ static int read_crop(struct cli_call *call, const char *text, json_t **ret_crop)
     return 0;
 }
 
+/* Adds the texts of one value, which commas separate, but for those in "quotes" and /expressions/. */
+static int add_texts(json_t *list, const char *text)
+{
+    for (size_t length; *text; text += length, text += *text == ',') {
+        char end[] = {text[0], ',', '\0'};
+        const char *closed = text[0] == '"' || text[0] == '/' ? strstr(text + 1, end) : NULL;
+        bool is_last = (text[0] == '"' || text[0] == '/') && !closed;
+        length = closed ? (size_t)(closed + 1 - text) : is_last ? strlen(text) : strcspn(text, ",");
+        if (length && json_array_append_new(list, json_stringn(text, length))) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* The texts of every value of an option; NULL: out of memory. */
+static json_t *read_texts(const struct cli_call *call, const char *option)
+{
+    const char *value;
+    cv_auto(json_decref) json_t *list = json_array();
+    for (size_t i = 0; list && (value = cli_value_at(call, option, i)); i++) {
+        if (add_texts(list, value)) {
+            return NULL;
+        }
+    }
+    return cv_take(list);
+}
+
 /* Every value of an option; NULL: out of memory. */
 static json_t *read_list(const struct cli_call *call, const char *option)
 {
@@ -365,6 +393,8 @@ static int read_value(struct cli_call *call, const struct source *source, const 
         CV_TRY(read_videos(call, source, ret_value, error));
     } else if (strcmp(kind, "list") == 0) {
         *ret_value = read_list(call, source->text);
+    } else if (strcmp(kind, "texts") == 0) {
+        *ret_value = read_texts(call, source->text);
     } else if (strcmp(kind, "flag") == 0 || strcmp(kind, "off") == 0) {
         *ret_value = json_boolean(strcmp(kind, "flag") == 0);
     } else if (strcmp(kind, "since") == 0) {

@@ -66,7 +66,7 @@ struct cli_verb {
      * number of an argument, or =JSON. MEMBER "*": an object whose members they are; "options.mute": a
      * member of a member. KIND: number, ms (a time of a video), crop (of a picture), seconds, hours (both
      * of a time), flag, off (false if the option is given), unless (the option is not given), list (all
-     * that are given), since, uuid, tenant (a UUID or "default"), limit (none: left out), json,
+     * that are given), texts (all that are given, with commas between them), since, uuid, tenant (a UUID or "default"), limit (none: left out), json,
      * object, file (a JSON file), type (a job type), video, job, run, collection, trigger, schedule
      * (found by their name), videos (all from this argument on); else text. */
     const char *values;

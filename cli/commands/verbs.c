@@ -163,6 +163,11 @@ static const struct cli_option clip_options[] = {
     {"crop", 0, "WxH+X+Y", "cut out this part of the picture, in pixels as the viewer sees it", 0,
      NULL},
     {"mute", 0, NULL, "without sound", 0, NULL},
+    {"redact", 0, "WHAT",
+     "cover these texts: mail, phone, card, handle, url, hashtag, \"some words\", /expression/; "
+     "with "
+     "commas between them, or given several times",
+     0, NULL},
     NO_MORE,
 };
 
@@ -442,6 +447,7 @@ const struct cli_verb cli_verbs[] = {
      OPERATOR_JSON, .remote = true,
      .values = "1>t_start:ms 2>t_end:ms =2000>padding_ms padding>padding_ms:ms mode>options.mode "
                "max-height>options.max_height:number mute>options.mute:flag crop>options.crop:crop "
+               "redact>options.redact:texts "
                "0>video_id:video",
      .run = cli_clip},
     {"reindex", "[VIDEO]…", 0, MANY,

@@ -106,6 +106,372 @@ CREATE TRIGGER video_follows_job AFTER UPDATE OF status ON jobs
                             OR NEW.status = 'queued' AND OLD.status IN ('failed', 'canceled')))
     EXECUTE FUNCTION video_follows_job();
 
+-- ---- redaction ----------------------------------------------------------------------------------
+-- What a clip is not to show, as boxes that follow the lines. All of it is computed when the clip is requested, from what
+-- the caller may read, and becomes part of the job's payload: the stage has no database, and a clip whose text was read
+-- anew is another clip.
+
+CREATE FUNCTION cortana.redaction_kinds() RETURNS TABLE (name text, entity_type text, pattern text)
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    VALUES
+    ('mail', NULL, '[\w.%+-]+[@©®][\w.-]*\w( ?\.[\w-]+)*|[\w.%+-]+ ?[@©®] ?[\w-]+([.,] ?[\w-]+)*\.[[:alpha:]]{2,}\y'
+                   || '|[\w.%+-]+ ?[[({]at[])}] ?[\w.-]+'),
+    ('phone', 'number', '(\+ ?\d|\(?\y0\d)([ ()./–-]{0,3}[\dOIl]){6,13}|\(?\y\d{3}\)?[ .-]{1,2}\d{3}[ .-]\d{4}\y'),
+    ('card', NULL, '\y[\dOIl]{4}([ -]?[\dOIl]{4}){2}[ -]?[\dOIl]{1,7}\y|\y3[47]\d{2}[ -]?\d{6}[ -]?\d{5}\y'),
+    ('handle', 'mention', '(?<![\w.])[@©]\w[\w.-]*'),
+    ('url', 'url', '\w+:/+\S+|\ywww\.\S+|(?<![\w@.+-])[\w-]+(\.[\w-]+)+/\S+|(?<![\w@.+-])[\w-]+(\.[\w-]+)*\.(com|org|net|edu|gov|io|dev|app)\y\S*'),
+    ('hashtag', 'hashtag', '[#＃]\w+')
+$$;
+COMMENT ON FUNCTION cortana.redaction_kinds IS
+    'What can be covered by its kind: what the index has found of entity_type, and what the pattern finds. The patterns are '
+    'wider than those of the index, because they also have to find what was misread or stands on two lines.';
+
+CREATE FUNCTION cortana.redaction_letters(p_text text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN regexp_replace(search_fold(normal_form(p_text)), '[^[:alnum:]]+', '', 'g');
+COMMENT ON FUNCTION cortana.redaction_letters IS 'The letters and digits of a text, with those that OCR confuses made equal.';
+
+CREATE FUNCTION cortana.redaction_rules(p_redact jsonb) RETURNS TABLE (name text, entity_type text, pattern text, letters text)
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    item text;
+    is_refused boolean := false;
+BEGIN
+    FOR item IN SELECT DISTINCT btrim(value) FROM jsonb_array_elements_text(p_redact) AS value LOOP
+        SELECT k.name, k.entity_type, k.pattern INTO name, entity_type, pattern FROM redaction_kinds() AS k
+        WHERE k.name = lower(item);
+        letters := NULL;
+        IF name IS NULL AND item ~ '^/.+/$' THEN
+            name := 'expression';
+            pattern := substr(item, 2, length(item) - 2);
+            BEGIN
+                -- Without back references PostgreSQL decides by an automaton, whose time grows with the text alone.
+                is_refused := pattern ~ '\\[1-9]' OR '' ~ pattern;
+            EXCEPTION WHEN invalid_regular_expression THEN
+                is_refused := true;
+            END;
+        ELSIF name IS NULL THEN
+            name := 'words';
+            letters := redaction_letters(btrim(item, '"'));
+            IF letters = '' THEN
+                RAISE EXCEPTION 'the words "%" to redact have no letter and no digit', item
+                    USING ERRCODE = 'invalid_parameter_value', COLUMN = 'redact';
+            END IF;
+        END IF;
+        IF is_refused THEN
+            RAISE EXCEPTION 'the expression % to redact is not valid, has a back reference, or matches the empty text', item
+                USING ERRCODE = 'invalid_parameter_value', COLUMN = 'redact';
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION cortana.redaction_rules IS
+    'What to look for: kinds by their names, /regular expressions/ of PostgreSQL, and all else as words. Letters are those '
+    'of the words.';
+
+-- A span is a range of the words of a text, which blanks separate.
+CREATE FUNCTION cortana.redaction_spans(p_text text, p_pattern text, p_letters text)
+RETURNS TABLE (first int, last int, is_sure boolean)
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    words CONSTANT text[] := string_to_array(p_text, ' ');
+    size CONSTANT int := cardinality(words);
+    edits_max CONSTANT int := CASE WHEN length(p_letters) < 5 THEN 0 ELSE least((length(p_letters) + 3) / 8, 4) END;
+    line text COLLATE "und-x-icu" := p_text;
+    folded text[];
+    joined text;
+    starts int[] := '{}';
+    at int;
+    till int;
+BEGIN
+    is_sure := true;
+    FOR n IN 1 .. CASE WHEN p_pattern IS NULL THEN 0 ELSE regexp_count(line, p_pattern, 1, 'i') END LOOP
+        at := regexp_instr(line, p_pattern, 1, n, 0, 'i');
+        till := regexp_instr(line, p_pattern, 1, n, 1, 'i') - 1;
+        CONTINUE WHEN till < at;
+        first := cardinality(string_to_array(left(p_text, at), ' '));
+        last := cardinality(string_to_array(left(p_text, till), ' '));
+        RETURN NEXT;
+    END LOOP;
+    IF p_letters IS NULL THEN
+        RETURN;
+    END IF;
+    folded := ARRAY(SELECT redaction_letters(word) FROM unnest(words) WITH ORDINALITY AS w (word, number) ORDER BY number);
+    joined := array_to_string(folded, '');
+    IF position(p_letters IN joined) = 0 AND edits_max = 0 THEN
+        RETURN;
+    END IF;
+    FOR n IN 1 .. size LOOP
+        starts[n] := coalesce(starts[n - 1] + length(folded[n - 1]), 1);
+    END LOOP;
+    at := 1;
+    WHILE position(p_letters IN substr(joined, at)) > 0 LOOP
+        at := at + position(p_letters IN substr(joined, at)) - 1;
+        till := at + length(p_letters) - 1;
+        SELECT min(n), max(n) INTO first, last FROM generate_series(1, size) AS n
+        WHERE starts[n] <= till AND starts[n] + length(folded[n]) > at;
+        IF length(p_letters) > 3 OR starts[first] = at AND starts[last] + length(folded[last]) = till + 1 THEN
+            RETURN NEXT;
+        END IF;
+        at := at + 1;
+    END LOOP;
+    IF edits_max = 0 OR first IS NOT NULL OR octet_length(joined) > 255 OR octet_length(p_letters) > 255 THEN
+        RETURN;
+    END IF;
+    is_sure := false;   -- what was misread
+    FOR n IN 1 .. size LOOP
+        FOR m IN n .. size LOOP
+            till := starts[m] + length(folded[m]) - starts[n];
+            EXIT WHEN till > length(p_letters) + edits_max;
+            IF till >= length(p_letters) - edits_max
+               AND levenshtein_less_equal(substr(joined, starts[n], till), p_letters, edits_max) <= edits_max THEN
+                first := n;
+                last := m;
+                RETURN NEXT;
+            END IF;
+        END LOOP;
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION cortana.redaction_spans IS
+    'The words of a text in which a pattern or the letters of words are found; not sure: with one or two letters misread.';
+
+CREATE FUNCTION cortana.track_points(p_track int[]) RETURNS TABLE (t int, x int, y int)
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT (sum(p_track[n]) OVER w)::int, (sum(p_track[n + 1]) OVER w)::int, (sum(p_track[n + 2]) OVER w)::int
+    FROM generate_series(1, cardinality(p_track), 3) AS n WINDOW w AS (ORDER BY n)
+$$;
+COMMENT ON FUNCTION cortana.track_points IS 'The points of segments.track with their own times and places.';
+
+CREATE FUNCTION cortana.track_at(p_track int[], p_t int) RETURNS int[]
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+DECLARE
+    t int := p_track[1];
+    x int := p_track[2];
+    y int := p_track[3];
+    share float;
+BEGIN
+    FOR n IN 4 .. cardinality(p_track) BY 3 LOOP
+        EXIT WHEN p_t <= t;
+        share := least((p_t - t)::float / greatest(p_track[n], 1), 1);
+        t := t + p_track[n];
+        x := x + (share * p_track[n + 1])::int;
+        y := y + (share * p_track[n + 2])::int;
+    END LOOP;
+    RETURN ARRAY[x, y];
+END
+$$;
+COMMENT ON FUNCTION cortana.track_at IS 'Where a track is at a time: {x, y}.';
+
+CREATE FUNCTION cortana.redaction_masked(p_text text, p_first int, p_last int) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT string_agg(CASE WHEN number BETWEEN p_first AND p_last THEN repeat('■', length(word)) ELSE word END, ' ' ORDER BY number)
+    FROM string_to_table(btrim(regexp_replace(p_text, '\s+', ' ', 'g')), ' ') WITH ORDINALITY AS w (word, number)
+$$;
+COMMENT ON FUNCTION cortana.redaction_masked IS 'A text with ■ in place of each character of the words from p_first to p_last.';
+
+CREATE FUNCTION cortana.redacted_text(p_text text, p_redact jsonb) RETURNS text
+LANGUAGE sql IMMUTABLE STRICT AS $$
+    SELECT string_agg(CASE WHEN spans @> number::int THEN repeat('■', length(word)) ELSE word END, ' ' ORDER BY number)
+    FROM string_to_table(p_text, ' ') WITH ORDINALITY AS w (word, number),
+         (SELECT coalesce(range_agg(int4range(s.first, s.last, '[]')), '{}') AS spans
+          FROM redaction_rules(p_redact) AS r CROSS JOIN LATERAL redaction_spans(p_text, r.pattern, r.letters) AS s) AS found
+$$;
+COMMENT ON FUNCTION cortana.redacted_text IS 'A text with ■ in place of each character of the words in which something to redact is found.';
+
+-- A line that an edge of its pane cuts is no longer "completely visible", but part of it can be read. It went the way of the
+-- lines beside it.
+CREATE FUNCTION cortana.redaction_way(p_track int[], p_t_start int, p_t_end int, p_height int, p_edge int, p_others jsonb[])
+RETURNS int[]
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    look CONSTANT int := 500;      -- ms in which a line and the one beside it must have moved alike
+    longest CONSTANT int := 15000; -- ms
+    far CONSTANT int := p_height * 5 / 4 + 8;   -- pixels until nothing of it is left
+    way int[] := p_track;
+    ends int[] := ARRAY[p_t_start - p_edge, p_t_end + p_edge];
+    ended int;
+    side int;
+    best int[];
+    best_moved int;
+    moved int;
+    other jsonb;
+    track int[];
+    at int[];
+    before int[];
+    place int[];
+    point record;
+    points int[];
+    here int[];
+    passed int[];
+BEGIN
+    FOREACH side IN ARRAY ARRAY[1, -1] LOOP   -- the end, the beginning
+        SELECT CASE side WHEN 1 THEN greatest(p_t_end, max(t)) ELSE least(p_t_start, min(t)) END INTO ended FROM track_points(p_track);
+        place := track_at(p_track, ended);
+        best := NULL;
+        best_moved := 2;   -- pixels: less is noise
+        FOREACH other IN ARRAY p_others LOOP
+            track := ARRAY(SELECT value::int FROM jsonb_array_elements_text(other) WITH ORDINALITY AS v (value, n) WHERE n > 2 ORDER BY n);
+            CONTINUE WHEN NOT ((other ->> 0)::int < ended AND (other ->> 1)::int > ended);
+            at := track_at(track, ended);
+            before := track_at(track, ended - side * look);
+            here := track_at(p_track, ended - side * look);
+            CONTINUE WHEN abs(before[1] - at[1] - here[1] + place[1]) + abs(before[2] - at[2] - here[2] + place[2]) > 12
+                 AND ended - side * look BETWEEN greatest(p_t_start, (other ->> 0)::int) AND least(p_t_end, (other ->> 1)::int);
+            passed := track_at(track, ended + side * look);
+            moved := abs(passed[1] - at[1]) + abs(passed[2] - at[2]);
+            IF moved > best_moved THEN
+                best := ARRAY[(other ->> 0)::int, (other ->> 1)::int] || track;
+                best_moved := moved;
+            END IF;
+        END LOOP;
+        CONTINUE WHEN best IS NULL;
+        at := track_at(best[3:], ended);
+        points := '{}';
+        FOR point IN SELECT t, x - at[1] + place[1] AS x, y - at[2] + place[2] AS y FROM track_points(best[3:])
+                     WHERE side * (t - ended) BETWEEN 1 AND longest ORDER BY side * t LOOP
+            points := points || ARRAY[point.t, point.x, point.y];
+            EXIT WHEN greatest(abs(point.x - place[1]), abs(point.y - place[2])) > far;
+        END LOOP;
+        CONTINUE WHEN points = '{}';
+        IF side = 1 THEN
+            ends[2] := points[cardinality(points) - 2] + p_edge / 4;
+            here := ended || place;
+            way := way || (SELECT ARRAY[ended - max(t), 0, 0] FROM track_points(way));
+            FOR n IN 1 .. cardinality(points) BY 3 LOOP
+                way := way || ARRAY[points[n] - here[1], points[n + 1] - here[2], points[n + 2] - here[3]];
+                here := points[n : n + 2];
+            END LOOP;
+        ELSE
+            ends[1] := points[cardinality(points) - 2] - p_edge / 4;
+            way := ended || place || ARRAY[way[1] - ended, 0, 0] || way[4:];
+            FOR n IN 1 .. cardinality(points) BY 3 LOOP
+                way := points[n : n + 2] || ARRAY[way[1] - points[n], way[2] - points[n + 1], way[3] - points[n + 2]] || way[4:];
+            END LOOP;
+        END IF;
+    END LOOP;
+    RETURN ends || way;
+END
+$$;
+COMMENT ON FUNCTION cortana.redaction_way IS
+    'When a line has to be covered, and its track, which goes on beyond its times as the lines beside it (p_others: {t_start, '
+    't_end} and track) until the line was out of sight: {from, to, t, x, y, dt, dx, dy, …}.';
+
+CREATE FUNCTION cortana.plan_redaction(p_video_id uuid, p_from int, p_to int, p_redact jsonb) RETURNS jsonb
+LANGUAGE plpgsql STABLE STRICT
+SET jit = off AS $$
+DECLARE
+    -- How much earlier and later than it was seen a line is covered, where it did not come or go with its surroundings:
+    -- it fades, and the reading counts it from half of its strength.
+    edge CONSTANT int := 400;       -- ms
+    near_ms CONSTANT int := 1000;   -- between two readings of one place
+    result jsonb;
+BEGIN
+    IF (SELECT status FROM videos WHERE id = p_video_id) IS DISTINCT FROM 'ready' THEN
+        RAISE EXCEPTION 'the text of this video has not been read completely; request a redacted clip when the video is ready'
+            USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    WITH rules AS MATERIALIZED (
+        SELECT * FROM redaction_rules(p_redact)
+    ), lines AS MATERIALIZED (
+        SELECT s.id, b.text, s.confidence, s.t_start, s.t_end, s.paragraph, coalesce(s.paragraph_line, 0) AS paragraph_line, s.text AS read,
+               s.crop_pack, s.crop_offset, s.crop_bytes,
+               b.x, b.y, b.width, b.height, cardinality(string_to_array(b.text, ' ')) AS size,
+               CASE WHEN cardinality(s.words) = 2 * cardinality(string_to_array(b.text, ' ')) THEN s.words END AS words,
+               coalesce(s.track, ARRAY[s.t_start, b.x, b.y] || CASE WHEN s.end_box IS NOT NULL THEN
+                   ARRAY[s.t_end - s.t_start, (s.end_box ->> 'x')::int - b.x, (s.end_box ->> 'y')::int - b.y] ELSE '{}' END) AS track
+        FROM segments s, LATERAL (SELECT btrim(regexp_replace(s.text, '\s+', ' ', 'g')) AS text, (s.bounding_box ->> 'x')::int AS x,
+             (s.bounding_box ->> 'y')::int AS y, (s.bounding_box ->> 'width')::int AS width,
+             (s.bounding_box ->> 'height')::int AS height OFFSET 0) AS b
+        WHERE s.video_id = p_video_id AND s.t_start <= p_to + 2 * near_ms AND s.t_end >= p_from - 2 * near_ms
+          AND s.bounding_box IS NOT NULL
+    ), own AS MATERIALIZED (
+        SELECT l.id, r.name, f.first, f.last, f.is_sure
+        FROM lines l CROSS JOIN rules r CROSS JOIN LATERAL redaction_spans(l.text, r.pattern, r.letters) AS f
+        UNION ALL
+        SELECT l.id, r.name, f.first, f.last, true
+        FROM rules r JOIN entities e USING (entity_type) JOIN lines l ON l.id = e.segment_id
+             CROSS JOIN LATERAL redaction_spans(l.text, NULL, redaction_letters(e.value)) AS f
+        WHERE f.is_sure AND (r.name <> 'phone' OR e.normalized_value ~ '^\+?\d{7,15}$')
+    ), pairs AS MATERIALIZED (   -- a line and the one that continues it below
+        SELECT a.id AS a, b.id AS b, a.size, a.text AS a_text, b.text AS b_text
+        FROM lines a JOIN lines b ON a.id <> b.id AND a.t_start < b.t_end AND b.t_start < a.t_end
+             AND b.height BETWEEN a.height / 2 AND a.height * 2
+             CROSS JOIN LATERAL (SELECT track_at(a.track, greatest(a.t_start, b.t_start)) AS a_at,
+                                        track_at(b.track, greatest(a.t_start, b.t_start)) AS b_at OFFSET 0) AS at
+        WHERE b_at[2] - a_at[2] BETWEEN a.height * 3 / 4 AND a.height * 5 / 2
+          AND b_at[1] BETWEEN a_at[1] - 3 * a.height AND a_at[1] + a.width
+    ), wrapped AS (
+        SELECT p.a, p.b, p.size, r.name, f.first, f.last - glued AS last
+        FROM pairs p CROSS JOIN rules r CROSS JOIN generate_series(0, 1) AS glued
+             CROSS JOIN LATERAL redaction_spans(p.a_text || CASE glued WHEN 0 THEN ' ' ELSE '' END || p.b_text, r.pattern, r.letters) AS f
+        WHERE f.is_sure AND f.first <= p.size AND f.last >= p.size + 1 - glued
+          AND NOT (r.name = 'mail' AND p.b_text ~ '^@[^. ]*( |$)')   -- a mention begins the next line
+          AND NOT EXISTS (SELECT FROM own o WHERE o.name = r.name AND (o.id = p.a AND o.last = p.size AND o.is_sure
+                          AND (r.name <> 'url' OR p.b_text !~ '^\S*[/?=&%_.-]\S') OR o.id = p.b AND o.first = 1 AND o.is_sure))
+    ), matched AS MATERIALIZED (
+        SELECT * FROM own
+        UNION ALL SELECT a, name, first, size, true FROM wrapped
+        UNION ALL SELECT b, name, 1, greatest(last - size, 1), true FROM wrapped
+    ), again AS (   -- what was found, misread elsewhere
+        SELECT DISTINCT m.name, redaction_letters(array_to_string((string_to_array(l.text, ' '))[m.first : m.last], '')) AS letters
+        FROM own m JOIN lines l USING (id) WHERE m.name <> 'words'
+    ), found AS MATERIALIZED (
+        SELECT l.id, l.track, l.t_start, l.t_end, l.width, l.height, l.read, l.size, l.words, l.confidence, l.crop_pack, l.crop_offset, l.crop_bytes, f.name, f.first, f.last, f.is_sure
+        FROM (SELECT * FROM matched
+              UNION ALL
+              SELECT l.id, g.name, f.first, f.last, false
+              FROM again g CROSS JOIN lines l CROSS JOIN LATERAL redaction_spans(l.text, NULL, g.letters) AS f
+              WHERE length(g.letters) > 5 AND NOT EXISTS (SELECT FROM matched m WHERE m.id = l.id)
+                AND word_similarity(g.letters, redaction_letters(l.text)) > 0.4) AS f JOIN lines l USING (id)
+    ), near AS (   -- other readings of a covered place, and what was read badly beside it
+        SELECT DISTINCT ON (u.id) u.id, u.track, u.t_start, u.t_end, u.width, u.height, u.read, u.size, u.words, u.confidence, u.crop_pack, u.crop_offset, u.crop_bytes, c.name,
+               1 AS first, u.size AS last, false AS is_sure
+        FROM lines u JOIN found c ON u.t_start <= c.t_end + near_ms AND u.t_end >= c.t_start - near_ms
+             CROSS JOIN LATERAL (SELECT track_at(u.track, greatest(u.t_start, least(c.t_start, u.t_end))) AS u_at,
+                                        track_at(c.track, greatest(c.t_start, least(u.t_start, c.t_end))) AS c_at OFFSET 0) AS at
+             CROSS JOIN LATERAL (SELECT least(u_at[1] + u.width, c_at[1] + c.width) - greatest(u_at[1], c_at[1]) AS across,
+                                        least(u_at[2] + u.height, c_at[2] + c.height) - greatest(u_at[2], c_at[2]) AS down) AS shared
+        WHERE NOT EXISTS (SELECT FROM found f WHERE f.id = u.id)
+          AND (across > 0 AND down > least(u.height, c.height) / 3
+               AND (u.confidence < 0.8 OR starts_with(c.read, u.read) OR similarity(u.read, c.read) >= 0.4)
+               OR u.confidence < 0.6 AND across > -c.height AND down > -c.height / 2)
+        ORDER BY u.id, c.name
+    ), covered AS MATERIALIZED (
+        SELECT f.*, by_words, a.x_from, a.x_to, greatest(3, f.height / 7) AS margin
+        FROM (SELECT * FROM found UNION ALL SELECT * FROM near) AS f
+             CROSS JOIN LATERAL (SELECT f.words IS NOT NULL AND f.confidence >= 0.75 AND (f.first > 1 OR f.last < f.size) AS by_words) AS w
+             CROSS JOIN LATERAL (
+                 SELECT CASE WHEN by_words AND f.first > 1 THEN f.words[2 * f.first - 1] * f.width / 1000 - f.height / 4 ELSE -f.height / 2 END,
+                        CASE WHEN by_words AND f.last < f.size
+                             THEN (f.words[2 * f.last - 1] + f.words[2 * f.last]) * f.width / 1000 + f.height / 4
+                             ELSE f.width + f.height / 2 END) AS a (x_from, x_to)
+    ), ways AS MATERIALIZED (   -- of each covered line, with how it came and went
+        SELECT c.id, redaction_way(c.track, c.t_start, c.t_end, c.height, edge, ARRAY(
+                   SELECT to_jsonb(ARRAY[l.t_start, l.t_end] || l.track) FROM lines l
+                   WHERE l.id <> c.id AND cardinality(l.track) > 3
+                     AND (l.t_start < c.t_end AND l.t_end > c.t_end OR l.t_start < c.t_start AND l.t_end > c.t_start))) AS way
+        FROM (SELECT DISTINCT ON (id) * FROM covered) AS c
+    )
+    SELECT jsonb_agg(jsonb_build_object(
+               'what', c.name, 'is_certain', c.is_sure, 't_start', c.t_start, 't_end', c.t_end,
+               'text', CASE WHEN by_words THEN redaction_masked(c.read, c.first, c.last) ELSE redaction_masked(c.read, 1, c.size) END,
+               'from', way[1], 'to', way[2], 'width', x_to - x_from, 'height', c.height + 2 * margin,
+               'pack', crop_pack, 'offset', crop_offset, 'bytes', crop_bytes, 'x', x_from, 'y', -margin,
+               'track', ARRAY[way[3], way[4] + x_from, way[5] - margin] || way[6:])
+               ORDER BY c.t_start, c.t_end, way, x_from, c.name, c.is_sure)
+    INTO result
+    FROM (SELECT DISTINCT ON (id, first, last) * FROM covered ORDER BY id, first, last, is_sure DESC, name) AS c JOIN ways USING (id)
+    WHERE way[1] < p_to AND way[2] >= p_from;
+    RETURN coalesce(result, '[]');
+END
+$$;
+COMMENT ON FUNCTION cortana.plan_redaction IS
+    'What a clip from p_from to p_to (ms) covers: [{what, is_certain, text, t_start, t_end, from, to, width, height, track}]. '
+    'From t_start to t_end the text was seen, from "from" to "to" its box is covered, along the track (as segments.track). Raises an error if '
+    'the video''s text has not been read completely.';
+
 -- ---- clips --------------------------------------------------------------------------------------
 -- A clip_id is computed from the video, the range and the options, so that the same request always leads to the same
 -- object.
@@ -124,12 +490,16 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value', COLUMN = 'options';
     END IF;
     unknown := ARRAY(SELECT key FROM jsonb_object_keys(given) AS key
-                     WHERE key NOT IN ('mode', 'format', 'max_height', 'mute', 'crop') ORDER BY key);
+                     WHERE key NOT IN ('mode', 'format', 'max_height', 'mute', 'crop', 'redact') ORDER BY key);
     IF unknown <> '{}' THEN
         RAISE EXCEPTION 'unknown options of a clip: %', array_to_string(unknown, ', ')
             USING ERRCODE = 'invalid_parameter_value', COLUMN = unknown[1],
-                  HINT = 'The options are mode, format, max_height, mute and crop.';
+                  HINT = 'The options are mode, format, max_height, mute, crop and redact.';
     END IF;
+    IF jsonb_typeof(given -> 'redact') = 'array' THEN
+        given := given || jsonb_build_object('redact', (SELECT jsonb_agg(DISTINCT item ORDER BY item) FROM jsonb_array_elements(given -> 'redact') AS item));
+    END IF;
+    given := jsonb_strip_nulls(given);
     RETURN coalesce((SELECT jsonb_object_agg(key, value) FROM jsonb_each(given)
                      WHERE value IS DISTINCT FROM defaults -> key), '{}');
 END
@@ -202,6 +572,7 @@ DECLARE
     options CONSTANT jsonb := clip_options(p_options);
     format CONSTANT text := coalesce(options ->> 'format', 'mp4');
     video videos;
+    covers jsonb;
 BEGIN
     SELECT * INTO video FROM videos WHERE id = p_video_id;
     IF video.s3_original_path IS NULL THEN
@@ -211,13 +582,14 @@ BEGIN
         p_t_end := least(p_t_start, 2147483646) + 1;
         p_padding_ms := 0;
     END IF;
-    clip_id := md5(concat_ws('|', 'clip', p_video_id, p_t_start, p_t_end, p_padding_ms,
-                             nullif(options::text, '{}')))::uuid;
-    clip_path := concat('videos/clips/', p_video_id, '/', clip_id, '.', format);
     payload := jsonb_strip_nulls(jsonb_build_object(
-        'video_id', p_video_id, 'clip_id', clip_id, 't_start', p_t_start, 't_end', p_t_end,
+        'video_id', p_video_id, 'clip_id', p_video_id, 't_start', p_t_start, 't_end', p_t_end,
         'padding_ms', p_padding_ms, 's3_original_path', video.s3_original_path)) || options;
     PERFORM check_clip(payload, video.duration, video.resolution);
+    covers := plan_redaction(p_video_id, p_t_start - p_padding_ms, p_t_end + p_padding_ms, options -> 'redact');
+    clip_id := md5(concat_ws('|', 'clip', p_video_id, p_t_start, p_t_end, p_padding_ms, nullif(options::text, '{}'), covers))::uuid;
+    clip_path := concat('videos/clips/', p_video_id, '/', clip_id, '.', format);
+    payload := payload || jsonb_strip_nulls(jsonb_build_object('clip_id', clip_id, 'covers', covers));
 END
 $$;
 COMMENT ON FUNCTION plan_clip IS
@@ -383,4 +755,6 @@ COMMENT ON FUNCTION reindex_video IS
 
 SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION cortana.clip_options, cortana.check_clip, plan_clip, request_clip, reindex_video TO cortana_app;
-GRANT EXECUTE ON FUNCTION cortana.last_ocr_jobs, cortana.video_languages TO authenticated;
+GRANT EXECUTE ON FUNCTION cortana.last_ocr_jobs, cortana.video_languages, cortana.redaction_kinds, cortana.redaction_letters,
+    cortana.redaction_rules, cortana.redaction_spans, cortana.track_points, cortana.track_at, cortana.redaction_masked,
+    cortana.redacted_text, cortana.redaction_way, cortana.plan_redaction TO authenticated;

@@ -1161,19 +1161,20 @@ RETURN concat(CASE WHEN p_ms >= 3600000 THEN p_ms / 3600000 || 'h' || lpad((p_ms
                    ELSE (p_ms / 60000)::text END, 'm', to_char(p_ms % 60000 / 1000.0, 'FM00.000'), 's');
 COMMENT ON FUNCTION api.time_in_name IS 'A time of a video for the name of a file: 2m03.456s, 1h02m03.456s.';
 
-CREATE FUNCTION api.clip_name(p_video uuid, p_start int, p_end int, p_format text) RETURNS text
+CREATE FUNCTION api.clip_name(p_video uuid, p_start int, p_end int, p_format text, p_redact jsonb) RETURNS text
 LANGUAGE sql STABLE AS $$
-    SELECT concat(regexp_replace(left(ltrim(coalesce(nullif(v.title, v.original_name), regexp_replace(v.original_name, '\.[A-Za-z0-9]{1,5}$', ''), 'clip'), '. '), 40),
+    SELECT concat(regexp_replace(left(ltrim(coalesce(redacted_text(n.name, p_redact), n.name, 'clip'), '. '), 40),
                                  '[[:cntrl:]/\\]', '_', 'g'),
                   '_', api.time_in_name(p_start),
                   CASE WHEN p_format <> 'jpg' THEN '-' || api.time_in_name(CASE
                       WHEN EXISTS (SELECT FROM jobs j WHERE j.video_id = v.id AND j.job_type = 'transcode'
                                    AND j.status IN ('queued', 'processing')) THEN p_end
                       ELSE least(p_end, round(v.duration * 1000)::int) END) END, '.', p_format)
-    FROM videos v WHERE v.id = p_video
+    FROM videos v, LATERAL (SELECT coalesce(nullif(v.title, v.original_name), regexp_replace(v.original_name, '\.[A-Za-z0-9]{1,5}$', ''))) AS n (name)
+    WHERE v.id = p_video
 $$;
 COMMENT ON FUNCTION api.clip_name IS
-    'The name of a clip''s file: the video''s title and where the clip begins and ends. A clip ends with its video, whose '
+    'The name of a clip''s file: the video''s title, redacted as the clip, and where the clip begins and ends. A clip ends with its video, whose '
     'length is certain once transcode has ended.';
 
 CREATE FUNCTION api.clip_object(j jobs) RETURNS jsonb
@@ -1193,7 +1194,7 @@ LANGUAGE sql STABLE AS $$
                             || coalesce('?name=' || ltrim(regexp_replace(c.name, '[^A-Za-z0-9_.-]+', '-', 'g'), '-.'), ''))
                 ELSE '{}' END
     FROM (SELECT w.asked, api.clip_name(j.video_id, (w.asked ->> 't_start')::int, (w.asked ->> 't_end')::int,
-                                        coalesce(w.asked ->> 'format', 'mp4')) AS name
+                                        coalesce(w.asked ->> 'format', 'mp4'), w.asked -> 'redact') AS name
           FROM coalesce(j.payload -> 'original_payload', j.payload) AS w (asked)) AS c
 $$;
 COMMENT ON FUNCTION api.clip_object IS

@@ -70,7 +70,7 @@ def test_an_impossible_clip_is_refused(gateway, place, library, body, pointer):
 def test_the_document_says_what_options_there_are():
     """A generated client can pass each; the document and SQL have the same."""
     options = DOCUMENT["components"]["schemas"]["ClipOptions"]
-    assert set(options["properties"]) == {"format", "mode", "max_height", "mute", "crop"} and options["additionalProperties"] is False
+    assert set(options["properties"]) == {"format", "mode", "max_height", "mute", "crop", "redact"} and options["additionalProperties"] is False
 
 
 def test_a_clip_from_request_to_removal(gateway, place, library, store):

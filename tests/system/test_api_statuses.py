@@ -168,6 +168,11 @@ def test_states_that_forbid_it(gateway, seen, place, library, store):
     assert seen.ask(gateway, "make_key", ADMIN, body={"name": "x", "role": "viewer"}).status == 201
     twins = [seen.ask(gateway, "create_trigger", ADMIN, body={**WANTED["create_trigger"], "name": name}).json for name in ("one", "two")]
     assert seen.ask(gateway, "change_trigger", ADMIN, f"/triggers/{twins[0]['id']}", {"name": "two"}).status == 409
+    before, = place[1].run("SELECT status FROM videos WHERE id = %s", video)
+    place[1].run("UPDATE videos SET status = 'processing' WHERE id = %s", video)
+    redacted = {"video_id": video, "t_start": 3, "t_end": 777, "options": {"redact": ["mail"]}}
+    assert seen.ask(gateway, "request_clip", ADMIN, body=redacted).status == 409
+    place[1].run("UPDATE videos SET status = %s WHERE id = %s", before["status"], video)
     for status in (202, 200):
         clip = seen.ask(gateway, "request_clip", ADMIN, body={"video_id": video, "t_start": 3, "t_end": 777})
         assert clip.status == status

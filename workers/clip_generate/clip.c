@@ -73,7 +73,7 @@ static int open_decoder(struct cv_stage_context *context, const struct cv_byte_s
     return cv_decoder_open(source, &params, ret_decoder, error);
 }
 
-static int encode(struct cv_stage_context *context, const struct clip_request *request,
+static int encode(struct cv_stage_context *context, struct clip_request *request,
                   const struct cv_byte_source *source, const char *path, struct cut_report *report,
                   struct cv_error *error)
 {
@@ -85,6 +85,7 @@ static int encode(struct cv_stage_context *context, const struct clip_request *r
         .kind = output_kind(request->format),
         .path = path,
         .crop = request->crop,
+        .covers = &request->covers,
         .max_height = request->max_height,
         .mute = mute,
         .cancel = cv_stage_cancel(context),
@@ -130,15 +131,15 @@ static int copy(struct cv_stage_context *context, const struct clip_request *req
     return result;
 }
 
-static int cut(struct cv_stage_context *context, const struct clip_request *request,
-               const char *path, struct outcome *outcome, struct cv_error *error)
+static int cut(struct cv_stage_context *context, struct clip_request *request, const char *path,
+               struct outcome *outcome, struct cv_error *error)
 {
     cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
     CV_TRY(cv_stage_open_input(context, request->original, &reader, error));
     struct counted counted = {.inner = cv_store_reader_source(reader)};
     struct cv_byte_source source = {&counted, counted.inner.size, read_counted};
     int result = CV_CUT_REFUSED;
-    bool whole = request->format == CLIP_MP4 && request->crop.width == 0;
+    bool whole = request->format == CLIP_MP4 && request->crop.width == 0 && !request->covers.wanted;
     if (request->mode == CLIP_SMART && whole) {
         result = copy(context, request, &source, path, outcome, error);
     }
@@ -190,7 +191,7 @@ static int cut_result(const struct clip_request *request, const struct outcome *
     return 0;
 }
 
-static int make_clip(struct cv_stage_context *context, const struct clip_request *request,
+static int make_clip(struct cv_stage_context *context, struct clip_request *request,
                      json_t **ret_result, struct cv_error *error)
 {
     cv_auto_free char *path = NULL;
@@ -203,7 +204,7 @@ static int make_clip(struct cv_stage_context *context, const struct clip_request
     return cut_result(request, &outcome, ret_result, error);
 }
 
-static int make_still(struct cv_stage_context *context, const struct clip_request *request,
+static int make_still(struct cv_stage_context *context, struct clip_request *request,
                       json_t **ret_result, struct cv_error *error)
 {
     cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
@@ -251,6 +252,7 @@ int clip_run(struct cv_stage_context *context, const json_t *payload, json_t **r
     if (result <= 0) {
         return result < 0 ? result : skipped_result(&request, &info, ret_result, error);
     }
+    CV_TRY(clip_covers_read_looks(&request.covers, cv_stage_store(context), error));
     return request.format == CLIP_JPG ? make_still(context, &request, ret_result, error)
                                       : make_clip(context, &request, ret_result, error);
 }

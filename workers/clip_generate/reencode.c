@@ -23,13 +23,15 @@ static int picture_size(const struct clip_box *box, const struct cv_media_info *
     return 0;
 }
 
-/* A reference to that part of a picture, or to all of it. If the picture's size has changed in
+/* That part of a picture, or all of it, with its covers. If the picture's size has changed in
  * mid-stream, the same part in proportion. av_frame_free the result. */
-static int picture_part(const struct clip_box *box, const struct cv_media_info *info,
-                        const AVFrame *picture, AVFrame **ret_part, struct cv_error *error)
+static int picture_part(const struct clip_box *box, struct clip_covers *covers,
+                        const struct cv_media_info *info, int64_t pts_us, const AVFrame *picture,
+                        AVFrame **ret_part, struct cv_error *error)
 {
-    AVFrame *part = av_frame_clone(picture);
+    cv_auto(cv_av_frame_free) AVFrame *part = av_frame_clone(picture);
     CV_TRY_MEMORY(part, error, "a picture");
+    CV_TRY(clip_covers_draw(covers, info, pts_us, &part, error));
     if (box->width > 0) {
         int right = info->width - box->x - box->width, below = info->height - box->y - box->height;
         part->crop_left = (size_t)av_rescale(box->x, picture->width, info->width);
@@ -37,13 +39,12 @@ static int picture_part(const struct clip_box *box, const struct cv_media_info *
         part->crop_top = (size_t)av_rescale(box->y, picture->height, info->height);
         part->crop_bottom = (size_t)av_rescale(below, picture->height, info->height);
         if (av_frame_apply_cropping(part, AV_FRAME_CROP_UNALIGNED) < 0) {
-            av_frame_free(&part);
             return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
                            "payload: \"crop\" does not fit a picture of %d×%d pixels",
                            picture->width, picture->height);
         }
     }
-    *ret_part = part;
+    *ret_part = cv_take(part);
     return 0;
 }
 
@@ -84,8 +85,8 @@ static int write_frame(struct cut *cut, const struct cv_video_frame *frame, stru
 {
     struct cv_video_frame shown = *frame;
     cv_auto(cv_av_frame_free) AVFrame *part = NULL;
-    CV_TRY(picture_part(&cut->params->crop, cv_decoder_info(cut->decoder), frame->picture, &part,
-                        error));
+    CV_TRY(picture_part(&cut->params->crop, cut->params->covers, cv_decoder_info(cut->decoder),
+                        frame->pts_us, frame->picture, &part, error));
     shown.picture = part;
     return cv_output_frame(cut->output, &shown, error);
 }
@@ -217,13 +218,14 @@ enum {
     SIDE_MAX_JPEG = 16384 /* pixels; the largest side that is decoded */
 };
 
-static int make_jpeg(const struct cv_decoder *decoder, const struct clip_request *request,
+static int make_jpeg(const struct cv_decoder *decoder, struct clip_request *request, int64_t pts_us,
                      const AVFrame *picture, void **ret_data, size_t *ret_size,
                      struct cv_error *error)
 {
     const struct cv_media_info *info = cv_decoder_info(decoder);
     AVFrame *part = NULL;
-    int result = picture_part(&request->crop, info, picture, &part, error);
+    int result =
+        picture_part(&request->crop, &request->covers, info, pts_us, picture, &part, error);
     if (result == 0) {
         int side =
             picture_longest_side(part->width, part->height, request->max_height, SIDE_MAX_JPEG);
@@ -262,7 +264,7 @@ static int read_still(struct cv_decoder *decoder, int64_t moment_us, AVFrame **r
     }
 }
 
-int still_make(struct cv_decoder *decoder, int64_t moment_us, const struct clip_request *request,
+int still_make(struct cv_decoder *decoder, int64_t moment_us, struct clip_request *request,
                void **ret_data, size_t *ret_size, struct still_report *ret_report,
                struct cv_error *error)
 {
@@ -275,7 +277,7 @@ int still_make(struct cv_decoder *decoder, int64_t moment_us, const struct clip_
     if (!standing) {
         return cv_fail(error, CV_ERROR_DECODE, "no picture could be decoded");
     }
-    CV_TRY(make_jpeg(decoder, request, standing, ret_data, ret_size, error));
+    CV_TRY(make_jpeg(decoder, request, report.time_us, standing, ret_data, ret_size, error));
     *ret_report = report;
     return 0;
 }

@@ -25,9 +25,10 @@ struct cut_params {
     enum cv_output_kind kind;
     const char *path; /* the file to write */
     struct clip_box crop;
-    int max_height;           /* 0: as it is */
-    bool mute;                /* the file has no sound, but is as long */
-    struct cv_cancel *cancel; /* borrowed; an abort ends the cut with CV_ERROR_CANCELED */
+    struct clip_covers *covers; /* borrowed */
+    int max_height;             /* 0: as it is */
+    bool mute;                  /* the file has no sound, but is as long */
+    struct cv_cancel *cancel;   /* borrowed; an abort ends the cut with CV_ERROR_CANCELED */
     int threads;
     /* Told how far the cut is, 0..1; may be NULL. */
     void (*progress)(void *opaque, double fraction);
@@ -56,5 +57,5 @@ struct still_report {
 /* The picture that is on screen at `moment_us`, or the first one if that comes later, as a JPEG in
  * new memory; free() it. `decoder` was opened with sound, as for cut_by_encoding. */
 CV_MUST_CHECK int still_make(struct cv_decoder *decoder, int64_t moment_us,
-                             const struct clip_request *request, void **ret_data, size_t *ret_size,
+                             struct clip_request *request, void **ret_data, size_t *ret_size,
                              struct still_report *ret_report, struct cv_error *error);

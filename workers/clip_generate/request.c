@@ -27,6 +27,7 @@ void clip_request_deinit(struct clip_request *request)
 {
     free(request->key);
     request->key = NULL;
+    clip_covers_deinit(&request->covers);
 }
 
 /* Returns a member; NULL if it is missing or null. */
@@ -149,6 +150,7 @@ int clip_request_read(const json_t *payload, struct clip_request *request, struc
     CV_TRY(cv_payload_object_key(payload, "s3_original_path", &request->original, error));
     CV_TRY(read_options(payload, request, error));
     CV_TRY(read_range(payload, request, error));
+    CV_TRY(clip_covers_read(payload, &request->covers, error));
     return cv_object_key(CV_OBJECT_CLIPS, request->video_id, &request->key, error, "%s.%s",
                          request->clip_id, formats[request->format]);
 }

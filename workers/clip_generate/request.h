@@ -3,6 +3,8 @@
 
 #include "common/worker/worker.h"
 
+#include "workers/clip_generate/covers.h"
+
 enum clip_mode {
     CLIP_SMART,  /* copied where the source allows it, encoded where it does not */
     CLIP_ENCODE, /* encoded, every picture */
@@ -28,6 +30,7 @@ struct clip_request {
     int max_height; /* pixels; 0: as it is */
     bool mute;
     struct clip_box crop;
+    struct clip_covers covers;
     char *key; /* of the clip's object */
 };
 

@@ -1,0 +1,172 @@
+"""Redacted clips: none of the texts can be read in them, all others can."""
+
+import hashlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+
+import psycopg2
+import pytest
+from pipeline import Pipeline
+
+VIDEO = "0b0e0c7e-3d5f-4a7b-9a52-6f1f7a3c0001"
+KINDS = ["mail", "phone", "card", "handle", "url"]
+# How many clips are cut and read: each fixture's first; more of the folder CORTANA_REDACTED_RECORDINGS, if it is set.
+CLIPS = int(os.environ.get("CORTANA_REDACTED_CLIPS", "1"))
+FOLDER = os.environ.get("CORTANA_REDACTED_RECORDINGS")
+LENGTH_MS = 3000
+
+
+def recordings(fixtures_dir):
+    more = sorted(path for path in pathlib.Path(FOLDER).rglob("*") if path.suffix in (".mp4", ".mov", ".webm", ".mkv")) if FOLDER else []
+    return [*(fixtures_dir / f"{name}.mp4" for name in ("chat", "feed", "subtitles")), *more][:CLIPS]
+
+
+@pytest.fixture
+def pipeline(program, database, sql, store_dir, tmp_path):
+    running = Pipeline(program, database, sql, store_dir, tmp_path)
+    yield running
+    running.stop()
+
+
+def letters(text):
+    """Of a text, with the mark of a mention, without which a name is none."""
+    return re.sub(r"[^\w@]|_", "", text.casefold())
+
+
+def read_by_tesseract(path, folder):
+    """What plain Tesseract reads in the clip at 10 frames a second; frames that repeat the one before are left out."""
+    folder.mkdir()
+    subprocess.run(["ffmpeg", "-v", "error", "-i", path, "-vf", "fps=10,mpdecimate=hi=512:lo=256:frac=0.002", "-fps_mode", "vfr",
+                    folder / "%04d.png"], check=True, stdin=subprocess.DEVNULL)
+    return [subprocess.run(["tesseract", picture, "-", "--psm", "11", "-l", "eng"], check=True, capture_output=True, text=True,
+                           env={**os.environ, "OMP_THREAD_LIMIT": "1"}).stdout for picture in sorted(folder.glob("*.png"))]
+
+
+def cut(pipeline, video, start, end, redact):
+    (job, key), = pipeline.query("SELECT job_id, clip_path FROM request_clip(%s, %s, %s, 0, %s)", video, start, end,
+                                 json.dumps({"redact": redact}))
+    pipeline.wait_for_job(job)
+    return job, pipeline.store / key
+
+
+def choose(pipeline, video, start, end):
+    """Three words of the lines on screen in this time that stand nowhere in the others, and the other words."""
+    lines = [text for text, in pipeline.query("SELECT text FROM segments WHERE video_id = %s AND t_start < %s AND t_end > %s"
+                                              " AND confidence >= 0.85", video, end, start)]
+    words = sorted({word.casefold() for line in lines for word in re.findall(r"[^\W\d_]{5,}", line)},
+                   key=lambda word: hashlib.sha256(word.encode()).digest())
+    return words[:3], words[3:]
+
+
+def test_none_of_the_texts_can_be_read(pipeline, fixtures_dir, tmp_path):
+    pipeline.start("sample", "ocr", "segment_index", "clip_generate")
+    sources = {pipeline.submit(path, workflow="video_text"): path for path in recordings(fixtures_dir)}
+    clips = {}
+    for video, source in sources.items():
+        assert pipeline.wait(video) == "ready", pipeline.failures()
+        (end,), = pipeline.query("SELECT (duration * 500)::int + %s FROM videos WHERE id = %s", LENGTH_MS // 2, video)
+        start = max(end - LENGTH_MS, 0)
+        wanted, others = choose(pipeline, video, start, end)
+        entities = [value for value, in pipeline.query(
+            "SELECT DISTINCT e.value FROM entities e JOIN segments s ON s.id = e.segment_id WHERE s.video_id = %s AND s.t_start < %s"
+            " AND s.t_end > %s AND (e.entity_type IN ('mention', 'url') OR e.normalized_value ~ '^[+][0-9]{7,}$')", video, end, start)]
+        job, path = cut(pipeline, video, start, end, [*KINDS, *wanted])
+        secrets = [letters(text) for text in [*wanted, *entities] if len(letters(text)) > 3]
+        clips[pipeline.submit(path, workflow="video_text")] = source, secrets
+
+        read = read_by_tesseract(path, tmp_path / f"read-{video}")
+        found = [(number, secret) for number, text in enumerate(read) for secret in secrets if secret in letters(text)]
+        assert not found, f"{source}: {found}"
+        shown = letters("".join(read))
+        assert not others or any(word in shown for word in others), source
+        assert not [secret for secret in secrets if secret.encode() in path.read_bytes()]
+
+        # The same request gives the same bytes, also when it is made again.
+        before = path.read_bytes()
+        path.unlink()
+        pipeline.query("UPDATE jobs SET result = result || '{\"removed_at\": \"2026-01-01T00:00:00Z\"}' WHERE id = %s", job)
+        assert cut(pipeline, video, start, end, [*reversed(wanted), *KINDS])[1] == path and path.read_bytes() == before
+    for video, (source, secrets) in clips.items():
+        assert pipeline.wait(video) == "ready", pipeline.failures()
+        lines = [letters(text) for text, in pipeline.query("SELECT text FROM segments WHERE video_id = %s", video)]
+        assert not [(secret, line) for secret in secrets for line in lines if secret in line], source
+
+
+# ---- what is covered ------------------------------------------------------------------------------------------------------
+
+LINES = [  # text, y, confidence
+    ("Write to anna@example.com today", 100, 0.95), ("or call +49 30 901820 soon", 130, 0.95), ("Card 4111 1111 1111 1111 ends", 160, 0.95),
+    ("see @kitchen_nora for more", 190, 0.95), ("https://example.com/a?b=1 has it", 220, 0.95), ("nothing of interest", 250, 0.95),
+    ("the old bridge is closed", 280, 0.95), ("a long address: someone.else@", 310, 0.95), ("example.com is his", 335, 0.95),
+    ("the o1d brldge again", 400, 0.95), ("@bsure wrds", 192, 0.3), ("price 1,204,567 on 2024-05-03", 430, 0.95)]
+
+
+@pytest.fixture
+def lines(queue):
+    queue.run("INSERT INTO videos (id, s3_original_path, duration, resolution, status) VALUES (%s, %s, 20, '1280x720', 'ready')", VIDEO,
+              f"videos/original/{VIDEO}/master.mp4")
+    for text, y, confidence in LINES:
+        words, at = [], 0
+        for word in text.split(" "):
+            words += [at * 1000 // len(text), len(word) * 1000 // len(text)]
+            at += len(word) + 1
+        queue.run("INSERT INTO segments (video_id, text, normalized_text, text_hash, confidence, t_start, t_end, bounding_box, words)"
+                  " VALUES (%s, %s, lower(%s), text_hash(%s), %s, 1000, 9000, %s, %s::smallint[])", VIDEO, text, text, text, confidence,
+                  json.dumps({"x": 100, "y": y, "width": 10 * len(text), "height": 20}), words)
+    return queue
+
+
+def covered(lines, *redact):
+    return {cover["text"]: cover for cover in lines.run("SELECT plan_redaction(%s, 0, 20000, %s) AS plan", VIDEO,
+                                                        json.dumps(redact))[0]["plan"]}
+
+
+@pytest.mark.parametrize("redact, texts", [
+    ("mail", {"Write to ■■■■■■■■■■■■■■■■ today", "a long address: ■■■■■■■■■■■■■", "■■■■■■■■■■■ is his"}),
+    ("phone", {"or call ■■■ ■■ ■■■■■■ soon"}), ("card", {"Card ■■■■ ■■■■ ■■■■ ■■■■ ends"}),
+    ("handle", {"see ■■■■■■■■■■■■■ for more"}), ("url", {"■■■■■■■■■■■■■■■■■■■■■■■■■ has it", "■■■■■■■■■■■ is his", "Write to ■■■■■■■■■■■■■■■■ today"}),
+    ("old bridge", {"the ■■■ ■■■■■■ is closed", "the ■■■ ■■■■■■ again"}), ('"OLD  bridge"', {"the ■■■ ■■■■■■ is closed", "the ■■■ ■■■■■■ again"}),
+    (r"/\d{4}-\d\d-\d\d/", {"price 1,204,567 on ■■■■■■■■■■"}), ("zebra", set())])
+def test_what_is_covered(lines, redact, texts):
+    found = covered(lines, redact)
+    assert set(found) - {"■■■■■■ ■■■■"} == texts - {"■■■■■■ ■■■■"}, "and what was read badly beside it"
+    for text, cover in found.items():
+        assert cover["from"] < 1000 and cover["to"] > 9000 and cover["t_start"] == 1000
+        first, last = text.index("■"), text.rindex("■") + 1
+        assert cover["track"][1] < 100 + 10 * first and cover["track"][1] + cover["width"] > 100 + 10 * last
+
+
+@pytest.mark.parametrize("redact, words", [
+    (r"/(a)\1/", "has a back reference"), ("/(a/", "is not valid"), ("/a*/", "matches the empty text"), ("...", "have no letter")])
+def test_what_cannot_be_looked_for_is_refused(lines, redact, words):
+    with pytest.raises(psycopg2.Error, match=words):
+        covered(lines, redact)
+
+
+def test_an_expression_takes_no_longer_for_its_nesting(lines):
+    lines.run("UPDATE segments SET text = repeat('a', 2000) || ' b' WHERE text = 'nothing of interest'")
+    lines.run("SET statement_timeout = '20s'")
+    assert not covered(lines, "/(a+)+(a+)+c/", "/(a|aa)+c/")
+
+
+def test_a_clip_is_not_redacted_before_its_text_was_read(lines):
+    plan = "SELECT (plan_clip(%s, 0, 3000, 0, %s)).clip_id"
+    first = lines.run(plan, VIDEO, '{"redact": ["mail", "phone"]}')
+    assert first == lines.run(plan, VIDEO, '{"redact": ["phone", "mail", "mail"]}')
+    lines.run("UPDATE segments SET t_end = 9001 WHERE text ~ 'anna'")
+    assert first != lines.run(plan, VIDEO, '{"redact": ["mail", "phone"]}'), "another reading is another clip"
+    lines.run("UPDATE videos SET status = 'processing'")
+    with pytest.raises(psycopg2.Error, match="has not been read completely"):
+        lines.run(plan, VIDEO, '{"redact": ["mail"]}')
+    lines.run(plan, VIDEO, '{"mute": true}')
+
+
+def test_a_clip_has_no_covered_text_in_its_name(lines):
+    lines.run("UPDATE videos SET title = 'Call anna@example.com about it'")
+    lines.run("SELECT request_clip(%s, 0, 3000, 0, %s)", VIDEO, '{"redact": ["mail"]}')
+    (row,) = lines.run("SELECT api.clip_object(j) AS clip FROM jobs j WHERE job_type = 'clip_generate'")
+    assert row["clip"]["name"].startswith("Call ■■■■■■■■■■■■■■■■ about it_0m00"), row["clip"]["name"]
+    assert not re.search("anna|example", json.dumps(row["clip"]))
