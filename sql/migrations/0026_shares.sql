@@ -96,9 +96,16 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION cortana.share_redaction(s shares) RETURNS jsonb
+LANGUAGE sql STABLE
+RETURN CASE WHEN s.clip_id IS NOT NULL THEN (
+    SELECT coalesce(j.payload -> 'original_payload', j.payload) -> 'redact' FROM api.clip_job(s.clip_id::text) AS j) END;
+COMMENT ON FUNCTION cortana.share_redaction IS 'What the clip that a link shows covers; null: nothing.';
+
 CREATE FUNCTION cortana.share_title(s shares) RETURNS text
 LANGUAGE sql STABLE
-RETURN coalesce((SELECT coalesce(nullif(v.title, ''), v.original_name) FROM videos v WHERE v.id = s.video_id),
+RETURN coalesce((SELECT coalesce(redacted_text(n.name, share_redaction(s)), n.name)
+                 FROM videos v, LATERAL (SELECT coalesce(nullif(v.title, ''), v.original_name)) AS n (name) WHERE v.id = s.video_id),
                 (SELECT q.name FROM saved_searches q WHERE q.id = s.search_id), 'Video');
 COMMENT ON FUNCTION cortana.share_title IS 'What the thing that a link shows is called.';
 
@@ -198,7 +205,8 @@ COMMENT ON FUNCTION cortana.find_share IS 'The link whose code has this digest, 
 
 CREATE FUNCTION cortana.share_picture(s shares, p_video_id uuid DEFAULT NULL) RETURNS text
 LANGUAGE sql STABLE AS $$
-    SELECT CASE WHEN s.search_id IS NOT NULL THEN (
+    SELECT CASE WHEN share_redaction(s) IS NOT NULL THEN NULL
+           WHEN s.search_id IS NOT NULL THEN (
                SELECT (api.kept_frame(m.video_id, (m.moments #>> '{0,t_start}')::int)).key FROM saved_search_matches m
                WHERE m.search_id = s.search_id AND (p_video_id IS NULL OR m.video_id = p_video_id)
                ORDER BY m.matched_at DESC, m.video_id LIMIT 1)
@@ -209,7 +217,7 @@ LANGUAGE sql STABLE AS $$
 $$;
 COMMENT ON FUNCTION cortana.share_picture IS
     'The key of the picture of a link: of the moment, else the poster; of a saved search that of its newest match, or of the match '
-    'in a video. Null: there is none that belongs to what the link shows.';
+    'in a video. Null: there is none that belongs to what the link shows, or it is a redacted clip.';
 
 CREATE FUNCTION cortana.share_found(s shares) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
@@ -297,7 +305,7 @@ BEGIN
         RETURN jsonb_build_object('is_there', false, 'head', '<title>cortana</title>');
     END IF;
     SELECT left(string_agg(l.text, ' · ' ORDER BY l.place, l.id), 300) INTO text_there FROM segments l
-    WHERE l.video_id = s.video_id AND l.t_start <= s.at_ms AND l.t_end > s.at_ms;
+    WHERE l.video_id = s.video_id AND l.t_start <= s.at_ms AND l.t_end > s.at_ms AND share_redaction(s) IS NULL;
     RETURN jsonb_build_object('is_there', true, 'head', xmlconcat(
         xmlelement(name title, feed_text(share_title(s)) || ' · cortana'),
         page_tag('og:site_name', 'cortana'), page_tag('og:type', 'video.other'), page_tag('og:title', share_title(s)),

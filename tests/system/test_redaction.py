@@ -170,3 +170,18 @@ def test_a_clip_has_no_covered_text_in_its_name(lines):
     (row,) = lines.run("SELECT api.clip_object(j) AS clip FROM jobs j WHERE job_type = 'clip_generate'")
     assert row["clip"]["name"].startswith("Call ■■■■■■■■■■■■■■■■ about it_0m00"), row["clip"]["name"]
     assert not re.search("anna|example", json.dumps(row["clip"]))
+
+
+def test_a_link_to_a_redacted_clip_shows_nothing_else(lines):
+    lines.run("UPDATE videos SET title = 'Call anna@example.com', s3_thumb_path = 'thumbs/poster.jpg'")
+    lines.run("INSERT INTO kept_frames VALUES (%s, 0, 0, 20000, 'frames/0.jpg')", VIDEO)
+    seen = []
+    for options in ('{"mute": true}', '{"redact": ["mail"]}'):
+        (clip,) = lines.run("SELECT clip_id FROM request_clip(%s, 0, 3000, 0, %s)", VIDEO, options)
+        lines.run("INSERT INTO sharing_tenants (tenant_id, allowed_by) VALUES (%s, 'x') ON CONFLICT DO NOTHING", VIDEO)
+        lines.run("INSERT INTO shares (hash, tenant_id, video_id, clip_id, from_ms, to_ms, at_ms, made_by)"
+                  " VALUES (secret_hash(%s), %s, %s, %s, 0, 3000, 2000, 'x')", options, VIDEO, VIDEO, clip["clip_id"])
+        (page,) = lines.run("SELECT api.share_page(jsonb_build_object('code', %s, 'site', 'https://a.example')) AS page", options)
+        seen.append(page["page"]["head"])
+    assert all(word in seen[0] for word in ("anna@example.com", "og:image", "old bridge"))
+    assert "■■■■" in seen[1] and not re.search("anna|og:image|old bridge", seen[1])
