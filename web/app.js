@@ -36,6 +36,7 @@ const screens = [
     [/^\/keys$/, 'keys', 'screen-keys'],
     [/^\/people$/, 'people', 'screen-people'],
     [/^\/account$/, 'account', 'screen-account'],
+    [/^\/shares$/, 'shares', 'screen-shares'],
     [/^\/signed-in$/, 'signed-in', 'screen-signed-in'],
     [/^\/invitation$/, 'invitation', 'screen-invitation'],
     [/^\/jobs\/([0-9a-f-]{36})$/, 'job', 'screen-job'],
@@ -44,7 +45,7 @@ const screens = [
 const AWAY_MS = 1000; // before the server that does not answer is asked again; doubled up to
 const AWAY_LONGEST_MS = 8000;
 
-const WORK = /^\/(overview|jobs|queues|runs|workers|failures|performance|resources|tenants|rules|schedules|webhooks|workflows|commands|audit|keys|people)\b/;
+const WORK = /^\/(overview|jobs|queues|runs|workers|failures|performance|resources|tenants|rules|schedules|webhooks|workflows|commands|audit|keys|people|shares)\b/;
 
 function applyTheme() {
     document.documentElement.dataset.theme = localStorage.getItem('theme') ?? '';

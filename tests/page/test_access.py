@@ -24,7 +24,7 @@ SCREENS = {
     "job": ("/jobs/FAILED", ".error-box"), "run": ("/runs/RUN", ".graph"), "missing": ("/jobs/0f0e0d0c-0000-4000-8000-000000000099", "[data-state=failed]"),
 }
 OPERATORS = {"queues": ("/queues", ".queue"), "runs": ("/runs", "tbody tr"), "workers": ("/workers", "tbody tr"),
-             "failures": ("/failures", "h1"), "schedules": ("/schedules", "h1"), "keys": ("/keys", "form"), "people": ("/people", "form"), "performance": ("/performance?hours=720", "tbody tr"), "resources": ("/resources", "tbody tr"),
+             "failures": ("/failures", "h1"), "schedules": ("/schedules", "h1"), "keys": ("/keys", "form"), "people": ("/people", "form"), "shares": ("/shares", "input[type=checkbox]"), "performance": ("/performance?hours=720", "tbody tr"), "resources": ("/resources", "tbody tr"),
              "tenants": ("/tenants", "tbody tr"), "rules": ("/rules", "tbody tr"), "schedule": ("/schedules/TRIGGER", ".where time"),
              "webhooks": ("/webhooks", "tbody tr"), "webhook": ("/webhooks/ours", ".state"), "workflows": ("/workflows", ".graph"),
              "workflow": ("/workflows/video_pipeline", ".graph"), "commands": ("/commands?run=gc", ".make"),

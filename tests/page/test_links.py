@@ -146,3 +146,60 @@ def test_the_manual_of_programs_names_no_code(place):
     assert urllib.parse.urlparse(place.url).port  # the site is taken from the request
     text = place.gateway.ask(share(place)["link"], base="", Host='evil.example"><script>').data.decode()
     assert "<script>" not in text.partition("</head>")[0].replace('<script src="/start.js">', "") and "evil" not in text
+
+
+# ---- those who share ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", [False, True])
+def test_a_moment_is_shared_in_words(screen, place, part):
+    """From the player at a time to the link, which shows what was chosen, is counted and revoked."""
+    screen.open(f"/videos/{place.film}?t=4")
+    screen.wait(lambda: screen.script("return (document.querySelector('video') || {}).readyState >= 2"), "a frame")
+    screen.see("button", "Share").click()
+    screen.see("#share form", "begins to play at 0:04")
+    if part:
+        screen.all("#share input[name=what]")[1].click()
+        screen.see("#share fieldset", "Nothing else of the video")
+        assert screen.all("#share input[name=download]") == []
+    screen.see("#share button.main").click()
+    link, frame = (screen.wait(lambda: screen.all("#share input[readonly]"), "the link")[n].get_attribute("value") for n in (0, 1))
+    assert link.startswith(f"{place.url}/s/") and link.replace("/s/", "/embed/") in frame
+    row = place.queue.run("SELECT from_ms, to_ms, at_ms, ends_at IS NOT NULL AS ends FROM cortana.shares")[0]
+    assert row == {"from_ms": 0 if part else None, "to_ms": 6000 if part else None, "at_ms": 4000, "ends": True}
+    assert place.gateway.ask("/api/v1/shared/" + link.rsplit("/", 1)[1], method="POST", base="").json["kind"] == ("moment" if part else "video")
+    screen.see("#share a").click()
+    screen.see("tbody tr", "A bar that rises")
+    assert screen.see("tbody td:nth-child(3)").text.startswith("1")
+    screen.see("tbody button", "Revoke").click()
+    screen.see("#question button.main").click()
+    screen.see("tbody .badge", "revoked")
+    assert place.gateway.ask("/api/v1/shared/" + link.rsplit("/", 1)[1], method="POST", base="").status == 404
+
+
+def test_who_may_not_switch_links_on_is_told_who_may(screen, place):
+    place.queue.run("DELETE FROM cortana.sharing_tenants")
+    screen.open(f"/videos/{place.film}")
+    screen.see("button", "Share").click()
+    screen.see("#share", "An administrator can switch them on")
+
+
+def test_an_administrator_switches_links_on_where_one_is_missed(operator, place):
+    place.queue.run("DELETE FROM cortana.sharing_tenants")
+    operator.open(f"/videos/{place.film}")
+    operator.see("button", "Share").click()
+    operator.see("#share button.main", "Switch them on").click()
+    operator.see("#share button.main", "Make a link").click()
+    operator.see("#share input[readonly]")
+
+
+def test_a_saved_search_is_shared(screen, place):
+    search = place.gateway.ask("/saved-searches", OWNER, "POST", {"query": "harbour", "name": "harbours"}).json["id"]
+    screen.open("/alerts")
+    screen.see("tbody button", "Share").click()
+    screen.see("#share form", "but no video")
+    screen.see("#share button.main").click()
+    link = screen.see("#share input[readonly]").get_attribute("value")
+    screen.open(link.removeprefix(place.url), is_signed_in=False)
+    screen.see("h1", "harbours")
+    place.gateway.ask(f"/saved-searches/{search}", OWNER, "DELETE")

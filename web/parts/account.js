@@ -41,6 +41,7 @@ class Account extends Element {
                 {tenant_id: target.value})}>${person.tenants.map((one) => html`<option value=${one.id}
                 ?selected=${one.id === person.tenant_id}>${one.name}</option>`)}</select></label>` : nothing}
             ${person ? html`<a href="/account">${t('account.open')}</a>` : nothing}
+            <a href="/shares">${t('nav.shares')}</a>
             <button @click=${() => this.change('/session', 'DELETE')}>${t('account.out')}</button>
             ${person ? html`<button @click=${() => this.signOutEverywhere()}>${t('account.everywhere')}</button>` : nothing}`;
     }

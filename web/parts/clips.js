@@ -5,6 +5,7 @@ import {Element} from '../element.js';
 import {listen} from '../live.js';
 import {clock, readClock, t} from '../text.js';
 import {isLeaving, removeLater} from './deletions.js';
+import {share} from './share.js';
 import {OPEN} from './states.js';
 import {say} from './toast.js';
 
@@ -135,6 +136,8 @@ class Clips extends Element {
             ${clip.error ? html`<small class="fault">${clip.error.message}</small>` : nothing}
             <span class="gap"></span>
             ${clip.url ? html`<a class="button" href=${clip.url} download><cv-icon name="download"></cv-icon>${t('clip.download')}</a>` : nothing}
+            ${this.mayMake && clip.url ? html`<button class="plain" title=${t('share')} aria-label=${t('share')}
+                @click=${() => share({kind: 'clip', id: clip.id, video: this.video, title: clip.name ?? spanOf(clip)})}><cv-icon name="share"></cv-icon></button>` : nothing}
             ${this.mayMake && !OPEN.includes(clip.state) ? html`<button class="plain" title=${t('clip.remove')} aria-label=${t('clip.remove')}
                 @click=${() => this.remove(clip)}><cv-icon name="trash"></cv-icon></button>` : nothing}</li>`;
     }

@@ -14,9 +14,9 @@ const GROUPS = {
     now: ['/overview', '/jobs', '/runs', '/failures'],
     fleet: ['/queues', '/workers', '/resources', '/performance'],
     automation: ['/schedules', '/webhooks', '/workflows', '/commands'],
-    administration: ['/people', '/tenants', '/keys', '/rules', '/audit'],
+    administration: ['/people', '/tenants', '/shares', '/keys', '/rules', '/audit'],
 };
-const TENANTS = ['/jobs', '/runs']; // what everybody may look at
+const TENANTS = ['/jobs', '/runs', '/shares']; // what everybody may look at
 const ADMINS = [...TENANTS, '/people', '/schedules', '/webhooks', '/workflows', '/commands', '/audit', '/keys'];
 const SETTLE_MS = 1000; // between two looks while things change
 

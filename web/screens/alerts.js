@@ -3,6 +3,7 @@ import {html, nothing} from '../vendor/lit-html.js';
 import {ask} from '../api.js';
 import {Element} from '../element.js';
 import {forgetSaved} from '../parts/saved.js';
+import {share} from '../parts/share.js';
 import {empty, failure, skeleton} from '../parts/states.js';
 import {copy, say} from '../parts/toast.js';
 import {searchUrl} from '../query.js';
@@ -74,6 +75,7 @@ class AlertsScreen extends Element {
             <td><label><input type="checkbox" .checked=${one.clip} @change=${({target}) => this.act(one, 'PATCH', {clip: target.checked})}> ${t('alerts.clip')}</label></td>
             <td class="actions"><button @click=${() => copy(`${location.origin}${one.feed_url}?site=${encodeURIComponent(location.origin)}`, t('copied'))}>
                 <cv-icon name="copy"></cv-icon>${t('alerts.feed')}</button>
+                <button @click=${() => share({kind: 'search', id: one.id, title: one.name})}><cv-icon name="share"></cv-icon>${t('share')}</button>
                 <button @click=${() => this.act(one, 'DELETE')}>${t('saved.remove')}</button></td></tr>`;
     }
 

@@ -4,6 +4,7 @@ import {ask, who} from '../api.js';
 import {Element} from '../element.js';
 import {listen} from '../live.js';
 import {removeLater} from '../parts/deletions.js';
+import {share} from '../parts/share.js';
 import {failure, OPEN, skeleton, stageText, titleOf} from '../parts/states.js';
 import {copy, say} from '../parts/toast.js';
 import {unreadLines} from '../parts/unread.js';
@@ -268,8 +269,17 @@ class VideoScreen extends Element {
         go('/videos');
     }
 
+    /** The moment that is shown, ms. */
+    get now() {
+        return this.hasPlayer ? this.player.now : Math.max(this.transcript.now, 0);
+    }
+
+    share() {
+        share({kind: 'video', id: this.id_, title: titleOf(this.video), at: Math.round(this.now), length: this.video.duration_ms ?? 0});
+    }
+
     copyLink() {
-        const now = this.hasPlayer ? this.player.now : Math.max(this.transcript.now, 0);
+        const {now} = this;
         const url = new URL(location.href);
         url.searchParams.set('t', (now / 1000).toFixed(3));
         copy(url.href, t('video.link.copied', {time: clock(now, 1)}));
@@ -366,6 +376,7 @@ class VideoScreen extends Element {
                     @click=${() => this.favour(!video.favourite)}><cv-icon name=${video.favourite ? 'starred' : 'star'}></cv-icon></button>
                 ${this.mayChange ? html`<button @click=${() => this.querySelector('cv-video-words').open([video])}><cv-icon
                     name="edit"></cv-icon>${t('video.edit')}</button>` : nothing}
+                ${this.mayChange ? html`<button @click=${() => this.share()}><cv-icon name="share"></cv-icon>${t('share')}</button>` : nothing}
                 <button @click=${() => this.copyLink()}><cv-icon name="link"></cv-icon>${t('video.link')}</button></p></div>
             ${this.hasPlayer ? html`<cv-clips .end=${video.duration_ms ?? 0} @cv-preview=${({detail}) => this.player.preview(detail.from, detail.to)}
                 @cv-clip=${() => this.clips.toggle(this.player.now)} @cv-range=${({detail}) => this.player.setRange(detail)}></cv-clips>` : nothing}
