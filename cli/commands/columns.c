@@ -253,7 +253,7 @@ const struct cli_column cli_fields_video[] = {
     {"{name}", "file"},
     {"{description}", "description"},
     {"{tags}", "tags"},
-    {"{recorded_at:time}", "recorded"},
+    {"[{recorded_at:time} ({recorded_from})]", "recorded"},
     {"[{?favourite}yes]", "favourite"},
     {"{status}", "status"},
     {"{trouble}", "trouble"},

@@ -39,6 +39,8 @@ struct cv_media_info {
     int audio_streams;
     struct cv_media_track tracks[CV_MEDIA_TRACKS_MAX]; /* decodable ones; the best one first */
     int track_count;
+    int64_t recorded_us;  /* when it was recorded by its tags, µs since 1970; 0: they do not say */
+    bool recorded_is_end; /* recorded_us is the end of the recording, not its start */
     bool interlaced;
     bool high_dynamic_range;
 };

@@ -8,6 +8,7 @@
 #include <libavutil/avstring.h>
 #include <libavutil/display.h>
 #include <libavutil/dovi_meta.h>
+#include <libavutil/parseutils.h>
 #include <libavutil/pixdesc.h>
 #include <math.h>
 #include <string.h>
@@ -323,6 +324,26 @@ static void keep(char *target, size_t size, const char *text)
     (void)snprintf(target, size, "%.*s", (int)strcspn(text, ","), text);
 }
 
+/* Apple's tag has a zone and is the start. FFmpeg names creation_time what MP4, QuickTime and Matroska
+ * have, in UTC. Android's MediaMuxer and MediaRecorder write it with the index, when they stop. */
+static void read_recording_time(const AVDictionary *tags, struct cv_media_info *info)
+{
+    static const char *const names[] = {"com.apple.quicktime.creationdate", "creation_time"};
+    static const int64_t latest_us = INT64_C(10000000000) * 1000000; /* the year 2286 */
+    for (size_t i = 0; info->recorded_us == 0 && i < CV_COUNT(names); i++) {
+        const AVDictionaryEntry *tag = av_dict_get(tags, names[i], NULL, 0);
+        const char *clock = tag ? strchr(tag->value, 'T') : NULL;
+        if (clock && strpbrk(clock, "Z+-") &&
+            av_parse_time(&info->recorded_us, tag->value, 0) < 0) {
+            info->recorded_us = 0;
+        }
+        if (info->recorded_us < 0 || info->recorded_us > latest_us) {
+            info->recorded_us = 0;
+        }
+        info->recorded_is_end = i == 1 && av_dict_get(tags, "com.android.version", NULL, 0);
+    }
+}
+
 static void read_info(struct cv_input *input)
 {
     const AVCodecParameters *codec = input->video->codecpar;
@@ -338,6 +359,7 @@ static void read_info(struct cv_input *input)
     keep(info->video_codec, sizeof(info->video_codec), avcodec_get_name(codec->codec_id));
     const char *pixel_format = av_get_pix_fmt_name(codec->format);
     keep(info->pixel_format, sizeof(info->pixel_format), pixel_format ? pixel_format : "");
+    read_recording_time(input->format->metadata, info);
     if (input->audio) {
         const AVCodecParameters *sound = input->audio->codecpar;
         keep(info->audio_codec, sizeof(info->audio_codec), avcodec_get_name(sound->codec_id));

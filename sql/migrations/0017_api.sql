@@ -166,6 +166,7 @@ RETURN jsonb_build_object(
     'size', v.original_size, 'sha256', v.original_sha256, 'original_state', v.original_state,
     'failure', CASE WHEN v.status = 'failed' THEN api.failure_of(v.id) END,
     'truncated', v.truncated, 'duplicate_of', v.duplicate_of, 'unread', p_unread, 'tags', v.tags, 'recorded_at', v.recorded_at,
+    'recorded_from', v.recorded_from,
     'favourite', is_favourite(v.id), 'created_at', v.created_at, 'updated_at', v.updated_at);
 COMMENT ON FUNCTION api.video_object IS
     'A video as the API shows it, with the result of unread_scripts(). Object keys are not shown.';

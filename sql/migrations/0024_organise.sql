@@ -12,6 +12,7 @@ BEGIN
         title = CASE WHEN p ? 'title' THEN nullif(btrim(p ->> 'title'), '') ELSE v.title END,
         description = CASE WHEN p ? 'description' THEN nullif(btrim(p ->> 'description'), '') ELSE v.description END,
         recorded_at = CASE WHEN p ? 'recorded_at' THEN (p ->> 'recorded_at')::timestamptz ELSE v.recorded_at END,
+        recorded_from = CASE WHEN p ? 'recorded_at' THEN 'person' ELSE v.recorded_from END,
         fields = jsonb_strip_nulls(v.fields || coalesce(p -> 'fields', '{}')),
         tags = ARRAY(SELECT t.tag FROM unnest(clean_tags(api.texts(p, 'add_tags')
                                               || CASE WHEN p ? 'tags' THEN api.texts(p, 'tags') ELSE v.tags END))

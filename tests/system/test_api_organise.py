@@ -54,7 +54,7 @@ def test_a_video_gets_its_own_words_and_they_are_shown_everywhere(ask, gateway, 
               "recorded_at": "2024-05-17T20:00:00Z", "fields": {"camera": "GX80", "lens": 20}}
     changed = ask("PATCH", f"/videos/{videos[0]}", change)
     assert (changed["title"], changed["description"], changed["tags"]) == ("Pier at night", "Windy.", ["night walk", "Sea"])
-    assert changed["recorded_at"].startswith("2024-05-17T20:00:00") and changed["fields"] == {"camera": "GX80", "lens": 20}
+    assert changed["recorded_at"].startswith("2024-05-17T20:00:00") and changed["recorded_from"] == "person" and changed["fields"] == {"camera": "GX80", "lens": 20}
     changed = ask("PATCH", f"/videos/{videos[0]}", {"add_tags": ["pier"], "remove_tags": ["SEA"], "fields": {"lens": None, "iso": 800}})
     assert changed["tags"] == ["night walk", "pier"] and changed["fields"] == {"camera": "GX80", "iso": 800}
     assert changed["title"] == "Pier at night", "what is left out stays"

@@ -62,6 +62,58 @@ def test_measures_of_a_video_are_numbers_that_can_be(queue, column, value):
         queue.run(f"INSERT INTO videos ({column}) VALUES (%s)", value)
 
 
+STARTED = "2026-03-01T14:05:10+00:00"
+
+
+@pytest.mark.parametrize("name, tags, said, source", [
+    ("a.mkv", {"creation_time": "2026-03-01T14:05:10Z"}, STARTED, "tag"),
+    ("a.mov", {"com.apple.quicktime.creationdate": "2026-03-01T16:05:10+0200", "creation_time": "2026-03-01T15:00:00Z"}, STARTED, "tag"),
+    # Android writes the index, and this time with it, when it stops.
+    ("a.mp4", {"com.android.version": "14", "creation_time": "2026-03-01T14:05:12Z"}, STARTED, "tag"),
+    ("a.mp4", {"creation_time": "1970-01-01T00:00:10Z"}, None, None),
+    ("a.mp4", {"creation_time": "2099-01-01T00:00:00Z"}, None, None),
+    ("a.mp4", {}, None, None)], ids=["matroska", "apple", "android", "clock never set", "future", "none"])
+def test_when_a_video_was_recorded(pipeline, tmp_path, name, tags, said, source):
+    path = tmp_path / name
+    subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "testsrc=size=64x64:rate=10:duration=2", "-movflags", "use_metadata_tags",
+                    *[part for tag, value in tags.items() for part in ("-metadata", f"{tag}={value}")], path], check=True)
+    video, _ = run(pipeline, path)
+    assert pipeline.query("SELECT recorded_at = %s OR recorded_at IS NULL AND %s IS NULL, recorded_from FROM videos WHERE id = %s",
+                          said, said, video) == [(True, source)]
+
+
+@pytest.mark.parametrize("name, source", [
+    ("2026-03-01 14-05-10.mkv", "name_utc"), ("Screen_Recording_20260301-140510_App.mp4", "name_utc"),
+    ("screen-20260301-140510.mp4", "name_utc"), ("RPReplay_Final1772373910.MP4", "name"),
+    ("Screen Recording 2026-03-01 at 14.05.10.mov", "name_utc"), ("Screen Recording 2026-03-01 at 2.05.10\u202fPM.mov", "name_utc"),
+    ("GMT20260301-140510_Recording.mp4", "name"), ("App 2026-03-01 14-05-10.mp4", "name_utc"), ("PXL_20260301_140510123.mp4", "name"),
+    ("2026_0301_140510_001.MP4", "name_utc"), ("20260301140510_000123.MP4", "name_utc"),
+    ("Screencast from 2026-03-01 14-05-10.webm", "name_utc"), ("Screenrecorder-2026-03-01-14-05-10-123.mp4", "name_utc")])
+def test_the_name_of_a_file_says_when_it_was_recorded(queue, name, source):
+    assert queue.run("INSERT INTO videos (original_name) VALUES (%s) RETURNING recorded_at = %s AS is_right, recorded_from",
+                     name, STARTED) == [{"is_right": True, "recorded_from": source}]
+
+
+@pytest.mark.parametrize("name", ["w.mp4", "2026-13-01 14-05-10.mkv", "2026-03-01 24-05-10.mkv", "VID-20260301-WA0001.mp4", "2099-03-01 14-05-10.mkv",
+                                  "RPReplay_Final9999999999.MP4", "12020260301140510.mp4", "2026-02-30 14-05-10.mkv"])
+def test_digits_of_a_name_that_are_no_time(queue, name):
+    assert queue.run("INSERT INTO videos (original_name) VALUES (%s) RETURNING recorded_at, recorded_from", name) == \
+        [{"recorded_at": None, "recorded_from": None}]
+
+
+@pytest.mark.parametrize("tag, source", [("1904-01-01", "name_utc"), ("1970-01-01", "name_utc"), ("2099-01-01", "name_utc"), ("2025-01-01", "tag")])
+def test_a_tag_is_asked_before_the_name_if_it_can_be_believed(queue, tag, source):
+    assert queue.value("INSERT INTO videos (original_name, recorded_tag) VALUES ('2026-03-01 14-05-10.mkv', %s) RETURNING recorded_from", tag) == source
+
+
+def test_what_a_person_says_is_never_replaced(queue):
+    video = queue.value("INSERT INTO videos (original_name) VALUES ('2026-03-01 14-05-10.mkv') RETURNING id")
+    queue.run("UPDATE videos SET recorded_at = '2020-01-01 UTC' WHERE id = %s", video)
+    queue.run("UPDATE videos SET recorded_tag = '2026-03-01 UTC', original_name = '2026-03-02 14-05-10.mkv' WHERE id = %s", video)
+    assert queue.run("SELECT recorded_at = '2020-01-01 UTC' AS is_kept, recorded_from FROM videos WHERE id = %s", video) == \
+        [{"is_kept": True, "recorded_from": "person"}]
+
+
 def test_wishes_are_handed_on_and_silence_is_null(pipeline, fixtures_dir):
     wishes = {"target_fps": 4, "dedupe_threshold": 0.9, "languages": ["eng", "deu"],
               "min_confidence": 0.3}

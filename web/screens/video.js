@@ -228,12 +228,12 @@ class VideoScreen extends Element {
 
     /** What people say about it. */
     words() {
-        const {collections, description, recorded_at: recordedAt, tags} = this.video;
+        const {collections, description, recorded_at: recordedAt, recorded_from: from, tags} = this.video;
         return html`${description ? html`<p dir="auto">${description}</p>` : nothing}
             ${tags.length || collections.length || recordedAt ? html`<p class="chips">${tags.map((tag) => html`<a class="chip" dir="auto"
                 href="/videos?${new URLSearchParams({tag})}">${tag}</a>`)}${collections.map((one) => html`<a class="chip" dir="auto"
                 href="/videos?collection=${one.id}"><cv-icon name="library"></cv-icon>${one.name}</a>`)}${recordedAt ? html`<span
-                class="faint">${t('words.recorded')} ${day(recordedAt)}</span>` : nothing}</p>` : nothing}`;
+                class="faint" title="${moment(recordedAt)} · ${t(`recorded.${from}`)}">${t('words.recorded')} ${day(recordedAt)}</span>` : nothing}</p>` : nothing}`;
     }
 
     async reload() {

@@ -13,6 +13,13 @@ static json_t *rendition_to_json(const struct cv_rendition_summary *rendition)
                      rendition->copied);
 }
 
+/* Seconds since 1970 of the start of the recording by the file's tags; null: they do not say. */
+static json_t *recording_time(const struct cv_media_info *info, int64_t duration_us)
+{
+    int64_t start_us = info->recorded_us - (info->recorded_is_end ? duration_us : 0);
+    return info->recorded_us == 0 ? json_null() : json_real((double)start_us / 1e6);
+}
+
 static json_t *renditions_to_json(const struct cv_ladder_summary *summary)
 {
     json_t *list = json_array();
@@ -41,7 +48,7 @@ int transcode_result(const struct transcode_report *report, const char *video_id
     bool sound = info->audio_codec[0] != '\0';
     json_t *object = json_pack(
         "{s:s, s:s, s:s, s:f, s:f, s:s, s:s, s:s, s:i, s:b, s:b, s:b, s:b, s:s?, s:o, s:o, s:i,"
-        " s:I, s:I, s:b, s:i, s:o, s:s, s:s*}",
+        " s:I, s:I, s:b, s:i, s:o, s:s, s:s*, s:o}",
         "s3_proxy_path", playlist, "s3_thumb_path", poster, "resolution", resolution, "fps",
         report->frame_rate, "duration", round((double)summary->duration_us / 1e3) / 1e3,
         "container", info->container, "video_codec", info->video_codec, "pixel_format",
@@ -55,7 +62,8 @@ int transcode_result(const struct transcode_report *report, const char *video_id
         (json_int_t)report->damaged_frames, "truncated", report->truncated, "sprite_tiles",
         summary->sprite_tiles, "renditions", renditions_to_json(summary), "content",
         report->is_screen ? "screen" : "any", "encoded_because",
-        report->encoded_because[0] ? report->encoded_because : NULL);
+        report->encoded_because[0] ? report->encoded_because : NULL, "recorded_tag",
+        recording_time(info, summary->duration_us));
     CV_TRY_MEMORY(object, error, "the result");
     *ret_result = object;
     return 0;
@@ -100,6 +108,7 @@ static const char *const columns[] = {
     "rotation",          "variable_frame_rate",
     "audio_codec",       "audio_channels",
     "audio_sample_rate", "truncated",
+    "recorded_tag",
 };
 
 static int update_video(struct cv_db *db, const char *video_id, const json_t *result,
@@ -110,7 +119,8 @@ static int update_video(struct cv_db *db, const char *video_id, const json_t *re
         " fps = $5::float8, duration = $6::float8, container = $7, video_codec = $8,"
         " pixel_format = $9, rotation = $10::int, variable_frame_rate = $11::boolean,"
         " audio_codec = $12, audio_channels = $13::int, audio_sample_rate = $14::int,"
-        " truncated = $15::boolean WHERE id = $1::uuid";
+        " truncated = $15::boolean,"
+        " recorded_tag = to_timestamp(greatest(least($16::float8, 1e10), 0)) WHERE id = $1::uuid";
     cv_auto_free char *playlist = NULL;
     cv_auto_free char *poster = NULL;
     CV_TRY(transcode_playlist_key(video_id, &playlist, error));
