@@ -123,6 +123,22 @@ def elsewhere(place, tmp_path):
     server.server_close()
 
 
+def test_who_comes_back_after_hours_goes_on_where_they_were(screen, place):
+    """The right to read files has ended: the page asks for it anew, which is no other view."""
+    made = share(place)
+    screen.open(made["link"], is_signed_in=False)
+    plays(screen)
+    before = screen.script("const player = document.querySelector('cv-player'); player.seek(3000); return player.grant.base_url")
+    screen.script("""const player = document.querySelector('cv-player');
+        player.grant.expires = '2001-01-01T00:00:00Z';
+        player.grant.is_old = true;
+        player.hls.trigger('hlsError', {fatal: true, details: 'fragLoadError', type: 'networkError'});""")
+    screen.wait(lambda: screen.script("return !document.querySelector('cv-player').grant.is_old && document.querySelector('video').readyState >= 2"), "the video again")
+    assert screen.script("return document.querySelector('cv-player').grant.base_url") == before
+    assert abs(screen.script("return document.querySelector('video').currentTime") - 3) < 0.1
+    assert place.queue.value("SELECT views FROM cortana.shares") == 1
+
+
 def test_another_page_embeds_the_player_alone(screen, place, elsewhere):
     made = share(place)
     screen.driver.get(elsewhere(made["embed"]))

@@ -531,6 +531,22 @@ def check_types_of_bucket(client, gateway, grant, video):
             assert response.headers["Content-Disposition"] == 'attachment; filename="evening.mp4"'
 
 
+def check_part_of_bucket(gateway, put, video):
+    """Who has a link to a part of a video is not led to the bucket, whose signed URLs are of whole objects."""
+    service = token(role="service_role", sub=None)
+    assert gateway.ask(f"/tenants/{TEAM}/sharing", service, "PUT", {"allowed": True}).status == 204
+    put(f"videos/proxy/{video}/v.m3u8", b"#EXTM3U\n" + b"".join(b"#EXTINF:4,\n#EXT-X-BYTERANGE:100@%d\nsegment_v_00000.m4s\n" % (100 * n) for n in range(3)))
+    put(f"videos/proxy/{video}/segment_v_00000.m4s", SEGMENT[:300])
+    link = gateway.ask("/shares", service, "POST", {"video_id": video, "from_ms": 4000, "to_ms": 7000}).json["link"]
+    base = gateway.ask(link.replace("/s/", "/shared/"), method="POST").json["base_url"] + f"videos/proxy/{video}/"
+    assert read(gateway, base + "v.m3u8").data.count(b"#EXT-X-BYTERANGE:100@100") == 1
+    part = read(gateway, base + "segment_v_00000.m4s", Range="bytes=100-199")
+    assert (part.status, part.data) == (206, SEGMENT[100:200])
+    for asked in ({}, {"Range": "bytes=0-99"}, {"Range": "bytes=150-250"}):
+        refused = read(gateway, base + "segment_v_00000.m4s", **asked)
+        assert (refused.status, refused.headers["Location"]) == (404, None)
+
+
 def test_a_bucket(program, place, tmp_path, s3_server):
     """Playlists come through the gateway, everything else from the bucket itself."""
     environment = s3_server.environment(BUCKET)
@@ -560,6 +576,7 @@ def test_a_bucket(program, place, tmp_path, s3_server):
         with urllib.request.urlopen(frame.headers["Location"], timeout=300) as response:
             assert (frame.status, response.read()) == (307, b"frame")
         check_types_of_bucket(client, gateway, grant, shop.videos["own"])
+        check_part_of_bucket(gateway, put, shop.videos["own"])
         check_passing_through(program, place, tmp_path, environment, url, put)
         missing = read(gateway, url.replace("segment_0", "segment_1"))
         assert missing.status == 404

@@ -168,6 +168,19 @@ def test_videos_are_filed_by_people(cortana, video):
     assert "--recorded takes a date" in cortana("videos", "set", "last", "--recorded", "soon").stderr
 
 
+def test_links_for_people_without_an_account(cortana, video):
+    refused = cortana("share", "video", "last")
+    assert refused.returncode == 1 and "an administrator can allow them" in refused.stderr
+    assert "nothing is shared" in cortana("share", "list").stderr
+    assert cortana("share", "allow").stdout == "links are allowed\n"
+    assert re.fullmatch(r"/s/[A-Za-z0-9_-]{22}\n", cortana("share", "video", "last", "--from", "0:01", "--to", "2.5", "--days", "3").stdout)
+    made = json.loads(cortana("share", "list", "--json").stdout)
+    assert (made["from_ms"], made["to_ms"], made["video_id"], made["state"]) == (1000, 2500, str(video), "open")
+    assert "share a clip" in cortana("share", "video", "last", "--from", "1", "--to", "2", "--download").stderr
+    assert cortana("share", "revoke", made["id"]).stdout == f"link {made['id']} is revoked\n"
+    assert "revoked" in cortana("share").stdout and cortana("share", "forbid").stdout == "links are not allowed\n"
+
+
 def test_text_cannot_command_the_terminal(cortana, sql, video):
     with sql.cursor() as cursor:
         cursor.execute("UPDATE videos SET original_name = E'a\\x1b[2Jb' WHERE id = %s", (video,))
