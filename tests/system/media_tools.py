@@ -1,9 +1,11 @@
 """What the tests of the media stages share: one stage run by hand, and what ffprobe and ffmpeg say."""
+import functools
 import hashlib
 import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import uuid
@@ -13,6 +15,8 @@ import hls_check
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "fixtures/make"))
 from turn import turn  # noqa: E402, F401
 
+CLIPS = pathlib.Path(os.environ.get("BUILD_DIR", pathlib.Path(__file__).resolve().parents[2] / "build")).resolve() / "tests/clips"
+KEPT_MAX = 32 << 20  # bytes of a clip that is kept
 TS_OFFSET = 1.4  # seconds that MPEG-TS timestamps lie after the presentation's time 0
 
 
@@ -59,9 +63,28 @@ class Stage:
                       if not key.startswith(("videos/original/", ".")))
 
 
+@functools.cache
+def ffmpeg_version():
+    return subprocess.run(["ffmpeg", "-version"], check=True, capture_output=True).stdout
+
+
 def make_clip(path, arguments):
-    subprocess.run(["ffmpeg", "-nostdin", "-v", "error", "-y", *arguments.split(), str(path)],
-                   check=True)
+    """What ffmpeg makes of the arguments. What it draws itself is made once for each recipe, and kept in the build folder."""
+    path, words = pathlib.Path(path), arguments.split()
+    inputs = [words[max(at - 2, 0):at] for at, word in enumerate(words) if word == "-i"]
+    kept = None
+    if inputs and all(before == ["-f", "lavfi"] for before in inputs) and "%" not in path.name:
+        recipe = hashlib.sha256(ffmpeg_version() + arguments.encode()).hexdigest()
+        kept = CLIPS / f"{recipe}{path.suffix}"
+    if not kept or not kept.exists():
+        subprocess.run(["ffmpeg", "-nostdin", "-v", "error", "-y", *words, str(path)], check=True)
+    if kept and kept.exists():
+        shutil.copyfile(kept, path)
+    elif kept and path.stat().st_size < KEPT_MAX:
+        CLIPS.mkdir(parents=True, exist_ok=True)
+        new = CLIPS / f"{uuid.uuid4()}"
+        shutil.copyfile(path, new)
+        new.rename(kept)
     return path
 
 

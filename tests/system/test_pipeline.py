@@ -8,7 +8,7 @@ import signal
 import subprocess
 
 import pytest
-from pipeline import Pipeline
+from pipeline import Pipeline, beginning
 from workers import age_leftovers, wait_until
 
 VIDEO = "0b0e0c7e-3d5f-4a7b-9a52-6f1f7a3c0001"
@@ -91,9 +91,9 @@ def test_a_video_becomes_text_entities_search_and_a_clip(pipeline, fixtures_dir)
 
 
 @pytest.mark.sanitized(0)
-def test_a_second_run_of_every_stage_changes_nothing(pipeline, fixtures_dir):
+def test_a_second_run_of_every_stage_changes_nothing(pipeline, fixtures_dir, tmp_path):
     pipeline.start()
-    video = pipeline.submit(fixtures_dir / "subtitles.mp4", VIDEO)
+    video = pipeline.submit(beginning(fixtures_dir / "subtitles.mp4", tmp_path), VIDEO)
     assert pipeline.wait(video) == "ready", pipeline.failures()
     rows, objects = pipeline.rows(video), pipeline.objects()
 
@@ -213,9 +213,10 @@ def test_chaos_leaves_what_an_undisturbed_run_leaves(
     folders = [tmp_path / name for name in ("calm", "chaos")]
     for folder in folders:
         (folder / "store").mkdir(parents=True)
+    original = beginning(fixtures_dir / "subtitles.mp4", tmp_path)
     calm = Pipeline(program, database, sql, folders[0] / "store", folders[0])
     calm.start()
-    assert calm.wait(calm.submit(fixtures_dir / "subtitles.mp4", VIDEO)) == "ready"
+    assert calm.wait(calm.submit(original, VIDEO)) == "ready"
     calm.stop()
     wanted_rows, wanted_objects = calm.rows(VIDEO), calm.objects()
     calm.query("DELETE FROM videos WHERE id = %s", VIDEO)
@@ -248,7 +249,7 @@ def test_chaos_leaves_what_an_undisturbed_run_leaves(
     rounds = 0
     while kills < KILLS:
         rounds += 1
-        video = chaos.submit(fixtures_dir / "subtitles.mp4", VIDEO) if rounds == 1 else VIDEO
+        video = chaos.submit(original, VIDEO) if rounds == 1 else VIDEO
         if rounds > 1:
             chaos.query("UPDATE videos SET status = 'new' WHERE id = %s", VIDEO)
             chaos.query("SELECT enqueue_job('transcode', payload, video_id) FROM jobs WHERE"

@@ -10,7 +10,7 @@ import tempfile
 
 import pytest
 from conftest import run_sql
-from pipeline import Pipeline
+from pipeline import Pipeline, beginning
 from store_client import StoreClient
 
 pytestmark = pytest.mark.sanitized(0)
@@ -47,12 +47,12 @@ class S3Pipeline(Pipeline):
                 if "/original/" not in key and not key.startswith("probes/")}
 
 
-def what_is_left(make, fixtures_dir):
+def what_is_left(make, original):
     """Rows, objects and the name of the bucket after a video and a clip of it."""
     running = make()
     try:
         running.start()
-        video = running.submit(fixtures_dir / "subtitles.mp4", VIDEO)
+        video = running.submit(original, VIDEO)
         assert running.wait(video) == "ready", running.failures()
         clip = "0b0e0c7e-3d5f-4a7b-9a52-6f1f7a3c00c1"
         job = running.query("SELECT job_id FROM enqueue_job('clip_generate', %s, %s)", json.dumps({
@@ -73,7 +73,8 @@ def test_the_pipeline_leaves_on_s3_what_it_leaves_in_a_directory(
         s3, program, shared_cluster, database, sql, store_dir, tmp_path, fixtures_dir):
     other = shared_cluster.create_database()
     with contextlib.closing(shared_cluster.connect(other)) as other_sql:
-        left = [what_is_left(make, fixtures_dir) for make in (
+        original = beginning(fixtures_dir / "subtitles.mp4", tmp_path)
+        left = [what_is_left(make, original) for make in (
             lambda: Pipeline(program, database, sql, store_dir, tmp_path),
             lambda: S3Pipeline(s3, program, shared_cluster.url(other), other_sql, store_dir,
                                tmp_path))]
