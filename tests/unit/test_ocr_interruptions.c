@@ -147,53 +147,6 @@ static void test_a_line_that_moved_by_a_part_of_a_pixel_is_known(void **state)
     assert_int_equal(likeness_lower("Score 1,476", "Score 1,478"), OCR_LIKENESS_NONE);
 }
 
-static bool is_roughly(const char *text, const char *after)
-{
-    cv_auto(cv_frame_deinit) struct cv_frame before = picture_lower(text, 4);
-    cv_auto(cv_frame_deinit) struct cv_frame frame = picture_lower(after, 2);
-    cv_auto(ocr_crop_deinit) struct ocr_crop crop = cut_line(&frame);
-    struct cv_error error;
-    bool is = false;
-
-    assert_int_equal(
-        ocr_match_roughly(&crop, &before, (struct cv_point){crop.box.x, crop.box.y}, &is, &error),
-        0);
-    return is;
-}
-
-static void test_a_rough_likeness_is_not_for_any_text(void **state)
-{
-    (void)state;
-    assert_true(is_roughly("Redis stays on metal", "Redis stays on metal"));
-    assert_false(is_roughly("River flows to north", "Redis stays on metal"));
-    assert_false(is_roughly("", "Redis stays on metal"));
-}
-
-static bool is_misread(const char *known, double worst, const char *fresh)
-{
-    struct ocr_reading before = {.worst_word = worst}, after = {.worst_word = 0.95};
-
-    before.text = (char *)known;
-    after.text = (char *)fresh;
-    return ocr_is_misread(&before, &after);
-}
-
-static void test_a_misread_letter_makes_no_other_text(void **state)
-{
-    (void)state;
-    assert_true(
-        is_misread("every sleeper beyond the gaswork$", 0.74, "every sleeper beyond the gasworks"));
-    assert_true(is_misread("List of railways, Harbours 0f the coast", 0.8,
-                           "List of railways, Harbours of the coast"));
-    assert_false(
-        is_misread("every sleeper beyond the gaswork$", 0.93, "every sleeper beyond the gasworks"));
-    assert_false(
-        is_misread("every sleeper beyond the harbour", 0.74, "every sleeper beyond the gasworks"));
-    assert_false(
-        is_misread("see page 214 of the old timetable", 0.74, "see page 215 of the old timetable"));
-    assert_false(is_misread("gaswork$", 0.74, "gasworks"));
-}
-
 static void test_a_letter_for_a_digit_is_no_other_number(void **state)
 {
     (void)state;
@@ -556,8 +509,6 @@ int main(void)
         cmocka_unit_test(test_what_stands_is_read_among_too_much),
         cmocka_unit_test(test_a_blurred_line_is_known),
         cmocka_unit_test(test_a_line_that_moved_by_a_part_of_a_pixel_is_known),
-        cmocka_unit_test(test_a_rough_likeness_is_not_for_any_text),
-        cmocka_unit_test(test_a_misread_letter_makes_no_other_text),
         cmocka_unit_test(test_a_letter_for_a_digit_is_no_other_number),
         cmocka_unit_test(test_a_line_behind_a_shade_is_known),
         cmocka_unit_test(test_a_line_begins_while_it_is_blurred),

@@ -171,33 +171,6 @@ static void bridge_on(struct bridge *all, size_t index)
     }
 }
 
-/* Whether a sighting shows less than half of a line's strength, where plain paper tells: it still fades in. */
-static bool fades(const struct ocr_row *sighting, const struct ocr_row *row)
-{
-    return sighting->ink.kind == CV_INK_FLAT && row->ink.kind == CV_INK_FLAT &&
-           sighting->ink.light == row->ink.light && sighting->ink.low * 2 < row->ink.low;
-}
-
-/* The same backwards, for sightings that could not be read. */
-static void bridge_back(struct bridge *all, size_t index)
-{
-    struct ocr_row *row = all->rows[index];
-
-    for (size_t i = index; i-- > 0 && i + LOOKED_AT >= index;) {
-        struct ocr_row *before = all->rows[i];
-        if (before->is_gone || before->stretch.last.frame >= row->stretch.first.frame ||
-            start_of(all, row) - end_of(all, before) > UNREAD_MS ||
-            standing_of(all, before, row) == STANDS_APART) {
-            continue;
-        }
-        if (all->is_sure[i] || !is_same_box(before, row) || fades(before, row)) {
-            return;
-        }
-        row->stretch.first = before->stretch.first;
-        before->is_gone = true;
-    }
-}
-
 /* Whether a row is a piece of another one all the time: it stands within it and has a part of its text, read no surer. A
  * surer one is a line beside an icon that was read into the other. */
 static bool is_piece(const struct bridge *all, const struct ocr_row *piece,
@@ -250,7 +223,6 @@ int ocr_join_interrupted_rows(struct ocr_session *session, double least, struct 
     }
     for (size_t i = 0; i < count; i++) {
         if (!rows[i]->is_gone && sure[i] && strlen(rows[i]->text) >= OCR_TEXT_MIN) {
-            bridge_back(&all, i);
             bridge_on(&all, i);
         }
     }

@@ -437,14 +437,3 @@ int ocr_match_shaded(const struct ocr_crop *crop, const struct cv_frame *frame, 
     *ret_is = found.least >= PART_SAME;
     return 0;
 }
-
-int ocr_match_roughly(const struct ocr_crop *crop, const struct cv_frame *frame, struct cv_point at,
-                      bool *ret_is, struct cv_error *error)
-{
-    struct view view = {frame, at, &crop->ink};
-    struct comparison found;
-
-    CV_TRY(compare(crop, &view, &found, error));
-    *ret_is = found.least >= PART_BLURRED;
-    return 0;
-}

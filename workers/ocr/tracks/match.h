@@ -46,7 +46,3 @@ CV_MUST_CHECK int ocr_match_likeness(const struct ocr_crop *crop, const struct c
  * on another ground. Measures ink and paper anew; for lines on plain paper. */
 CV_MUST_CHECK int ocr_match_shaded(const struct ocr_crop *crop, const struct cv_frame *frame,
                                    struct cv_point at, bool *ret_is, struct cv_error *error);
-
-/* Whether `frame` may show the line there, blurred in parts or moved by a part of a pixel: its reading has to prove it. */
-CV_MUST_CHECK int ocr_match_roughly(const struct ocr_crop *crop, const struct cv_frame *frame,
-                                    struct cv_point at, bool *ret_is, struct cv_error *error);

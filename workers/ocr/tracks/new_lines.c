@@ -289,29 +289,6 @@ static bool has_moved_away(const struct ocr_session *session, const struct ocr_t
     return has;
 }
 
-/* How a place of the frame before is like a line that was just read. Where a line stood there that was read a little
- * differently, it may have been less sharp in a part, or have moved by a part of a pixel. */
-static int compare_before(const struct ocr_session *session, const struct ocr_track *fresh,
-                          const struct cv_box *place, enum ocr_likeness *ret_likeness,
-                          struct cv_error *error)
-{
-    struct cv_point at = {place->x, place->y};
-    bool is = false;
-
-    *ret_likeness = OCR_LIKENESS_NONE;
-    if (has_moved_away(session, fresh, place)) {
-        return 0;
-    }
-    CV_TRY(ocr_match_likeness(&fresh->crop, &session->before, at, ret_likeness, error));
-    const struct ocr_track *known =
-        *ret_likeness == OCR_LIKENESS_NONE ? find_left(session, place) : NULL;
-    if (known && known->is_read && ocr_is_misread(&known->reading, &fresh->reading)) {
-        CV_TRY(ocr_match_roughly(&fresh->crop, &session->before, at, &is, error));
-        *ret_likeness = is ? OCR_LIKENESS_SAME : OCR_LIKENESS_NONE;
-    }
-    return 0;
-}
-
 /* Searches the picture of a line that was just read in the frame before. */
 static int find_forerunner(const struct ocr_session *session, const struct ocr_track *fresh,
                            struct forerunner *ret_forerunner, struct cv_error *error)
@@ -333,7 +310,10 @@ static int find_forerunner(const struct ocr_session *session, const struct ocr_t
         }
         place.x = fresh->box.x - ways[i].dx;
         place.y = fresh->box.y - ways[i].dy;
-        CV_TRY(compare_before(session, fresh, &place, &likeness, error));
+        CV_TRY(has_moved_away(session, fresh, &place)
+                   ? 0
+                   : ocr_match_likeness(&fresh->crop, before, (struct cv_point){place.x, place.y},
+                                        &likeness, error));
     }
     if (likeness == OCR_LIKENESS_NONE) {
         return 0;

@@ -9,9 +9,6 @@ enum {
     CLOSE = 2,       /* letter heights: what is so near to a cover may be taken for a part of it */
     LETTERS_MIN = 4, /* bytes that two texts have in common */
     LETTERS_OFF = 2, /* … but for so many: half a letter is read as another one */
-    LONG_MIN = 24,   /* bytes of a text in which a misread letter makes no other text */
-    LETTERS_A_MISTAKE =
-        12,          /* bytes for each of them; a page in small blurred letters has 25 and more */
     LINES_MAX = 128, /* of one frame that are looked at; more is texture */
     PAIRS_MAX = 64,  /* of lines before and after that may be the same */
     AGREE_MIN = 3,   /* lines that have to agree on how the page grew */
@@ -105,16 +102,6 @@ bool ocr_is_variant(const struct ocr_track *known, const struct ocr_track *fresh
         return false;
     }
     return !ocr_digits_differ(a, b) && ocr_text_edits(a, b) * 6 <= longest;
-}
-
-bool ocr_is_misread(const struct ocr_reading *known, const struct ocr_reading *fresh)
-{
-    const char *a = known->text, *b = fresh->text;
-    size_t left = strlen(a), right = strlen(b), longest = left > right ? left : right;
-
-    return longest >= LONG_MIN && longest <= OCR_COMPARED_MAX &&
-           fmin(known->worst_word, fresh->worst_word) < OCR_SURE && !ocr_digits_differ(a, b) &&
-           ocr_text_edits(a, b) * LETTERS_A_MISTAKE <= longest;
 }
 
 /* How much of a line the second row shows, against the first; by their texts. */

@@ -16,10 +16,6 @@ bool ocr_shares_text(const char *a, const char *b);
 /* Whether two tracks are two readings of one line at one place, one of them unsure. */
 bool ocr_is_variant(const struct ocr_track *known, const struct ocr_track *fresh);
 
-/* Whether two readings of a long line differ in few letters, with the same numbers, and one of them is unsure of a
- * word. The picture has to be alike, too. */
-bool ocr_is_misread(const struct ocr_reading *known, const struct ocr_reading *fresh);
-
 /* Whether a line that was found stands where a known one should be by now, seen with more of it or
  * with less. */
 bool ocr_shares_place(const struct cv_box *known, const struct cv_box *fresh);
