@@ -500,6 +500,15 @@ bool admission_may_try(struct exchange *exchange, const char *account, bool is_k
     return !state.is_over;
 }
 
+void admission_limit_links(struct exchange *exchange)
+{
+    static const char prefix[] = "link ";
+    char account[sizeof(prefix) + ADDRESS_TEXT_SIZE];
+    (void)memcpy(account, prefix, sizeof(prefix));
+    limits_network(exchange->address, account + sizeof(prefix) - 1);
+    (void)!admission_may_try(exchange, account, false); /* that it may not has its answer */
+}
+
 bool admission_accept_key(struct exchange *exchange, const char *claims)
 {
     struct principal known = {0};

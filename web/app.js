@@ -39,6 +39,7 @@ const screens = [
     [/^\/shares$/, 'shares', 'screen-shares'],
     [/^\/signed-in$/, 'signed-in', 'screen-signed-in'],
     [/^\/invitation$/, 'invitation', 'screen-invitation'],
+    [/^\/unsubscribe$/, 'unsubscribe', 'screen-unsubscribe'],
     [/^\/jobs\/([0-9a-f-]{36})$/, 'job', 'screen-job'],
 ];
 

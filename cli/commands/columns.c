@@ -274,9 +274,13 @@ const struct cli_column cli_columns_alerts[] = {
 };
 
 const struct cli_column cli_columns_searches[] = {
-    {"id", "ID"},         {"name", "SEARCH"},
-    {"query", "QUERY"},   {"{matches}", "VIDEOS"},
-    {"feed_url", "FEED"}, END,
+    {"id", "ID"},
+    {"name", "SEARCH"},
+    {"query", "QUERY"},
+    {"{matches}", "VIDEOS"},
+    {"mail", "MAIL"},
+    {"feed_url", "FEED"},
+    END,
 };
 
 const struct cli_column cli_columns_shares[] = {

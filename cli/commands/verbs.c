@@ -298,6 +298,7 @@ static const struct cli_option triggers_emit_options[] = {
 static const struct cli_option alerts_save_options[] = {
     {"name", 0, "NAME", "what people call it (the query)", 0, NULL},
     {"clip", 0, NULL, "make a clip of the first moment of each video that it finds", 0, NULL},
+    {"mail", 0, "WHEN", "tell you by mail, too", 0, "at_once hourly daily"},
     NO_MORE,
 };
 
@@ -737,6 +738,9 @@ const struct cli_verb cli_verbs[] = {
     {"alerts save", "QUERY", 1, 1, "save a search, which is asked of each new video",
      .options = alerts_save_options, OPERATOR_JSON, .operation = "save_search",
      .values = "0>query name clip:flag", .done = "{id}", .run = cli_request},
+    {"alerts mail", "ID WHEN", 2, 2, "tell you by mail: never, at_once, hourly or daily",
+     OPERATOR_JSON, .operation = "change_saved_search", .values = "0>id:uuid 1>mail",
+     .thing = "saved search", .done = "mail: {mail}", .run = cli_request},
     {"alerts delete", "ID", 1, 1, "delete a saved search and what it has found", OPERATOR_JSON,
      .operation = "delete_saved_search", .values = "0>id:uuid", .thing = "saved search",
      .done = "deleted", .run = cli_request},

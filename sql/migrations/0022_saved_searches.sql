@@ -8,6 +8,8 @@ CREATE TABLE saved_searches (
     name text NOT NULL CHECK (length(name) BETWEEN 1 AND 100),
     query text NOT NULL CHECK (length(query) BETWEEN 1 AND 200),
     clip boolean NOT NULL DEFAULT false,
+    mail text NOT NULL DEFAULT 'never' CHECK (mail IN ('never', 'at_once', 'hourly', 'daily')),
+    mail_key text NOT NULL DEFAULT random_text(16),
     feed_key text NOT NULL UNIQUE DEFAULT encode(sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())), 'hex'),
     created_at timestamptz NOT NULL DEFAULT now(),
     updated_at timestamptz NOT NULL DEFAULT now()
@@ -18,6 +20,8 @@ COMMENT ON COLUMN saved_searches.tenant_id IS
     'Whose videos it is asked of: those of a user or of a team; null: all videos, which only the service may say.';
 COMMENT ON COLUMN saved_searches.query IS 'As search_segments() reads it.';
 COMMENT ON COLUMN saved_searches.clip IS 'Whether a clip of the first moment of each match is made.';
+COMMENT ON COLUMN saved_searches.mail IS 'When its owner is told by mail what it has found.';
+COMMENT ON COLUMN saved_searches.mail_key IS 'The secret part of the link in these mails that ends them, which needs no sign-in.';
 COMMENT ON COLUMN saved_searches.feed_key IS
     'The secret part of the address of its feed: whoever knows it reads the matches, and nothing else.';
 COMMENT ON COLUMN saved_searches.id IS 'Id of the search.';
@@ -25,6 +29,7 @@ COMMENT ON COLUMN saved_searches.name IS 'What people call it.';
 COMMENT ON COLUMN saved_searches.created_at IS 'When it was saved.';
 COMMENT ON COLUMN saved_searches.updated_at IS 'When it was last changed.';
 CREATE INDEX saved_searches_tenant ON saved_searches (tenant_id, created_at, id);
+CREATE UNIQUE INDEX saved_searches_mail_key ON saved_searches (secret_hash(mail_key));
 SELECT secure_table('saved_searches');
 
 CREATE TABLE cortana.saved_search_sides (
@@ -46,6 +51,7 @@ CREATE TABLE saved_search_matches (
     clip_id uuid,
     matched_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     seen_at timestamptz,
+    is_to_mail boolean NOT NULL DEFAULT false,
     PRIMARY KEY (search_id, video_id)
 );
 COMMENT ON TABLE saved_search_matches IS 'The videos that a saved search has found, each once.';
@@ -55,8 +61,10 @@ COMMENT ON COLUMN saved_search_matches.matched_at IS 'When it was found.';
 COMMENT ON COLUMN saved_search_matches.moments IS
     'The best lines when it was found, at most 20, ordered by time: {segment_id, text, t_start, t_end}, in ms.';
 COMMENT ON COLUMN saved_search_matches.clip_id IS 'The clip of the first moment; null: none was wanted.';
+COMMENT ON COLUMN saved_search_matches.is_to_mail IS 'Whether a mail has still to tell of it.';
 COMMENT ON COLUMN saved_search_matches.seen_at IS 'When somebody said that they know of it; null: it is new.';
 CREATE INDEX saved_search_matches_newest ON saved_search_matches (search_id, matched_at);
+CREATE INDEX saved_search_matches_to_mail ON saved_search_matches (search_id, matched_at) WHERE is_to_mail;
 CREATE INDEX saved_search_matches_video ON saved_search_matches (video_id);
 SELECT secure_table('saved_search_matches');
 
@@ -125,8 +133,9 @@ BEGIN
                 FROM request_clip(p_video_id, (found_moments #>> '{0,t_start}')::int,
                                   (found_moments #>> '{0,t_end}')::int) AS c;
             END IF;
-            INSERT INTO saved_search_matches (search_id, video_id, moments, clip_id)
-            VALUES (asked.id, p_video_id, found_moments, made_clip);
+            INSERT INTO saved_search_matches (search_id, video_id, moments, clip_id, is_to_mail)
+            VALUES (asked.id, p_video_id, found_moments, made_clip, asked.mail <> 'never');
+            PERFORM mail_alerts(asked, p_video_id);
             PERFORM record_event('search.matched', jsonb_build_object(
                                    'search_id', asked.id, 'name', asked.name, 'query', asked.query, 'title', title,
                                    'moments', found_moments, 'clip_id', made_clip),
@@ -148,7 +157,7 @@ COMMENT ON FUNCTION cortana.match_saved_searches IS
 CREATE FUNCTION api.saved_search_object(s saved_searches) RETURNS jsonb
 LANGUAGE sql STABLE
 RETURN jsonb_build_object(
-    'id', s.id, 'name', s.name, 'query', s.query, 'clip', s.clip, 'owner_id', s.owner_id, 'tenant_id', s.tenant_id,
+    'id', s.id, 'name', s.name, 'query', s.query, 'clip', s.clip, 'mail', s.mail, 'owner_id', s.owner_id, 'tenant_id', s.tenant_id,
     'feed_url', '/api/v1/feeds/' || s.feed_key, 'created_at', s.created_at, 'updated_at', s.updated_at,
     'matches', (SELECT count(*) FROM saved_search_matches m WHERE m.search_id = s.id),
     'new_matches', (SELECT count(*) FROM saved_search_matches m WHERE m.search_id = s.id AND m.seen_at IS NULL));
@@ -180,9 +189,10 @@ BEGIN
     ELSIF (SELECT count(*) FROM saved_searches WHERE tenant_id IS NOT DISTINCT FROM tenant) >= most THEN
         RAISE EXCEPTION 'there are % saved searches already: delete some', most USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;
-    INSERT INTO saved_searches (owner_id, tenant_id, name, query, clip)
+    PERFORM check_alert_mail(p ->> 'mail', auth.uid());
+    INSERT INTO saved_searches (owner_id, tenant_id, name, query, clip, mail)
     VALUES (auth.uid(), tenant, coalesce(p ->> 'name', left(p ->> 'query', 100)), p ->> 'query',
-            coalesce((p ->> 'clip')::boolean, false))
+            coalesce((p ->> 'clip')::boolean, false), coalesce(p ->> 'mail', 'never'))
     RETURNING * INTO made;
     RETURN ROW(201, NULL, NULL, api.saved_search_object(made))::api.answer;
 END
@@ -197,6 +207,10 @@ BEGIN
                               clip = coalesce((p ->> 'clip')::boolean, clip), updated_at = now()
     WHERE id = (p ->> 'id')::uuid AND may_touch(tenant_id) RETURNING * INTO changed;
     PERFORM api.require_found(FOUND);
+    IF p ? 'mail' THEN
+        PERFORM check_alert_mail(p ->> 'mail', changed.owner_id), set_alert_mail(changed.id, p ->> 'mail');
+        SELECT * INTO changed FROM saved_searches WHERE id = changed.id;
+    END IF;
     RETURN api.ok(api.saved_search_object(changed));
 END
 $$;

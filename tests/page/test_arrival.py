@@ -5,8 +5,10 @@ import re
 import pytest
 from api import BOB, token
 from fault_proxy import FaultProxy
+from mail_server import MailServer
 from screen import GO, Screen
 from selenium.webdriver.common.keys import Keys
+from workers import Workers
 
 HURRY = "const real = performance.now.bind(performance); performance.now = () => real() * 10;"  # for the time in which a stall is noticed
 PARTS = [("/text.js", "stall"), ("/parts/poster.js", "stall"), ("/lang/en.json", "stall"), ("/lang/en.json", "cut"), ("/style/base.css", "cut"),
@@ -160,6 +162,39 @@ def test_somebody_who_is_invited_signs_in_and_out(screen, place):
         place.queue.run("UPDATE videos SET team_id = NULL WHERE id = %s", place.film)
         place.queue.run("DELETE FROM cortana.tenants")
         place.queue.run("DELETE FROM cortana.people")
+
+
+def test_who_has_forgotten_their_password_gets_a_link_by_mail(screen, place, program, tmp_path):
+    server, workers = MailServer(), Workers(program, place.address, tmp_path)
+    try:
+        place.queue.run("INSERT INTO cortana.people (name, email, password) VALUES ('Anna Berg', 'anna@example.org', 'x')")
+        place.queue.run("INSERT INTO cortana.tenants (name) VALUES ('Newsroom')")
+        place.queue.run("INSERT INTO cortana.members SELECT p.id, t.id, 'editor' FROM cortana.people p, cortana.tenants t")
+        workers.start("mail-worker", SMTP_URL=server.url(user="", query=f"?page={screen.url}&from=videos@example.org"))
+        screen.wait(lambda: place.queue.value("SELECT cortana.mail_is_sent()"), "the worker")
+        screen.forget()
+        screen.driver.get(screen.url)
+        screen.fill("form.account", email="anna@example.org")
+        screen.see("form.account button", "Forgotten password?").click()
+        screen.see("form.account p[role=status]", "anna@example.org")
+        text = server.wait_for("anna@example.org")[0].get_body(["plain"]).get_content()
+        screen.driver.get(re.search(rf"{re.escape(screen.url)}/invitation#c=[\w-]+", text)[0])
+        screen.fill("form.fields", new_password="correct horse battery")
+        screen.see("form.fields button.main").click()
+        screen.see(".start cv-search-box")
+        place.queue.run("INSERT INTO saved_searches (owner_id, tenant_id, name, query) SELECT id, id, 'Ferries', 'ferry' FROM cortana.people")
+        screen.driver.get(f"{screen.url}/alerts")
+        screen.see("td select option[value=daily]").click()
+        screen.wait(lambda: place.queue.value("SELECT mail FROM saved_searches") == "daily", "the choice to be kept")
+        screen.driver.get(f"{screen.url}/unsubscribe#c={place.queue.value('SELECT mail_key FROM saved_searches')}")
+        screen.see("screen-unsubscribe button.main").click()
+        screen.see("screen-unsubscribe p", "The mails have ended")
+        assert place.queue.value("SELECT mail FROM saved_searches") == "never"
+    finally:
+        workers.end()
+        server.close()
+        for table in ("saved_searches", "cortana.tenants", "cortana.people", "workers"):
+            place.queue.run(f"DELETE FROM {table}" + (" WHERE 'mail' = ANY (job_types)" if table == "workers" else ""))
 
 
 def test_a_provider_is_offered_and_leads_back(screen, place):

@@ -16,7 +16,7 @@ from test_api import OPERATIONS, check
 
 OF_THE_GATEWAY = {"openapi", "docs", "sign_in", "sign_out", "events", "upload_options",  # test_api.py and test_api_events.py
                   "sign_in_with_password", "change_password", "read_invitation", "accept_invitation", "begin_at_provider",
-                  "end_at_provider", "providers", "mcp", "feed",
+                  "end_at_provider", "providers", "mcp", "feed", "unsubscribe", "mail_password_link",
                   "open_share", "shared_lines", "shared_picture", "oembed"}  # test_people.py
 EXAMPLES = int(os.environ.get("CORTANA_API_EXAMPLES", "100"))  # drawn requests of each caller
 RANKS = ["viewer", "editor", "admin", "operator", "service"]

@@ -20,6 +20,7 @@ ELSEWHERE = {("poster", 307), ("frame", 307), ("segment_frame", 307),  # test_ap
              ("sign_in_with_password", 200), ("change_password", 200), ("read_invitation", 200), ("accept_invitation", 200),
              ("accept_invitation", 409), ("join_tenant", 204), ("choose_tenant", 204), ("end_session", 204),
              ("begin_at_provider", 200), ("end_at_provider", 200), ("end_at_provider", 401), ("end_at_provider", 409),
+             ("unsubscribe", 204), ("mail_password_link", 204), ("mail_password_link", 409), ("change_saved_search", 409),  # test_mail.py
              ("feed", 200),  # test_saved_searches.py
              ("open_share", 200), ("shared_lines", 200), ("shared_picture", 200), ("shared_picture", 307), ("oembed", 200), ("sharing", 404), ("allow_sharing", 404),  # test_shares.py
              *(("mcp", int(status)) for status in OPERATIONS["POST", "/mcp"]["responses"])}  # test_cli_server.py: its refusals are messages  # test_people.py
@@ -118,7 +119,7 @@ def test_what_is_wrong_with_any_request(gateway, seen):
     assert seen.ask(gateway, "sign_in", None, body={"token": token(role="postgres")}).status == 403
     assert seen.ask(gateway, "sign_in", None, body={"token": "nonsense"}).status == 401
     for name in ("sign_out", "sign_in_with_password", "read_invitation", "accept_invitation", "begin_at_provider", "end_at_provider",
-                 "open_share", "shared_lines", "shared_picture"):
+                 "unsubscribe", "mail_password_link", "open_share", "shared_lines", "shared_picture"):
         target, body, headers = asked(name, missing)
         assert seen.ask(gateway, name, None, target, body, **headers, Origin="https://elsewhere.example").status == 403
     assert seen.ask(gateway, "upload_options", "nonsense").status == 401

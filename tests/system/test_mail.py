@@ -6,10 +6,12 @@ import re
 import socket
 
 import pytest
-from api import Gateway
+from api import Gateway, token
 from mail_server import MailServer
-from test_people import SERVICE, Browser, address
+from test_api import check
+from test_people import SERVICE, Browser, address, join
 from test_s3_tls import Authority
+from test_saved_searches import add_video
 from workers import Workers, wait_until
 
 ACCOUNT = ("cortana@example.org", "p@ss")
@@ -196,3 +198,103 @@ def test_where_nothing_is_sent_a_link_is_only_shown(gateway, queue, start_worker
     made = invite(gateway, tenant, to := address())
     assert not made["is_mailed"] and made["link"]
     assert queue.value("SELECT code FROM cortana.invitations WHERE email = %s", to) is None
+
+
+# ---- a forgotten password ----------------------------------------------------------------------------------
+
+
+def forget(gateway, to, status=204, **headers):
+    answer = check(gateway.ask("/session/password/link", None, "POST", {"email": to}, X_Cortana="1",
+                               Origin=f"http://127.0.0.1:{gateway.port}", **headers), "POST", "/session/password/link")
+    assert answer.status == status, answer.data
+    return answer
+
+
+def test_who_has_forgotten_their_password_sets_a_new_one(gateway, queue, server, worker, tenant):
+    browser = join(gateway, tenant)
+    stranger = address()
+    known, unknown = (forget(gateway, to) for to in (browser.email.upper(), stranger))
+    assert (known.data, known.status) == (unknown.data, unknown.status)
+    (mail,) = server.wait_for(browser.email)
+    assert mail["Subject"] == f"A new password for {browser.email}"
+    forget(gateway, browser.email)
+    assert queue.value("SELECT count(*) FROM cortana.invitations WHERE person_id = %s", browser.id) == 1, "one mail in five minutes"
+    assert queue.value("SELECT count(*) FROM cortana.people WHERE name = 'nobody'") == 0
+    code = link_in(mail).partition("=")[2]
+    body = {"code": code, "new_password": "another horse battery"}
+    assert Browser(gateway).ask("/invitations/account", "POST", body).status == 200
+    assert Browser(gateway).ask("/invitations/account", "POST", body).status == 401
+    assert browser.ask("/me").status == 401, "signed out everywhere"
+    assert browser.sign_in(browser.email, "another horse battery").status == 200
+
+
+def test_links_for_passwords_are_limited_by_address(program, place, worker, tmp_path):
+    slow = Gateway(program, place[0], tmp_path, "--trusted-proxies", "127.0.0.1", CORTANA_API_RATES="read=0,write=0,failure=0.01:3")
+    try:
+        assert [forget(slow, address(), status, X_Forwarded_For="192.0.2.1").status for status in (204, 204, 204, 429)][-1] == 429
+        forget(slow, address(), X_Forwarded_For="192.0.2.2")
+    finally:
+        slow.end()
+
+
+# ---- alerts ------------------------------------------------------------------------------------------------
+
+
+def test_alerts_are_mailed_at_once_and_together(gateway, queue, server, worker, tenant):
+    browser = join(gateway, tenant)
+    save = {"query": "bridge", "name": "The bridge & more", "mail": "at_once"}
+    saved = check(browser.ask("/saved-searches", "POST", save), "POST", "/saved-searches").json
+    assert saved["mail"] == "at_once"
+    first = add_video(queue, "nothing", "the old <bridge>", owner=browser.id)
+    (mail,) = server.wait_for(browser.email)
+    assert mail["Subject"] == "The bridge & more: The evening"
+    text, html = (mail.get_body([kind]).get_content().replace("\r\n", "\n") for kind in ("plain", "html"))
+    assert f"The evening\n{SITE}/videos/{first}\n0:01 the old <bridge>\n{SITE}/videos/{first}?t=1.000" in text
+    assert "0:01 the old &lt;bridge&gt;</a>" in html
+    assert mail["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
+
+    assert browser.ask(f"/saved-searches/{saved['id']}", "PATCH", {"mail": "daily"}).json["mail"] == "daily"
+    more = {add_video(queue, "a bridge", owner=browser.id, title=title) for title in ("Zürich", "Bern")}
+    (job,) = queue.run("SELECT id, scheduled_for - now() < '25 hours' AS is_soon FROM jobs WHERE job_type = 'mail' AND scheduled_for > now()"
+                       " AND payload ->> 'search_id' = %s", saved["id"])
+    assert job["is_soon"] and len(server.wait_for(browser.email)) == 1
+    queue.run("UPDATE jobs SET scheduled_for = now() WHERE id = %s", job["id"])
+    _, digest = server.wait_for(browser.email, 2)
+    assert digest["Subject"] == "The bridge & more: 2 videos"
+    text = digest.get_body(["plain"]).get_content()
+    assert all(f"/videos/{video}" in text for video in more) and first not in text and "Zürich" in text
+    wait_until(lambda: queue.value("SELECT count(*) FROM saved_search_matches WHERE is_to_mail") == 0, "the mail to be recorded")
+
+    target = re.fullmatch(rf"<{SITE}/api/v1(/unsubscribe/[\w-]{{22}})>", digest["List-Unsubscribe"])[1]
+    assert link_in(digest, "/unsubscribe#c=").endswith(target.rpartition("/")[2])
+    stopped = gateway.ask(target, None, "POST", "List-Unsubscribe=One-Click", Content_Type="application/x-www-form-urlencoded")
+    assert stopped.status == 204, "as a mail program does it"
+    assert check(gateway.ask(target, None, "POST"), "POST", "/unsubscribe/{code}").status == 204
+    assert check(gateway.ask("/unsubscribe/" + "A" * 22, None, "POST"), "POST", "/unsubscribe/{code}").status == 404
+    (mine,) = browser.ask("/saved-searches").json["items"]
+    assert mine["mail"] == "never"
+    add_video(queue, "the last bridge", owner=browser.id)
+    assert queue.value("SELECT count(*) FROM saved_search_matches WHERE is_to_mail") == 0
+
+
+def test_who_left_a_tenant_is_told_nothing_of_it(gateway, queue, server, worker, tenant):
+    browser = join(gateway, tenant)
+    saved = browser.ask("/saved-searches", "POST", {"query": "ferry", "mail": "hourly", "team_id": tenant}).json
+    add_video(queue, "the ferry", team=tenant, owner=None)
+    queue.run("DELETE FROM cortana.members WHERE person_id = %s", browser.id)
+    queue.run("UPDATE jobs SET scheduled_for = now() WHERE payload ->> 'search_id' = %s", saved["id"])
+    wait_until(lambda: queue.value("SELECT status FROM jobs WHERE payload ->> 'search_id' = %s", saved["id"]) == "done", "the job")
+    assert queue.value("SELECT result ->> 'is_sent' FROM jobs WHERE payload ->> 'search_id' = %s", saved["id"]) == "false"
+    assert not [mail for mail in server.mails if browser.email in mail["To"]]
+
+
+def test_who_may_have_mail_about_a_search(gateway, queue, worker, tenant):
+    owner, other = join(gateway, tenant), join(gateway, tenant)
+    saved = owner.ask("/saved-searches", "POST", {"query": "ferry", "team_id": tenant}).json
+    refused = check(other.ask(f"/saved-searches/{saved['id']}", "PATCH", {"mail": "daily"}), "PATCH", "/saved-searches/{id}")
+    assert refused.status == 409 and "save it yourself" in refused.json["detail"]
+    refused = gateway.ask("/saved-searches", token(), "POST", {"query": "ferry", "mail": "daily"})
+    assert refused.status == 409 and "no e-mail address" in refused.json["detail"]
+    worker.stop()
+    assert "sends no mail" in owner.ask(f"/saved-searches/{saved['id']}", "PATCH", {"mail": "daily"}).json["detail"]
+    assert "sends no mail" in forget(gateway, owner.email, 409).json["detail"]

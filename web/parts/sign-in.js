@@ -7,6 +7,7 @@ import {t} from '../text.js';
 class SignIn extends Element {
     #done = null;
     fault = '';
+    note = '';
     providers = [];
 
     /** Resolves when somebody has signed in. @returns {Promise<void>} */
@@ -40,6 +41,21 @@ class SignIn extends Element {
         }
     }
 
+    /** Has a link for a new password mailed to the address that is typed in. @param {HTMLFormElement} form */
+    async askForLink(form) {
+        const email = /** @type {HTMLInputElement} */ (form.elements.namedItem('email'));
+        this.note = this.fault = '';
+        if (email.reportValidity()) {
+            try {
+                await enter('/session/password/link', {email: email.value});
+                this.note = t('sign-in.forgotten.sent', {email: email.value});
+            } catch (problem) {
+                this.fault = problem.text;
+            }
+        }
+        this.update();
+    }
+
     /** @param {SubmitEvent} event */
     async submit(event) {
         event.preventDefault();
@@ -67,7 +83,9 @@ class SignIn extends Element {
                 <label>${t('sign-in.password')}
                     <input name="password" type="password" autocomplete="current-password" required maxlength="200"></label>
                 ${this.fault ? html`<p class="fault" role="alert">${this.fault}</p>` : nothing}
+                ${this.note ? html`<p role="status">${this.note}</p>` : nothing}
                 <button class="main">${t('sign-in')}</button>
+                <button type="button" class="plain" @click=${(event) => this.askForLink(event.target.form)}>${t('sign-in.forgotten')}</button>
             </form>
             ${this.providers.map(({name, title}) => html`<p><button class="provider" @click=${() => this.goTo(name)}>${t('sign-in.provider', {title})}</button></p>`)}
             <details><summary>${t('sign-in.otherwise')}</summary>

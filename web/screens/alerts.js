@@ -10,6 +10,7 @@ import {searchUrl} from '../query.js';
 import {ago, clock, count, moment, t} from '../text.js';
 
 const LINES = 3; // of an alert
+const MAILS = ['never', 'at_once', 'hourly', 'daily']; // when its owner is told
 
 const at = (alert, line) => `/videos/${alert.video_id}?t=${line.t_start / 1000}&q=${encodeURIComponent(alert.search.query)}`;
 
@@ -73,6 +74,8 @@ class AlertsScreen extends Element {
         return html`<tr><td><a href=${searchUrl(one.query)} dir="auto">${one.name}</a> ${one.name === one.query ? nothing : html`<small class="why"><code dir="auto">${one.query}</code></small>`}</td>
             <td data-label=${t('alerts.found')}>${count(one.matches)}</td>
             <td><label><input type="checkbox" .checked=${one.clip} @change=${({target}) => this.act(one, 'PATCH', {clip: target.checked})}> ${t('alerts.clip')}</label></td>
+            <td><label><span class="unseen">${t('alerts.mail')}</span><select @change=${({target}) => this.act(one, 'PATCH', {mail: target.value})}>${MAILS.map((when) => html`<option
+                value=${when} ?selected=${when === one.mail}>${t(`alerts.mail.${when}`)}</option>`)}</select></label></td>
             <td class="actions"><button @click=${() => copy(`${location.origin}${one.feed_url}?site=${encodeURIComponent(location.origin)}`, t('copied'))}>
                 <cv-icon name="copy"></cv-icon>${t('alerts.feed')}</button>
                 <button @click=${() => share({kind: 'search', id: one.id, title: one.name})}><cv-icon name="share"></cv-icon>${t('share')}</button>
@@ -88,7 +91,7 @@ class AlertsScreen extends Element {
         }
         return html`${this.alerts.length ? html`<ol class="alerts">${this.alerts.map((one) => this.alert(one))}</ol>`
             : empty('bell', t('alerts.none'), t(this.searches.length ? 'alerts.none.yet' : 'alerts.none.text'))}
-            ${this.searches.length ? html`<h2>${t('saved')}</h2><table><thead><tr><th>${t('saved')}</th><th>${t('alerts.found')}</th><th>${t('clips')}</th><th></th></tr></thead>
+            ${this.searches.length ? html`<h2>${t('saved')}</h2><table><thead><tr><th>${t('saved')}</th><th>${t('alerts.found')}</th><th>${t('clips')}</th><th>${t('alerts.mail')}</th><th></th></tr></thead>
                 <tbody>${this.searches.map((one) => this.search(one))}</tbody></table>` : nothing}`;
     }
 

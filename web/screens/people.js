@@ -28,8 +28,8 @@ class PeopleScreen extends Overview {
     /** @param {string} path @param {any} body @param {string} [name] whose password is renewed */
     async makeLink(path, body, name) {
         try {
-            const {link, expires_at: until} = await ask(path, {method: 'POST', body});
-            this.made = {link: location.origin + link, until, name};
+            const {link, expires_at: until, is_mailed: isMailed, email} = await ask(path, {method: 'POST', body});
+            this.made = {link: location.origin + link, until, name, to: isMailed ? email : null};
         } catch (problem) {
             say(problem.text, 'bad');
         }
@@ -88,7 +88,7 @@ class PeopleScreen extends Overview {
             <label>${t('invite.until')} <select name="days">${DAYS.map((days) => html`<option value=${days} ?selected=${days === 7}>${t(`invite.days.${days}`)}</option>`)}</select></label>
             <button class="main">${t('invite.make')}</button></form>
             ${made ? html`<div class="why-box" role="status"><h2>${made.name ? t('invite.renewed', {name: made.name}) : t('invite.made')}</h2>
-                <p>${t('invite.made.text', {day: moment(made.until)})}</p>
+                <p>${t('invite.made.text', {day: moment(made.until)})} ${made.to ? t('invite.mailed', {email: made.to}) : nothing}</p>
                 <p class="actions"><code>${made.link}</code><button @click=${() => copy(made.link, t('copied'))}><cv-icon name="copy"></cv-icon>${t('copy')}</button></p></div>` : nothing}
             ${people.length ? html`<table><thead><tr><th>${t('job.state')}</th><th>${t('person')}</th><th>${t('person.tenants')}</th><th>${t('person.seen')}</th>
                 <th>${t('failure.do')}</th></tr></thead><tbody>${people.map((one) => this.row(one))}</tbody></table>` : empty('person', t('person.none'), t('person.none.text'))}

@@ -36,7 +36,7 @@ static int find_mail(struct cv_db *db, const json_t *payload, json_t **ret_mail,
     return 0;
 }
 
-/* Result: {"is_sent"}. */
+/* Result: {"is_sent", "videos"}; "videos" are those that an alert has told of. */
 static int mail_run(struct cv_stage_context *context, const json_t *payload, json_t **ret_result,
                     struct cv_error *error)
 {
@@ -48,7 +48,8 @@ static int mail_run(struct cv_stage_context *context, const json_t *payload, jso
         CV_TRY(mail_send(&server, mail, cv_env("CORTANA_JOB_ID", "once"), cv_stage_cancel(context),
                          error));
     }
-    *ret_result = json_pack("{s:b}", "is_sent", mail != NULL);
+    *ret_result = json_pack("{s:b, s:O*}", "is_sent", mail != NULL, "videos",
+                            json_object_get(mail, "videos"));
     CV_TRY_MEMORY(*ret_result, error, "the result");
     return 0;
 }
@@ -57,9 +58,9 @@ static int mail_commit(struct cv_db *db, const struct cv_job *job, const json_t 
                        struct cv_error *error)
 {
     cv_auto_free char *payload = json_dumps(job->payload, JSON_COMPACT);
-    (void)result;
-    CV_TRY_MEMORY(payload, error, "the payload");
-    return cv_db_run(db, NULL, error, "SELECT mail_was_sent($1::jsonb)", payload);
+    cv_auto_free char *told = json_dumps(result, JSON_COMPACT);
+    CV_TRY_MEMORY(payload && told, error, "the result");
+    return cv_db_run(db, NULL, error, "SELECT mail_was_sent($1::jsonb, $2::jsonb)", payload, told);
 }
 
 int main(int argc, char **argv)
