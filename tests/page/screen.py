@@ -111,6 +111,11 @@ class Screen:
                         None)
         return self.wait(look, f"{selector} {text or ''} is to be seen")
 
+    def settle(self):
+        """Waits until all is there, pictures too."""
+        self.wait(lambda: not self.all(".skeletons"), "all to be there")
+        self.wait(lambda: self.script("return [...document.images].every((one) => one.complete)"), "the pictures")
+
     def script(self, text, *values):
         return self.driver.execute_script(text, *values)
 

@@ -6,6 +6,7 @@ import re
 
 import pytest
 from screen import GO, NARROW, WIDE
+from screens import OPERATORS, SCREENS, path_at
 
 HERE = pathlib.Path(__file__).resolve().parent
 WEB = HERE.parents[1] / "web"
@@ -17,27 +18,11 @@ RUN = """const done = arguments[arguments.length - 1];
 FIRST_JS_MAX, FIRST_CSS_MAX = 45 * 1024, 12 * 1024  # bytes, compressed
 REQUESTS_MAX = 25  # of the first screen's own files
 
-SCREENS = {
-    "start": ("/", ".card"), "results": ("/?q=bridge", ".hit"), "nothing": ("/?q=zzzzqqqq", "[data-state=empty]"),
-    "refused": ("/?q=-lang%3Aeng", "[data-state=failed]"), "library": ("/videos", ".card"), "alerts": ("/alerts", "[data-state=empty]"),
-    "video": ("/videos/FILM?q=harbour", "cv-transcript li.found"), "jobs": ("/jobs", "tbody tr"),
-    "job": ("/jobs/FAILED", ".error-box"), "run": ("/runs/RUN", ".graph"), "missing": ("/jobs/0f0e0d0c-0000-4000-8000-000000000099", "[data-state=failed]"),
-}
-OPERATORS = {"queues": ("/queues", ".queue"), "runs": ("/runs", "tbody tr"), "workers": ("/workers", "tbody tr"),
-             "failures": ("/failures", "h1"), "schedules": ("/schedules", "h1"), "keys": ("/keys", "form"), "people": ("/people", "form"), "shares": ("/shares", "input[type=checkbox]"), "performance": ("/performance?hours=720", "tbody tr"), "resources": ("/resources", "tbody tr"),
-             "tenants": ("/tenants", "tbody tr"), "rules": ("/rules", "tbody tr"), "schedule": ("/schedules/TRIGGER", ".where time"),
-             "webhooks": ("/webhooks", "tbody tr"), "webhook": ("/webhooks/ours", ".state"), "workflows": ("/workflows", ".graph"),
-             "workflow": ("/workflows/video_pipeline", ".graph"), "commands": ("/commands?run=gc", ".make"),
-             "audit": ("/audit", "h1"), "many": ("/jobs?state=failed", "tbody tr")}
-
 
 def examine(screen, place, theme, path, shown):
-    failed = place.queue.value("SELECT id::text FROM jobs WHERE status = 'failed' AND video_id = ANY (%s::uuid[]) LIMIT 1", place.videos)
-    trigger = place.queue.value("SELECT id::text FROM job_triggers WHERE name = 'nightly-cleaning'")
     screen.theme(theme)
     screen.resize(*(NARROW if theme == "dark" else WIDE))
-    screen.open(path.replace("FILM", place.film).replace("FAILED", failed).replace("RUN", place.runs[0])
-                .replace("TRIGGER", trigger))
+    screen.open(path_at(place, path))
     screen.see(shown)
     screen.wait(lambda: not screen.all(".skeletons"), "all to be there")
     screen.script(AXE)

@@ -1,0 +1,29 @@
+"""The screens of the page: where each is, and what is to be seen on it once it is there."""
+
+SCREENS = {
+    "start": ("/", ".card"), "results": ("/?q=bridge&sort=newest", ".hit"), "nothing": ("/?q=zzzzqqqq", "[data-state=empty]"),
+    "refused": ("/?q=-lang%3Aeng", "[data-state=failed]"), "library": ("/videos", ".card"),
+    "library-empty": ("/videos?status=duplicate", "[data-state=empty]"), "alerts": ("/alerts", "[data-state=empty]"),
+    "video": ("/videos/FILM?q=harbour", "cv-transcript li.found"), "jobs": ("/jobs", "tbody tr"),
+    "job": ("/jobs/FAILED", ".error-box"), "job-waiting": ("/jobs/WAITING", ".why-box"), "run": ("/runs/RUN", ".graph"),
+    "missing": ("/jobs/0f0e0d0c-0000-4000-8000-000000000099", "[data-state=failed]"),
+}
+OPERATORS = {
+    "queues": ("/queues", ".queue"), "runs": ("/runs", "tbody tr"), "workers": ("/workers", "tbody tr"), "failures": ("/failures", "h1"),
+    "schedules": ("/schedules", "h1"), "keys": ("/keys", "form"), "people": ("/people", "form"), "shares": ("/shares", "input[type=checkbox]"),
+    "performance": ("/performance?hours=720", "tbody tr"), "resources": ("/resources", "tbody tr"), "tenants": ("/tenants", "tbody tr"),
+    "rules": ("/rules", "tbody tr"), "schedule": ("/schedules/TRIGGER", ".where time"), "webhooks": ("/webhooks", "tbody tr"),
+    "webhook": ("/webhooks/ours", ".state"), "workflows": ("/workflows", ".graph"), "workflow": ("/workflows/video_pipeline", ".graph"),
+    "commands": ("/commands?run=gc", ".make"), "audit": ("/audit", "h1"), "many": ("/jobs?state=failed", "tbody tr"),
+}
+
+
+def path_at(place, path):
+    """The path with the names of what a place has."""
+    job = "SELECT id::text FROM jobs WHERE status = %s AND video_id = ANY (%s::uuid[]) ORDER BY created_at DESC LIMIT 1"
+    names = {"FILM": lambda: place.film, "RUN": lambda: place.runs[0], "FAILED": lambda: place.queue.value(job, "failed", place.videos),
+             "WAITING": lambda: place.queue.value(job, "queued", place.videos),
+             "TRIGGER": lambda: place.queue.value("SELECT id::text FROM job_triggers WHERE name = 'nightly-cleaning'")}
+    for name, find in names.items():
+        path = path.replace(name, find()) if name in path else path
+    return path
