@@ -1188,6 +1188,10 @@ LANGUAGE sql STABLE AS $$
         'error', CASE WHEN j.payload ? 'error' THEN jsonb_build_object(
                      'type', j.payload #>> '{error,type}', 'message', j.payload #>> '{error,message}') END,
         'url', NULL, 'expires', NULL)
+        || CASE WHEN c.asked ? 'redact' THEN jsonb_build_object(
+                    'covered', (SELECT count(*) FROM jsonb_array_elements(c.asked -> 'covers')),
+                    'uncertain', (SELECT count(*) FROM jsonb_array_elements(c.asked -> 'covers') AS u WHERE NOT (u ->> 'is_certain')::boolean))
+                ELSE '{}' END
         || CASE WHEN j.status = 'done' AND j.result ? 'clip_path' AND NOT j.result ? 'removed_at'
                 THEN jsonb_build_object(
                     'grant', jsonb_build_object('scopes', ARRAY['clip'], 'id', c.asked ->> 'clip_id'),
@@ -1212,7 +1216,14 @@ COMMENT ON FUNCTION api.clip_job IS 'The newest job that makes a clip, among tho
 
 CREATE FUNCTION api.clip(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE
-RETURN api.ok((SELECT api.clip_object(j) FROM api.clip_job(p ->> 'id') AS j WHERE j.id IS NOT NULL));
+RETURN api.ok((
+    SELECT api.clip_object(j) || coalesce((
+        SELECT jsonb_build_object('covers', jsonb_agg(jsonb_build_object(
+                   'what', c -> 'what', 'text', c -> 'text', 't_start', c -> 't_start', 't_end', c -> 't_end',
+                   'is_certain', c -> 'is_certain') ORDER BY n))
+        FROM jsonb_array_elements(coalesce(j.payload -> 'original_payload', j.payload) -> 'covers') WITH ORDINALITY AS a (c, n)
+        HAVING count(*) > 0), '{}')
+    FROM api.clip_job(p ->> 'id') AS j WHERE j.id IS NOT NULL));
 
 CREATE FUNCTION api.clips(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE AS $$

@@ -170,6 +170,11 @@ def test_a_clip_has_no_covered_text_in_its_name(lines):
     (row,) = lines.run("SELECT api.clip_object(j) AS clip FROM jobs j WHERE job_type = 'clip_generate'")
     assert row["clip"]["name"].startswith("Call ■■■■■■■■■■■■■■■■ about it_0m00"), row["clip"]["name"]
     assert not re.search("anna|example", json.dumps(row["clip"]))
+    (answer,) = lines.run("SELECT (api.clip(jsonb_build_object('id', %s))).body AS clip", row["clip"]["id"])
+    covers = answer["clip"]["covers"]
+    assert (answer["clip"]["covered"], answer["clip"]["uncertain"]) == (len(covers), sum(not one["is_certain"] for one in covers))
+    assert {"what": "mail", "text": "Write to ■■■■■■■■■■■■■■■■ today", "t_start": 1000, "t_end": 9000, "is_certain": True} in covers
+    assert not re.search("anna|example", json.dumps(answer["clip"]))
 
 
 def test_a_link_to_a_redacted_clip_shows_nothing_else(lines):

@@ -5,7 +5,6 @@
 #include <libavutil/imgutils.h>
 #include <libavutil/mathematics.h>
 #include <libavutil/pixdesc.h>
-#include <limits.h>
 #include <string.h>
 
 enum {
@@ -20,7 +19,8 @@ enum {
     AROUND_HEIGHTS = 2,
     AROUND_SIDEWAYS = 12,
     AROUND_MS = 1500,
-    WINDOW_MAX = 400, /* pixels: a line that is further from where it was is another one */
+    LOST_MS = 300,      /* before and after the times in which the line was seen */
+    LOOK_AGAIN_MS = 50, /* in the whole picture, which costs as much as encoding it */
     LOOK_BYTES_MAX = 16 << 20,
 };
 
@@ -89,6 +89,8 @@ static int read_cover(const json_t *value, struct clip_cover *cover, struct cv_e
     CV_TRY(cv_payload_int(value, "from", -PLACE_MAX, INT32_MAX, &cover->from_ms, error));
     CV_TRY(cv_payload_int(value, "to", cover->from_ms, (int64_t)INT32_MAX + PLACE_MAX,
                           &cover->to_ms, error));
+    CV_TRY(cv_payload_int(value, "t_start", 0, INT32_MAX, &cover->seen_from_ms, error));
+    CV_TRY(cv_payload_int(value, "t_end", 0, INT32_MAX, &cover->seen_to_ms, error));
     CV_TRY(cv_payload_int(value, "width", 1, PLACE_MAX, &width, error));
     CV_TRY(cv_payload_int(value, "height", 1, PLACE_MAX, &height, error));
     CV_TRY(read_pack(value, cover, error));
@@ -299,33 +301,51 @@ static int read_luma(const AVFrame *picture, AVFrame **grey, struct clip_luma *r
     return 0;
 }
 
-/* Includes the places around one. */
-static void widen(struct clip_window *window, const struct clip_cover *cover, int x, int y)
+/* Looks around a place, and adds those at which the line is. */
+static void look_around(struct clip_cover *cover, const struct clip_luma *luma,
+                        struct clip_place place, struct clip_place places[CLIP_PLACES_MAX],
+                        size_t *count)
 {
     int around = cv_max(AROUND, AROUND_HEIGHTS * cover->look.height);
     int sideways = cover->moves_sideways ? AROUND_SIDEWAYS : 1;
-    window->left = cv_min(window->left, x - sideways);
-    window->right = cv_max(window->right, x + sideways);
-    window->top = cv_min(window->top, y - around);
-    window->bottom = cv_max(window->bottom, y + around);
+    const struct clip_window window = {place.x - sideways, place.y - around, place.x + sideways,
+                                       place.y + around};
+    struct clip_place found[CLIP_PLACES_MAX];
+    size_t found_count = clip_look_find(&cover->look, luma, &window, found);
+    for (size_t i = 0; i < found_count && *count < CLIP_PLACES_MAX; i++) {
+        bool is_known = false;
+        for (size_t j = 0; j < *count; j++) {
+            is_known = is_known || (abs(places[j].x - found[i].x) <= 2 &&
+                                    abs(places[j].y - found[i].y) <= cover->look.height / 2);
+        }
+        places[*count] = found[i];
+        *count += !is_known;
+    }
 }
 
-/* Looks for the line where its track and where its last places are. */
+/* Looks for the line around its track and its last places; while it was seen and is at none of
+ * them, in the whole picture. */
 static void follow(struct clip_cover *cover, const struct clip_luma *luma, int64_t t_ms)
 {
+    struct clip_place places[CLIP_PLACES_MAX];
     struct edges edges = {INT64_MAX, INT64_MAX, INT64_MIN, INT64_MIN};
-    struct clip_window window = {INT_MAX, INT_MAX, INT_MIN, INT_MIN};
+    size_t count = 0;
     include_time(&edges, cover, t_ms);
-    int x = (int)edges.left - cover->x, y = (int)edges.top - cover->y;
-    widen(&window, cover, x, y);
+    struct clip_place track = {(int)edges.left - cover->x, (int)edges.top - cover->y};
+    look_around(cover, luma, track, places, &count);
     for (size_t i = 0; i < cover->place_count; i++) {
-        const struct clip_place *place = &cover->places[i];
-        if (abs(place->x - x) <= WINDOW_MAX && abs(place->y - y) <= WINDOW_MAX) {
-            widen(&window, cover, place->x, place->y);
+        struct clip_place place = cover->places[i];
+        if (abs(place.x - track.x) > 1 || abs(place.y - track.y) > AROUND / 2) {
+            look_around(cover, luma, place, places, &count);
         }
     }
-    struct clip_place places[CLIP_PLACES_MAX];
-    size_t count = clip_look_find(&cover->look, luma, &window, places);
+    bool is_seen = t_ms >= cover->seen_from_ms - LOST_MS && t_ms <= cover->seen_to_ms + LOST_MS;
+    if (count == 0 && is_seen && t_ms >= cover->look_again_ms) {
+        const struct clip_window whole = {0, 0, luma->width - cover->look.width,
+                                          luma->height - cover->look.height};
+        count = clip_look_find(&cover->look, luma, &whole, places);
+        cover->look_again_ms = count ? 0 : t_ms + LOOK_AGAIN_MS;
+    }
     cover->is_found = count > 0;
     if (count > 0) {
         memcpy(cover->places, places, count * sizeof(*places));

@@ -9,7 +9,8 @@
 
 /* A box with the path of its upper left corner, in pixels of the upright original. */
 struct clip_cover {
-    int64_t from_ms, to_ms; /* in a picture of this time it is drawn, both included */
+    int64_t from_ms, to_ms;           /* in a picture of this time it is drawn, both included */
+    int64_t seen_from_ms, seen_to_ms; /* when the line was read */
     int width, height;
     struct cv_path_point *points; /* in order of time; straight between them */
     size_t count;                 /* at least 1 */
@@ -22,7 +23,8 @@ struct clip_cover {
     struct clip_look look;
     struct clip_place places[CLIP_PLACES_MAX]; /* of the line, in the last picture with any */
     size_t place_count;
-    bool is_found; /* in the last picture */
+    bool is_found;         /* in the last picture */
+    int64_t look_again_ms; /* in the whole picture: not before */
 };
 
 struct clip_covers {

@@ -3,16 +3,15 @@
 #include <math.h>
 #include <string.h>
 
-enum {
-    SAMPLES = 3000,      /* of a comparison */
-    FIRST_SAMPLES = 600, /* of the one that decides whether it is worth while */
-    SIDE_MAX = 8192,     /* pixels of a line's picture */
-};
+enum { SIDE_MAX = 8192 /* pixels of a line's picture */ };
 
-/* Correlation of a line with its picture. A line on plain ground has 0.9 and more, in a picture 0.6 to 0.9, other
- * lines at most 0.55. */
-#define ALIKE 0.68
-#define FIRST_ALIKE 0.5
+/* Comparisons of a place, from the cheapest on: samples, and the correlation below which it is another place. A line on plain
+ * ground has 0.9 and more, in a picture 0.6 to 0.9; other lines at most 0.55. Few samples are off by their root. */
+static const struct {
+    int samples;
+    double alike;
+} stages[] = {{40, 0.4}, {200, 0.45}, {3000, 0.68}};
+
 #define SPREAD_MIN 2.0 /* standard deviation in levels: less is a plain place */
 #define SHOWN_MIN 0.6  /* the part of a line that has to be inside of the picture */
 
@@ -95,19 +94,30 @@ static double likeness(const struct clip_look *look, const struct clip_luma *lum
     return fabs((double)(n * tf - t * f)) / sqrt(own * spread);
 }
 
+/* How alike a place is; 0: it is another one. */
+static double compare(const struct clip_look *look, const struct clip_luma *luma, int x, int y)
+{
+    double alike = 0;
+    for (size_t i = 0; i < CV_COUNT(stages); i++) {
+        alike = likeness(look, luma, x, y, stages[i].samples);
+        if (alike < stages[i].alike) {
+            return 0;
+        }
+    }
+    return alike;
+}
+
 size_t clip_look_find(const struct clip_look *look, const struct clip_luma *luma,
-                      const struct clip_window *window, struct clip_place *ret_places)
+                      const struct clip_window *window,
+                      struct clip_place ret_places[CLIP_PLACES_MAX])
 {
     size_t count = 0;
     double best = 0;
     for (int y = window->top; y <= window->bottom; y++) {
         for (int x = window->left; x <= window->right; x++) {
-            if (likeness(look, luma, x, y, FIRST_SAMPLES) < FIRST_ALIKE) {
-                continue;
-            }
-            double alike = likeness(look, luma, x, y, SAMPLES);
+            double alike = compare(look, luma, x, y);
             bool is_same = count > 0 && y - ret_places[count - 1].y < look->height / 2;
-            if (alike < ALIKE || (is_same && alike <= best)) {
+            if (alike <= 0 || (is_same && alike <= best)) {
                 continue;
             }
             best = alike;

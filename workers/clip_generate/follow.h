@@ -35,4 +35,5 @@ struct clip_place {
 
 /* Finds the places in the window at which the line is; returns how many, at most CLIP_PLACES_MAX. */
 size_t clip_look_find(const struct clip_look *look, const struct clip_luma *luma,
-                      const struct clip_window *window, struct clip_place *ret_places);
+                      const struct clip_window *window,
+                      struct clip_place ret_places[CLIP_PLACES_MAX]);
