@@ -1,5 +1,6 @@
 """A list that is half done is noticed by scripts/check, in the words of what has to be done."""
 
+import re
 import sys
 
 import pytest
@@ -49,7 +50,7 @@ HALF_DONE = {
 HALF_DONE |= {
     "a format that the page does not offer": (
         with_change("workers/clip_generate/request.c", '[CLIP_JPG] = "jpg",', '[CLIP_JPG] = "jpg", [CLIP_PNG] = "png",'),
-        "web/parts/clips.js:11: png: not so in the formats of clips"),
+        "web/parts/clips.js: png: not so in the formats of clips"),
     "a format that the database refuses": (
         with_change("sql/migrations/0004_workflows.sql", '["mp4", "webm", "gif", "jpg"]', '["mp4", "webm", "gif"]'),
         "jpg: not so in the formats of clips"),
@@ -108,4 +109,5 @@ def test_half_done_lists_are_noticed(fault):
     changed, words = HALF_DONE[fault]
     tree = lists.Tree(changed)
     found = [*lists.problems(tree), *openapi.problems(tree)]
+    found += [re.sub(r":\d+:", ":", problem) for problem in found]  # where the line stands today is not the point
     assert any(words in problem for problem in found), found
