@@ -172,7 +172,6 @@ def test_who_has_forgotten_their_password_gets_a_link_by_mail(screen, place, pro
         place.queue.run("INSERT INTO cortana.members SELECT p.id, t.id, 'editor' FROM cortana.people p, cortana.tenants t")
         workers.start("mail-worker", SMTP_URL=server.url(user="", query=f"?page={screen.url}&from=videos@example.org"))
         screen.wait(lambda: place.queue.value("SELECT cortana.mail_is_sent()"), "the worker")
-        screen.forget()
         screen.driver.get(screen.url)
         screen.fill("form.account", email="anna@example.org")
         screen.see("form.account button", "Forgotten password?").click()

@@ -103,7 +103,7 @@ def test_an_invitation_is_mailed_and_its_link_accepted(gateway, queue, server, w
     assert email.utils.parsedate_to_datetime(mail["Date"]) - datetime.datetime.now(datetime.timezone.utc) < datetime.timedelta(minutes=5)
     assert re.fullmatch(r"<[0-9a-f-]{36}@example\.org>", mail["Message-ID"]) and mail["Auto-Submitted"] == "auto-generated"
     assert all(len(line) <= 998 and line.isascii() for line in mail.raw.split(b"\r\n"))
-    assert "Nachrichten für &lt;Köln&gt;" in mail.get_body(["html"]).get_content()
+    assert "Nachrichten für &#60;Köln&#62;" in mail.get_body(["html"]).get_content()
     assert link_in(mail) == made["link"], "shown to copy, too"
     assert outcome(queue, to)["status"] == "done"
     code = made["link"].partition("=")[2]
@@ -134,6 +134,15 @@ def test_what_is_refused_for_now_is_sent_later(gateway, queue, server, worker, t
     queue.make_retry_due(job["id"])
     assert link_in(server.wait_for(to)[0])
     assert outcome(queue, to)["status"] == "done"
+
+
+def test_an_address_begins_no_command(gateway, queue, server, worker, tenant):
+    """That of somebody who came by a provider is what the provider says."""
+    browser = join(gateway, tenant)
+    to = "a@example.org>\r\nrcpt to:<all@attacker.example"
+    queue.run("UPDATE cortana.people SET email = %s WHERE id = %s", to, browser.id)
+    assert gateway.ask(f"/people/{browser.id}/password", SERVICE, "POST").json["is_mailed"]
+    assert outcome(queue, to)["error_type"] == "Refused" and not [mail for mail in server.mails if "all@attacker.example" in str(mail)]
 
 
 @pytest.mark.parametrize("command, reply, type_, said", [
@@ -250,7 +259,7 @@ def test_alerts_are_mailed_at_once_and_together(gateway, queue, server, worker, 
     assert mail["Subject"] == "The bridge & more: The evening"
     text, html = (mail.get_body([kind]).get_content().replace("\r\n", "\n") for kind in ("plain", "html"))
     assert f"The evening\n{SITE}/videos/{first}\n0:01 the old <bridge>\n{SITE}/videos/{first}?t=1.000" in text
-    assert "0:01 the old &lt;bridge&gt;</a>" in html
+    assert "0:01 the old &#60;bridge&#62;</a>" in html
     assert mail["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
 
     assert browser.ask(f"/saved-searches/{saved['id']}", "PATCH", {"mail": "daily"}).json["mail"] == "daily"

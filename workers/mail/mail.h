@@ -23,6 +23,9 @@ CV_DEFINE_CLEANUP_ADDRESS(struct mail_server, mail_server_deinit)
 CV_MUST_CHECK int mail_server_read(const char *setting, struct mail_server *ret_server,
                                    struct cv_error *error);
 
+/* Whether a text can be an e-mail address, and nothing that would end a command or a header. */
+bool mail_is_address(const char *text);
+
 /* Appends a text as it stands in a header: plain ASCII as it is, anything else as encoded words (RFC
  * 2047). Control characters become spaces, so that no text can begin a header of its own. */
 void mail_write_header_text(struct cv_buffer *header, const char *text);

@@ -81,20 +81,9 @@ void mail_write_text(struct cv_buffer *body, const json_t *lines, const char *pa
 static void write_escaped(struct cv_buffer *body, const char *text)
 {
     for (const char *c = text; *c; c++) {
-        switch (*c) {
-        case '&':
-            cv_buffer_text(body, "&amp;");
-            break;
-        case '<':
-            cv_buffer_text(body, "&lt;");
-            break;
-        case '>':
-            cv_buffer_text(body, "&gt;");
-            break;
-        case '"':
-            cv_buffer_text(body, "&quot;");
-            break;
-        default:
+        if (strchr("&<>\"", *c)) {
+            cv_buffer_printf(body, "&#%d;", *c);
+        } else {
             cv_buffer_append(body, c, 1);
         }
     }

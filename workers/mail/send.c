@@ -123,7 +123,8 @@ static bool make_body(CURL *curl, const json_t *lines, const char *page, curl_mi
 
 #define SET(option, value) good = good && curl_easy_setopt(curl, option, value) == CURLE_OK
 
-static bool set_server(CURL *curl, const struct mail_server *server)
+static bool set_options(CURL *curl, const struct mail_server *server, char *reply,
+                        struct cv_cancel *cancel)
 {
     bool good = true;
     const char *ca_file = cv_env("CORTANA_CA_FILE", NULL);
@@ -134,35 +135,24 @@ static bool set_server(CURL *curl, const struct mail_server *server)
     SET(CURLOPT_NOSIGNAL, 1L);
     SET(CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
     SET(CURLOPT_TIMEOUT_MS, (long)TIMEOUT_MS);
-    if (server->user) {
-        SET(CURLOPT_USERNAME, server->user);
-        SET(CURLOPT_PASSWORD, server->password ? server->password : "");
-    }
-    if (ca_file) {
-        SET(CURLOPT_CAINFO, ca_file);
-    }
-    return good;
-}
-
-static bool set_mail(CURL *curl, const struct mail_server *server, struct curl_slist *recipients,
-                     struct curl_slist *headers, curl_mime *body)
-{
-    bool good = true;
+    SET(CURLOPT_USERNAME, server->user);
+    SET(CURLOPT_PASSWORD, server->password);
     SET(CURLOPT_MAIL_FROM, server->sender);
-    SET(CURLOPT_MAIL_RCPT, recipients);
-    SET(CURLOPT_HTTPHEADER, headers);
-    SET(CURLOPT_MIMEPOST, body);
-    return good;
-}
-
-static bool set_callbacks(CURL *curl, char *reply, struct cv_cancel *cancel)
-{
-    bool good = true;
     SET(CURLOPT_HEADERFUNCTION, receive_reply);
     SET(CURLOPT_HEADERDATA, reply);
     SET(CURLOPT_NOPROGRESS, 0L);
     SET(CURLOPT_XFERINFOFUNCTION, check_cancel);
     SET(CURLOPT_XFERINFODATA, cancel);
+    return good && (!ca_file || curl_easy_setopt(curl, CURLOPT_CAINFO, ca_file) == CURLE_OK);
+}
+
+static bool set_mail(CURL *curl, struct curl_slist *recipients, struct curl_slist *headers,
+                     curl_mime *body)
+{
+    bool good = recipients != NULL;
+    SET(CURLOPT_MAIL_RCPT, recipients);
+    SET(CURLOPT_HTTPHEADER, headers);
+    SET(CURLOPT_MIMEPOST, body);
     return good;
 }
 
@@ -211,13 +201,15 @@ int mail_send(const struct mail_server *server, const json_t *mail, const char *
     cv_auto(curl_easy_cleanup) CURL *curl = curl_easy_init();
     cv_auto(curl_mime_free) curl_mime *body = curl ? curl_mime_init(curl) : NULL;
     const char *to = json_string_value(json_object_get(mail, "to"));
-    CV_TRY_MEMORY(body && to, error, "a mail");
+    if (!to || !mail_is_address(to)) {
+        return cv_fail(error, CV_ERROR_REFUSED, "the e-mail address of the recipient is none");
+    }
+    CV_TRY_MEMORY(body, error, "a mail");
     recipients = curl_slist_append(NULL, to);
     CV_TRY(make_headers(server, mail, id, &headers, error));
-    CV_TRY_MEMORY(recipients &&
-                      make_body(curl, json_object_get(mail, "lines"), server->page, body) &&
-                      set_server(curl, server) && set_callbacks(curl, reply, cancel) &&
-                      set_mail(curl, server, recipients, headers, body),
+    CV_TRY_MEMORY(make_body(curl, json_object_get(mail, "lines"), server->page, body) &&
+                      set_options(curl, server, reply, cancel) &&
+                      set_mail(curl, recipients, headers, body),
                   error, "a mail");
     CURLcode code = curl_easy_perform(curl);
     (void)curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);

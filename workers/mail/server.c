@@ -30,12 +30,12 @@ static char *find_member(const char *query, const char *name)
     return NULL;
 }
 
-static bool is_address(const char *text)
+bool mail_is_address(const char *text)
 {
     const char *at = strchr(text, '@');
     bool is_good = at && at > text && at[1];
     for (const char *c = text; is_good && *c; c++) {
-        is_good = *c > ' ' && *c <= '~' && *c != '<' && *c != '>';
+        is_good = (unsigned char)*c > ' ' && !strchr("<>\x7f", *c);
     }
     return is_good;
 }
@@ -61,7 +61,7 @@ static int read_query(const char *query, struct mail_server *server, struct cv_e
     if (!server->sender && server->user) {
         server->sender = curl_easy_unescape(NULL, server->user, 0, NULL);
     }
-    if (!server->sender || !is_address(server->sender)) {
+    if (!server->sender || !mail_is_address(server->sender)) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
                        "SMTP_URL does not say who sends: add &from=ADDRESS, an e-mail address");
     }
