@@ -50,6 +50,7 @@ const WORK = /^\/(overview|jobs|queues|runs|workers|failures|performance|resourc
 
 function applyTheme() {
     document.documentElement.dataset.theme = localStorage.getItem('theme') ?? '';
+    document.documentElement.style.setProperty('--origin', JSON.stringify(location.origin)); // of addresses on paper
 }
 
 class App extends Element {
@@ -230,7 +231,7 @@ class App extends Element {
             <cv-toasts></cv-toasts>
             <dialog id="keys" class="sheet" aria-labelledby="keys-title">
                 <h2 id="keys-title">${t('keys')}</h2>
-                <dl class="keys">${['search', 'move', 'open', 'play', 'jump', 'frame', 'goto', 'parts', 'volume', 'speed', 'clip', 'in', 'next', 'boxes', 'undo', 'help']
+                <dl class="keys">${['search', 'move', 'open', 'play', 'jump', 'frame', 'goto', 'parts', 'volume', 'speed', 'theatre', 'clip', 'in', 'next', 'boxes', 'undo', 'help']
                     .map((name) => html`<dt>${t(`keys.${name}.key`).split(' ')
                         .map((key) => html`<kbd>${key}</kbd> `)}</dt><dd>${t(`keys.${name}`)}</dd>`)}</dl>
                 <form method="dialog"><button>${t('close')}</button></form>

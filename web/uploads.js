@@ -43,6 +43,7 @@ class Uploads extends EventTarget {
 
     /** Watches the videos that came of uploads, and asks what was not known yet. */
     async watch() {
+        this.learnSent();
         const videos = this.items.filter((item) => item.state === 'sent' && !['ready', 'failed', 'duplicate'].includes(item.status));
         const jobs = videos.filter((item) => item.job?.state === 'processing').map((item) => `job:${item.job.id}`);
         const topics = [...videos.map((item) => `video:${item.video}`), ...jobs].slice(0, 40);
@@ -51,6 +52,15 @@ class Uploads extends EventTarget {
         for (const item of videos.filter((one) => !one.status)) {
             item.status = 'new';
             await this.lookAt(item);
+        }
+    }
+
+    /** How much of what was interrupted is on the server: this browser may not have noted the last of it. */
+    async learnSent() {
+        for (const item of this.items.filter((one) => one.state === 'file-needed' && !one.isLearnt)) {
+            item.isLearnt = true;
+            item.sent = (await ask(`/uploads/${item.id}`).catch(() => null))?.offset ?? item.sent;
+            this.dispatchEvent(new Event('change'));
         }
     }
 
@@ -105,7 +115,7 @@ class Uploads extends EventTarget {
                 Object.assign(begun, {file, state: 'waiting'});
             } else {
                 this.items.unshift({id: '', name: file.name, size: file.size, changed: file.lastModified, file, sent: 0,
-                    state: 'waiting'});
+                    state: file.size ? 'waiting' : 'empty'});
             }
         }
         this.changed();

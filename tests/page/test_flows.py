@@ -130,6 +130,8 @@ def test_paper_shows_lists_without_buttons(screen, place):
             assert screen.all(shown)[0].is_displayed()
             kept = [one.tag_name for one in screen.all("header, .skip, button:not(.at), nav, input, select, video, dialog") if one.is_displayed()]
             assert kept == []
+            under = screen.script("const hit = document.querySelector('.hit'); return hit && getComputedStyle(hit, '::after').content")
+            assert under is None or under.startswith(f'"{screen.url}/videos/'), "an address on paper has its host"
             pdf = base64.b64decode(screen.driver.execute_cdp_cmd("Page.printToPDF", {})["data"])
             assert pdf.startswith(b"%PDF") and b"/Page" in pdf
         finally:

@@ -327,8 +327,11 @@ def test_a_rule_holds_at_once_and_a_wrong_one_is_not_taken(operator, place):
 
 
 def test_tenants_wait_and_go_on(operator, place):
-    operator.open("/tenants")
     row = "tr[data-id='0f0e0d0c-0000-4000-8000-0000000000ef']"
+    place.queue.run("INSERT INTO cortana.tenants (id, name) VALUES ('0f0e0d0c-0000-4000-8000-0000000000ef', 'Newsroom')")
+    operator.open("/tenants")
+    assert operator.see(f"{row} a").text == "Newsroom"
+    place.queue.run("DELETE FROM cortana.tenants")
     operator.see(row, "the invoice is open")
     operator.see(f"{row} button", "Resume").click()
     operator.see("cv-toasts p", "go on")

@@ -112,6 +112,10 @@ def test_the_link_signs_in_and_leaves_no_token_in_the_address(screen):
 
 def test_who_is_not_signed_in_is_asked_and_goes_on(screen):
     screen.open("/?q=bridge", is_signed_in=False)
+    button = screen.see("dialog[open] form.account button")
+    off = screen.script("const range = new Range(); range.selectNodeContents(arguments[0]); const [word, box] = [range, arguments[0]].map("
+                        "(one) => one.getBoundingClientRect()); return word.left + word.right - box.left - box.right", button)
+    assert abs(off) < 2, "its words are in its middle"
     screen.see("dialog[open] summary").click()
     field = screen.see("dialog[open] input[name=token]")
     field.send_keys("not.a.token", Keys.ENTER)

@@ -60,8 +60,10 @@ def test_an_upload_goes_on_after_a_reload_and_ends_with_its_text(screen, place, 
     row(screen, film.name, "sending")
     kept = "return (JSON.parse(localStorage.getItem('uploads') || '[]')[0] || {}).sent"
     screen.wait(lambda: screen.script(kept) == PART, "the first part to be there")
-    screen.driver.refresh()
+    screen.script("localStorage.setItem('uploads', JSON.stringify(JSON.parse(localStorage.getItem('uploads')).map((one) => ({...one, sent: 0}))))")
+    screen.driver.refresh()  # of a browser that did not come to note what it has sent
     row(screen, film.name, "file-needed")
+    screen.see(".uploads li small", "8 MiB of 8.1 MiB")
     choose(screen, film)
     row(screen, film.name, "new")
     (video,) = place.queue.run("SELECT id::text, s3_original_path FROM videos WHERE original_name = %s"
@@ -92,6 +94,13 @@ def test_files_are_dropped_anywhere(screen, place):
     screen.script(DROP, "drop", "dropped.mp4")
     row(screen, "dropped.mp4", "new")
     assert not screen.all(".drop")
+
+
+def test_an_empty_file_is_not_sent(screen, tmp_path):
+    (tmp_path / "empty.mp4").touch()
+    screen.open("/videos")
+    choose(screen, tmp_path / "empty.mp4")
+    assert row(screen, "empty.mp4", "empty").find_element(By.CSS_SELECTOR, ".fault").text == "The file is empty."
 
 
 def test_what_is_no_video_is_refused_with_words(screen):

@@ -133,6 +133,12 @@ def test_keys_as_players_have_them(screen, place):
     screen.wait(lambda: abs(screen.script(f"{video}.volume") - 0.95) < 0.01, "it to be softer")
     screen.press(">")
     screen.wait(lambda: screen.script(f"{video}.playbackRate") == 1.5, "it to be faster")
+    width = "return document.querySelector('cv-player .stage').clientWidth"
+    narrow = screen.script(width)
+    screen.press("t")
+    screen.wait(lambda: screen.script(width) > narrow, "it to be wider")
+    screen.press("t")
+    screen.wait(lambda: screen.script(width) == narrow, "it to be as before")
     screen.press("c")
     assert screen.see(".cut button.main:enabled") == screen.driver.switch_to.active_element
     assert screen.see(".cut input").get_attribute("value") == "0:03.0"

@@ -24,6 +24,13 @@ const positions = () => JSON.parse(localStorage.getItem('positions') ?? '{}');
 /** Where it is, ms: what seek() has asked for, and not what it added to that. @param {HTMLVideoElement} element */
 const momentOf = (element) => Math.max(0, element.currentTime * 1000 - ROUNDED_MS);
 
+/** The player over the whole width, and the lines below it; kept for all videos. */
+const showTheatre = () => document.documentElement.classList.toggle('theatre', localStorage.getItem('theatre') === '1');
+const toTheatre = () => {
+    localStorage.setItem('theatre', localStorage.getItem('theatre') === '1' ? '0' : '1');
+    showTheatre();
+};
+
 /** Fires cv-expired when the files may be read no longer, cv-time (detail: ms) for each frame that is shown, cv-mark (detail: from or to) for the ends of a clip. */
 class Player extends Element {
     /** @type {any} */ grant = null;
@@ -45,6 +52,7 @@ class Player extends Element {
     connectedCallback() {
         this.keys = (event) => this.onKey(event);
         document.addEventListener('keydown', this.keys);
+        showTheatre();
         this.update();
     }
 
@@ -311,7 +319,7 @@ class Player extends Element {
             l: () => this.seek(this.now + JUMP_S * 1000), ArrowLeft: () => this.seek(this.now - STEP_S * 1000),
             ArrowRight: () => this.seek(this.now + STEP_S * 1000), ',': () => this.seek(this.now - frame),
             '.': () => this.seek(this.now + frame), n: () => this.nextHit(1), p: () => this.nextHit(-1),
-            '[': () => this.mark('from'), ']': () => this.mark('to'), b: () => this.nextMode(), m: () => this.mute(), f: () => this.toFullscreen(), g: () => this.askTime(), i: () => document.pictureInPictureEnabled && this.toPicture(),
+            '[': () => this.mark('from'), ']': () => this.mark('to'), b: () => this.nextMode(), m: () => this.mute(), f: () => this.toFullscreen(), t: () => toTheatre(), g: () => this.askTime(), i: () => document.pictureInPictureEnabled && this.toPicture(),
             c: () => this.dispatchEvent(new CustomEvent('cv-clip')), ArrowUp: () => this.setVolume(this.volume + VOLUME_STEP),
             ArrowDown: () => this.setVolume(this.volume - VOLUME_STEP), '<': () => this.changeSpeed(-1), '>': () => this.changeSpeed(1),
             Home: () => this.seek(this.first), End: () => this.seek(this.last),

@@ -86,7 +86,8 @@ class UploadList extends Element {
                 ? stageText({...item.job, status: item.job.state, retry_at: item.job.state === 'retry' ? item.job.scheduled_for : null})
                 : t(OVER.includes(item.status) ? `status.${item.status}` : 'upload.sent');
         case 'waiting':
-            return t('upload.waiting');
+        case 'empty':
+            return t(`upload.${item.state}`);
         default:
             return `${t(`upload.${item.state}`)} ${item.problem || sizes}`;
         }
@@ -112,9 +113,9 @@ class UploadList extends Element {
         const name = html`<b dir="auto">${item.name}</b>`;
         return html`<li data-state=${isSent ? item.status || 'sent' : item.state}><span class="name">${
             isSent ? html`<a href="/videos/${item.video}">${name}</a>` : name}
-            <small class=${item.state === 'failed' || item.status === 'failed' ? 'fault' : 'faint'}>${this.said(item)}</small></span>
+            <small class=${['failed', 'empty'].includes(item.state) || item.status === 'failed' ? 'fault' : 'faint'}>${this.said(item)}</small></span>
             <span class="do">${this.buttons(item)}</span>
-            ${isSent && OVER.includes(item.status) ? nothing : html`<progress class=${isSent ? 'stage-bar' : ''} max="100"
+            ${item.state === 'empty' || isSent && OVER.includes(item.status) ? nothing : html`<progress class=${isSent ? 'stage-bar' : ''} max="100"
                 value=${share} aria-label="${item.name}: ${t('progress')}"></progress>`}
             ${item.lines?.length ? html`<ul class="lines">${item.lines.map((line) => html`<li><a dir="auto"
                 href="/videos/${item.video}?t=${(line.t_start / 1000).toFixed(3)}"><time>${clock(line.t_start)}</time> ${line.text}</a></li>`)}</ul>`

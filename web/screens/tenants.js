@@ -20,7 +20,7 @@ class TenantsScreen extends Overview {
         const change = () => this.act(`/tenants/${one.tenant_id}/${isPaused ? 'resume' : 'pause'}`, 'POST',
             isPaused ? undefined : {reason: t('queue.pause.reason')}, `tenant.${isPaused ? 'resume' : 'pause'}.done`);
         return html`<tr data-id=${one.tenant_id}><td><span class="badge ${isPaused ? 'paused' : 'done'}">${t(`trigger.is.${isPaused ? 'paused' : 'working'}`)}</span></td>
-            <td><a href="/jobs?tenant=${one.tenant_id}"><code>${one.tenant_id}</code></a> <small class="why" dir="auto">${isPaused ? [one.pause_reason, moment(one.paused_at)].filter(Boolean).join(' · ') : ''}</small></td>
+            <td><a href="/jobs?tenant=${one.tenant_id}" dir="auto">${one.name ?? html`<code>${one.tenant_id}</code>`}</a> <small class="why" dir="auto">${isPaused ? [one.pause_reason, moment(one.paused_at)].filter(Boolean).join(' · ') : ''}</small></td>
             ${Object.entries(NUMBERS).map(([name, state]) => html`<td class="number" data-label=${t(`tenant.${name}`)}><a
                 href="/jobs?tenant=${one.tenant_id}&state=${state}">${count(one[name])}</a></td>`)}
             <td class="number" data-label=${t('tenant.oldest')}>${one.oldest_seconds === null ? '–' : span(one.oldest_seconds * 1000)}</td>
