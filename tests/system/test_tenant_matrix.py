@@ -174,7 +174,8 @@ def test_every_operation_of_the_api(tenants, role):
             AND p.proargtypes = ('jsonb'::regtype::oid::text)::oidvector AND p.prorettype = 'api.answer'::regtype
             AND has_function_privilege(%s, p.oid, 'EXECUTE') ORDER BY 1""", role)]
     assert len(names) > 50 if role != "anon" else names == [
-        "feed", "oembed", "open_share", "providers", "read_invitation", "shared_lines", "shared_picture", "sign_out"]
+        "feed", "mail_password_link", "oembed", "open_share", "providers", "read_invitation", "share_page", "shared_lines",
+        "shared_picture", "sign_out", "unsubscribe"]
     whose(tenants, ALICE)
     tenants.run(f"SET ROLE {role}")
     tenants.run("SET statement_timeout = '10s'")
