@@ -174,7 +174,7 @@ def test_every_operation_of_the_api(tenants, role):
             AND p.proargtypes = ('jsonb'::regtype::oid::text)::oidvector AND p.prorettype = 'api.answer'::regtype
             AND has_function_privilege(%s, p.oid, 'EXECUTE') ORDER BY 1""", role)]
     assert len(names) > 50 if role != "anon" else names == [
-        "feed", "mail_password_link", "oembed", "open_share", "providers", "read_invitation", "share_page", "shared_lines",
+        "feed", "mail_password_link", "oembed", "open_share", "providers", "read_invitation", "shared_lines",
         "shared_picture", "sign_out", "unsubscribe"]
     whose(tenants, ALICE)
     tenants.run(f"SET ROLE {role}")
