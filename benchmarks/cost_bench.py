@@ -6,6 +6,7 @@ same round: CPU time by stage, bytes by kind, objects, and rows with their bytes
 video. Peers of `transcode` are five commands, one a product (three HLS renditions with sound, a poster, a sheet of small pictures), with our
 encoder settings, key frames and segments; of `sample`, ten pictures a second written as JPEG.
 
+CORTANA_BENCH_CORE_HOUR_USD=0.05     what an hour of CPU time costs you; large clouds ask about this for a virtual core
 CORTANA_BENCH_ROUNDS=1     medians over so many rounds, for the CPU time of both sides
 CORTANA_BENCH_VIDEOS=…     files divided by colons, instead of the fixtures
 """
@@ -34,6 +35,10 @@ STAGES = ("transcode", "sample", "ocr", "segment_index")
 THREADS = "2"
 RATES = {1080: 12000, 720: 6500, 480: 2500, 360: 1200, 240: 600}  # kbit/s at most, by short side
 RENDITIONS = 3
+CORE_HOUR_USD = float(os.environ.get("CORTANA_BENCH_CORE_HOUR_USD", "0.05"))
+# An hour of video at public prices: Google's text detection (0.15 a minute) and a rendition of AWS MediaConvert (0.015 a minute).
+# Storage, traffic and search are in none of the prices.
+GOOGLE_TEXT_USD, MEDIACONVERT_RENDITION_USD = 9.00, 0.90
 INTERVAL_S = 1  # between small pictures, as the worker chooses for clips this short
 KINDS = {"videos/original": "original", "videos/proxy": "renditions", "thumbs": "posters, sprites",
          "frames": "frames", "lines": "packs of lines"}
@@ -178,6 +183,11 @@ def tell_cpu(source, rounds):
     sides = ", ".join(str(side) for side in source.sides)
     tell(f"{source.name}: transcode to {sides}", "CPU s", cpu["asked"], cpu["five"], "ffmpeg, 5 commands", 0.6)
     tell(f"{source.name}: all stages", "CPU s", sum(cpu[stage] for stage in STAGES))
+    price = {name: cpu_seconds / 3600 * CORE_HOUR_USD for name, cpu_seconds in (
+        ("text", sum(cpu[stage] for stage in STAGES if stage != "transcode")), ("renditions", cpu["asked"]))}
+    tell(f"{source.name}: price of text", "USD", price["text"], GOOGLE_TEXT_USD, "Google text detection")
+    tell(f"{source.name}: price of {len(source.sides)} renditions", "USD", price["renditions"],
+         len(source.sides) * MEDIACONVERT_RENDITION_USD, "AWS MediaConvert")
 
 
 def tell_rows(source, before, after):
