@@ -38,7 +38,7 @@ def library(build_dir, fixtures_dir):
 
 
 def shown():
-    for document in ("search.md", "clips.md"):
+    for document in ("search.md", "clips.md", "coming-from.md"):
         for command in SHOWN.findall((ROOT / "docs" / document).read_text()):
             if "--open" not in command:  # a desktop's: test_terminal
                 yield command
