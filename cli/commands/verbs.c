@@ -421,7 +421,7 @@ const struct cli_verb cli_verbs[] = {
          "hits come first. Words that were mistyped, misread, joined or split are found too, "
          "unless --exact is given. Fields restrict the search: from:holiday (file name, title, "
          "platform or id of a video, or a part of it), lang:deu, tag:berlin or tag:@anna, "
-         "in:\"my holidays\" (a collection), recorded:2024, after: "
+         "in:\"my holidays\" (a collection), recorded:2024, at:2026-03-01T14:05, after: "
          "and before: with the date when the video was imported (2024, 2024-05-17; before is "
          "exclusive) or a time in the video (1:30, 90s).\n\nEach hit has its time, its box in "
          "pixels of the frame, the kind of match, and the text with the match marked. If thousands "

@@ -166,6 +166,10 @@ static const struct column {
     {"id", "s.id", COLUMN},
     {"video_id", "v.id", COLUMN_OF_HITS},
     {"link", "h.link", COLUMN_OF_HITS},
+    {"shown_at",
+     "to_char((v.recorded_at + h.t_start * interval '1 ms') AT TIME ZONE 'UTC',"
+     " 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')",
+     COLUMN},
 };
 
 static const char lines_of_a_video[] =

@@ -376,10 +376,11 @@ CREATE FUNCTION cortana.export_segments(p_video_id uuid) RETURNS SETOF json
 LANGUAGE sql STABLE AS $$
     SELECT json_build_object(
                'id', s.id, 'text', s.text, 'normalized_text', s.normalized_text,
-               't_start', s.t_start, 't_end', s.t_end, 'confidence', s.confidence,
+               't_start', s.t_start, 't_end', s.t_end,
+               'shown_at', v.recorded_at + s.t_start * interval '1 ms', 'confidence', s.confidence,
                'language', s.language, 'bounding_box', s.bounding_box, 'end_box', s.end_box,
                'track', s.track, 'words', s.words)
-    FROM segments s WHERE s.video_id = p_video_id
+    FROM segments s JOIN videos v ON v.id = s.video_id WHERE s.video_id = p_video_id
     ORDER BY s.t_start, s.place, s.id
 $$;
 COMMENT ON FUNCTION cortana.export_segments IS 'The segments of video_export(), one a row.';

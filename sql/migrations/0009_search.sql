@@ -623,7 +623,9 @@ CREATE TYPE cortana.search_terms AS (
     labels text[],
     collections text[],
     recorded_after timestamptz,
-    recorded_before timestamptz
+    recorded_before timestamptz,
+    at_first timestamptz,
+    at_last timestamptz
 );
 COMMENT ON TYPE cortana.search_terms IS 'A parsed query. At most 200 characters of a query are read.';
 COMMENT ON COLUMN cortana.search_terms.sides IS
@@ -655,6 +657,8 @@ COMMENT ON COLUMN cortana.search_terms.labels IS
 COMMENT ON COLUMN cortana.search_terms.collections IS 'Of in:, names or ids; the video of a result must be in each of them.';
 COMMENT ON COLUMN cortana.search_terms.recorded_after IS 'Of recorded:; videos that were recorded at or after this time.';
 COMMENT ON COLUMN cortana.search_terms.recorded_before IS 'Of recorded:; videos that were recorded before this time.';
+COMMENT ON COLUMN cortana.search_terms.at_first IS 'Of at:; the text was still on screen at this time of day.';
+COMMENT ON COLUMN cortana.search_terms.at_last IS 'Of at:; the text was on screen before this time of day.';
 
 CREATE FUNCTION cortana.search_refuse(p_message text) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
@@ -700,6 +704,25 @@ $$;
 COMMENT ON FUNCTION cortana.search_date IS
     'Returns the start of a year, month or day, written as 2024, 2024-05 or 2024-05-17; null: the text is '
     'something else.';
+
+CREATE FUNCTION cortana.search_clock(p_value text, OUT first timestamptz, OUT last timestamptz)
+LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE AS $$
+DECLARE
+    part constant text[] := regexp_match(p_value, '^([12]\d{3}-\d\d-\d\d)t(\d\d:\d\d)(:\d\d(?:\.\d{1,6})?)?(z|[+-]\d\d:?\d\d)?'
+                                                  '(?:(?:±|\+/?-)(\d{1,5})(s|m|h))?$');
+    around constant interval := coalesce(part[5] || part[6], '30s')::interval;
+BEGIN
+    first := (part[1] || ' ' || part[2] || coalesce(part[3], '') || coalesce(part[4], 'z'))::timestamptz;
+    last := CASE WHEN part[3] IS NULL AND part[5] IS NULL THEN first + interval '1 minute' ELSE first + around END;
+    first := CASE WHEN part[3] IS NULL AND part[5] IS NULL THEN first ELSE first - around END;
+EXCEPTION WHEN datetime_field_overflow OR invalid_datetime_format THEN
+    first := NULL;
+    last := NULL;
+END
+$$;
+COMMENT ON FUNCTION cortana.search_clock IS
+    'Returns the span of 2026-03-01t14:05±30s; without ± that minute, or 30 seconds before and after a time with seconds. Without '
+    'a time zone it is UTC. Null: the text is something else.';
 
 CREATE FUNCTION cortana.search_is_language(p_name text) RETURNS boolean
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE
@@ -785,6 +808,13 @@ BEGIN
         terms.recorded_after := greatest(terms.recorded_after, at_time);
         terms.recorded_before := least(terms.recorded_before, at_time + CASE length(p_value)
             WHEN 4 THEN interval '1 year' WHEN 7 THEN interval '1 month' ELSE interval '1 day' END);
+    WHEN 'at' THEN
+        SELECT greatest(terms.at_first, c.first), least(terms.at_last, c.last) INTO terms.at_first, terms.at_last
+        FROM search_clock(p_value) AS c WHERE c.first IS NOT NULL;
+        IF NOT FOUND THEN
+            PERFORM search_refuse('at: takes a day and a time of day: write at:2026-03-01T14:05, at:2026-03-01T14:05:10+01:00 or'
+                                  ' at:2026-03-01T14:05Z+-30s');
+        END IF;
     WHEN 'from' THEN
         IF p_value = '' THEN
             PERFORM search_refuse('from: takes a video''s file name, title, platform or id, or a part of'
@@ -1000,7 +1030,7 @@ BEGIN
             CONTINUE;
         END IF;
         token := replace(token, either, 'or');
-        field := regexp_match(token, '^(-?)(lang|tag|after|before|from|kind|conf|owner|team|video|in|recorded):"?(.*?)"?$');
+        field := regexp_match(token, '^(-?)(lang|tag|after|before|from|kind|conf|owner|team|video|in|recorded|at):"?(.*?)"?$');
         IF token LIKE '%:' AND right(query, length(token)) <> token THEN
             field := NULL;   -- "From: Anna" is text; at the end, the value was forgotten
         END IF;
@@ -1010,7 +1040,7 @@ BEGIN
         ELSIF field IS NOT NULL THEN
             terms := search_add_field(terms, field[2], btrim(field[3]));
         ELSIF token ~ '^-?[a-z]{2,}:["[:alnum:]]' THEN
-            PERFORM search_refuse(format('%s: is not a field; fields are from:, lang:, tag:, in:, recorded:, after:, before:, kind:, '
+            PERFORM search_refuse(format('%s: is not a field; fields are from:, lang:, tag:, in:, recorded:, at:, after:, before:, kind:, '
                                          'conf:, owner:, team: and video:. To look for the text, put it into quotes: "%s"',
                                          substring(token, '[a-z]+'), translate(ltrim(token, '-'), '"', '')));
         ELSIF token ~ '^-\(' OR token LIKE '(%' AND query LIKE '%' || either || '%' THEN
@@ -1217,6 +1247,16 @@ BEGIN
     IF p_terms.recorded_after IS NOT NULL THEN
         RETURN NEXT (NULL::text, format('EXISTS (SELECT FROM videos v WHERE v.id = m.video_id AND v.recorded_at >= %L'
                                         ' AND v.recorded_at < %L)', p_terms.recorded_after, p_terms.recorded_before));
+    END IF;
+    IF p_terms.at_first IS NOT NULL THEN
+        -- no video is longer than two days: the index on recorded_at finds those that were being recorded
+        ids := search_own_videos(ARRAY(SELECT v.id FROM videos v
+                                       WHERE v.recorded_at > p_terms.at_first - interval '2 days' AND v.recorded_at < p_terms.at_last
+                                         AND v.recorded_at + make_interval(secs => coalesce(v.duration, 172800)) > p_terms.at_first));
+        RETURN NEXT (format('keys && %L', ARRAY(SELECT search_key('v' || id) FROM unnest(ids) AS id)),
+                     format('video_id = ANY (%L) AND EXISTS (SELECT FROM videos v WHERE v.id = m.video_id'
+                            ' AND v.recorded_at + m.t_end * interval ''1 ms'' > %L AND v.recorded_at + m.t_start * interval ''1 ms'' < %L)',
+                            ids, p_terms.at_first, p_terms.at_last));
     END IF;
     IF p_terms.after_ms IS NOT NULL THEN
         RETURN NEXT (NULL::text, format('t_end > %s', p_terms.after_ms));
@@ -1772,7 +1812,7 @@ COMMENT ON FUNCTION cortana.search_paragraph_matches IS
 
 CREATE FUNCTION cortana.search_has_subject(p_terms search_terms) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN num_nonnulls(p_terms.sides, p_terms.tags, p_terms.labels, p_terms.sources) > 0;
+RETURN num_nonnulls(p_terms.sides, p_terms.tags, p_terms.labels, p_terms.sources, p_terms.at_first) > 0;
 COMMENT ON FUNCTION cortana.search_has_subject IS 'Whether a query says what to find, and not only where.';
 
 CREATE FUNCTION search_segments(
@@ -1794,7 +1834,7 @@ BEGIN
                     terms.owner::text, terms.team::text, terms.video::text, terms.collections[1],
                     terms.recorded_after::text) IS NOT NULL THEN
             PERFORM search_refuse('lang:, in:, recorded:, after:, before:, kind:, conf:, owner:, team: and video: narrow a search down: '
-                                  'add a word, a tag: or a from:');
+                                  'add a word, a tag:, a from: or an at:');
         END IF;
         RETURN;
     END IF;
@@ -1865,7 +1905,7 @@ END
 $$;
 COMMENT ON FUNCTION search_segments IS
     'Searches the text on screen. A query consists of words, "phrases", -exclusions, OR, prefix* and the fields '
-    'from:, lang:, tag:, after:, before:, kind:, conf:, owner:, team: and video:. Exact hits come first, then lines with the words, then lines that OCR or '
+    'from:, lang:, tag:, recorded:, at:, after:, before:, kind:, conf:, owner:, team: and video:. Exact hits come first, then lines with the words, then lines that OCR or '
     'a typing error may have changed. At most 200 characters of a query are read, and at most 1000 results are '
     'returned. A message that wraps on screen is one result if several of its lines have the words together: its first line, '
     'with the text of all lines, continued_by the others. start_mark null: no snippets are made; for many lines, making snippets costs more than finding the '
@@ -1876,7 +1916,7 @@ COMMENT ON FUNCTION search_segments IS
 SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION cortana.search_fold, cortana.search_grams, cortana.search_phrase,
     cortana.search_word_list, cortana.search_key, cortana.search_pair_keys, cortana.search_refuse, cortana.search_position,
-    cortana.search_date, cortana.search_add_field, cortana.search_uuid, cortana.search_is_language,
+    cortana.search_date, cortana.search_clock, cortana.search_add_field, cortana.search_uuid, cortana.search_is_language,
     cortana.search_spaced, cortana.search_typed_words, cortana.search_has_subject, cortana.search_pattern, cortana.search_add_beginning,
     cortana.search_add_parts, cortana.search_is_beginning, cortana.search_read_side, cortana.search_read_sides,
     cortana.search_parse, cortana.search_candidates, cortana.search_marks, cortana.search_side_matches,

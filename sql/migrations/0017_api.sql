@@ -428,7 +428,7 @@ $$;
 CREATE FUNCTION api.moment_object(p_video videos, p_t int) RETURNS jsonb
 LANGUAGE sql STABLE
 RETURN jsonb_build_object(
-    'video_id', p_video.id, 'video_title', p_video.title, 't', p_t,
+    'video_id', p_video.id, 'video_title', p_video.title, 't', p_t, 'shown_at', p_video.recorded_at + p_t * interval '1 ms',
     'lines', coalesce((SELECT jsonb_agg(api.segment_object(s, false) ORDER BY s.place, s.id) FROM segments s
                        WHERE s.video_id = p_video.id AND s.t_start <= p_t AND s.t_end > p_t), '[]'),
     'frame_t', (SELECT f.t_ms FROM api.kept_frame(p_video.id, p_t) AS f),
@@ -520,7 +520,8 @@ CREATE FUNCTION api.hit_object(h api.hit, p_terms search_terms) RETURNS jsonb
 LANGUAGE sql STABLE
 RETURN jsonb_build_object(
     'segment_id', h.segment_id, 'video_id', h.video_id, 'video_title', h.video_title, 'text', h.text,
-    'snippet', api.marked(search_snippet(h.text, p_terms, E'\x02', E'\x03')), 't_start', h.t_start, 't_end', h.t_end, 'box', h.box, 'confidence', h.confidence,
+    'snippet', api.marked(search_snippet(h.text, p_terms, E'\x02', E'\x03')), 't_start', h.t_start, 't_end', h.t_end,
+    'shown_at', (SELECT v.recorded_at + h.t_start * interval '1 ms' FROM videos v WHERE v.id = h.video_id), 'box', h.box, 'confidence', h.confidence,
     'language', h.language, 'rank', h.rank, 'match', h.match_kind,
     'kinds', coalesce(h.kinds, (SELECT array_agg(DISTINCT e.entity_type ORDER BY e.entity_type) FROM entities e
                                 WHERE e.segment_id = h.segment_id), '{}'))
@@ -689,7 +690,7 @@ BEGIN
     INTO items
     FROM (SELECT * FROM (
               SELECT 1 AS place, o.name AS value, 'operator' AS kind
-              FROM unnest('{from:,lang:,tag:,in:,recorded:,after:,before:,kind:,owner:me,team:,video:,conf:}'::text[]) AS o (name)
+              FROM unnest('{from:,lang:,tag:,in:,recorded:,at:,after:,before:,kind:,owner:me,team:,video:,conf:}'::text[]) AS o (name)
               WHERE typed <> '' AND starts_with(o.name, typed) AND o.name <> typed
               UNION ALL
               SELECT 2, 'kind:' || t.name, 'operator' FROM entity_types t

@@ -214,6 +214,15 @@ def test_a_line_leads_to_its_moment(screen, place):
     screen.wait(lambda: abs(at(screen) - 1.5) < 0.05, "the line's moment")
 
 
+def test_a_line_says_its_time_of_day(screen, place):
+    place.queue.run("UPDATE videos SET recorded_at = '2026-03-01T14:05:10Z', recorded_from = 'tag', recorded_tag = '2026-03-01T14:05:10Z'"
+                    " WHERE id = %s", place.film)
+    watch(screen, place)
+    line = screen.script("const line = document.querySelector('cv-transcript .at'); line.focus(); return line.title")
+    assert "2026" in line and ":05:1" in line
+    place.queue.run("UPDATE videos SET recorded_tag = NULL WHERE id = %s", place.film)
+
+
 def test_names_lead_to_their_moment_and_to_all_videos(screen, place):
     watch(screen, place)
     screen.see("[role=tab]", "Names").click()

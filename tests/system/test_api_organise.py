@@ -1,5 +1,7 @@
 """How people order their videos: titles, tags, fields, collections, favourites, and many videos at once."""
 
+import csv
+import io
 import uuid
 
 import pytest
@@ -87,6 +89,27 @@ def test_videos_are_found_by_tag_and_time(ask, videos):
     assert facets["tag"] == {"Sea": 2, "night walk": 1} and facets["recorded"] == {"2023": 1, "2024": 2}
     assert {"text": 'tag:"night walk"', "kind": "tag"} in ask("GET", "/search/suggest?q=nigh")["items"]
     ask("GET", "/search?q=pier+recorded:soon", status=400)
+
+
+def test_what_was_on_screen_at_a_time_of_day(ask, gateway, videos):
+    """Each line is shown for 0.9 s from the start."""
+    for video, at in ((videos[0], "2026-03-01T14:05:10Z"), (videos[1], "2026-03-01T14:05:50Z"), (videos[2], "2026-03-01T13:05:10Z")):
+        ask("PATCH", f"/videos/{video}", {"recorded_at": at})
+    both = sorted(videos[:2])
+    assert found(ask, "at:2026-03-01T14:05") == found(ask, "at:2026-03-01T14:05Z") == found(ask, "pier+at:2026-03-01T15:05%2B01:00") == both
+    assert found(ask, "at:2026-03-01T14:05:10") == found(ask, "at:2026-03-01T14:05:11%2B-1s") == [videos[0]]
+    assert found(ask, "at:2026-03-01T14:05:12%C2%B11s") == [], "the line was gone"
+    assert found(ask, "at:2026-03-01T14:05%2B-1h") == sorted(videos[:3])
+    assert found(ask, "bridge+at:2026-03-01T14:05") == []
+    hit, = ask("GET", "/search?q=at:2026-03-01T13:05")["items"]
+    assert hit["shown_at"].startswith("2026-03-01T13:05:10")
+    assert ask("GET", f"/videos/{videos[0]}/moment?t=500")["shown_at"].startswith("2026-03-01T14:05:10.5")
+    exported = gateway.ask(f"/videos/{videos[0]}/export?format=csv", OWNER).data.decode()
+    assert [row["shown_at"] for row in csv.DictReader(io.StringIO(exported))] == ["2026-03-01T14:05:10.000Z"]
+    line, = gateway.ask(f"/videos/{videos[0]}/export?format=json", OWNER).json["segments"]
+    assert line["shown_at"].startswith("2026-03-01T14:05:10")
+    for value in ("noon", "14:05", "2026-03-01", "2026-02-30T14:05", "2026-03-01T25:05", "2026-03-01T14:05%2B-1d"):
+        ask("GET", f"/search?q=at:{value}", status=400)
 
 
 def test_a_hashtag_on_screen_is_found_beside_the_tag_of_a_video(ask, place, videos):

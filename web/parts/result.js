@@ -2,7 +2,7 @@
 import {html, nothing} from '../vendor/lit-html.js';
 import {ask} from '../api.js';
 import {Element} from '../element.js';
-import {ago, clock, language, languageName, moment, t} from '../text.js';
+import {ago, clock, language, languageName, moment, momentIn, t} from '../text.js';
 import {titleOf} from './states.js';
 import {say} from './toast.js';
 
@@ -102,7 +102,7 @@ class Result extends Element {
         const isUnsure = hit.confidence < UNSURE;
         const isForeign = hit.language && !hit.language.startsWith({en: 'eng', de: 'deu'}[language]);
         return html`<li><a class="hit" href=${this.url(hit)} data-segment=${hit.segment_id}
-            @mouseenter=${() => this.show(hit)} @focus=${() => this.show(hit)}><time>${clock(hit.t_start)}</time>
+            @mouseenter=${() => this.show(hit)} @focus=${() => this.show(hit)}><time title=${hit.shown_at ? momentIn(hit.shown_at, null) : nothing}>${clock(hit.t_start)}</time>
             <span>${isUnsure && hit.crop_url ? this.crop(hit) : nothing}<span class="line" dir="auto">${windowOf(hit.snippet).map((part) => (part.hit
                 ? html`<mark>${part.text}</mark>` : part.text))}</span></span><span class="marks">
                 ${isUnsure ? html`<small class="badge unsure">${t('unsure')}</small>` : nothing}

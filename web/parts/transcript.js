@@ -2,7 +2,7 @@
 import {html, noChange, nothing} from '../vendor/lit-html.js';
 import {ask} from '../api.js';
 import {Element, whenQuiet} from '../element.js';
-import {clock, t} from '../text.js';
+import {clock, momentIn, t} from '../text.js';
 import {empty, failure, skeleton} from './states.js';
 import {copy} from './toast.js';
 
@@ -25,6 +25,7 @@ export class Transcript extends Element {
     hits = new Map(); // segment → snippet, of the search that led here; empty: of a line of a message
     wanted = '';
     isFollowing = true;
+    recordedAt = null; // when the recording began; null: not known
     now = -1; // ms
     #ownScrollUntil = 0;
     #drawn = []; // what the lines were drawn of
@@ -113,9 +114,16 @@ export class Transcript extends Element {
             ? snippet.map((part) => part.hit ? html`<mark>${part.text}</mark>` : part.text)
             : marked(line.text, this.wanted);
         return html`<li data-start=${line.t_start} data-end=${line.t_end} data-id=${line.id} class=${snippet ? 'found' : ''} @click=${() => !getSelection().toString() && this.dispatchEvent(new CustomEvent('cv-seek', {detail: line.t_start}))}>
-            <button class="at">${
+            <button class="at" @pointerenter=${(event) => this.showTime(event.target, line)} @focus=${(event) => this.showTime(event.target, line)}>${
                 clock(line.t_start)}</button><span class="line" dir="auto">${text}</span>
             ${line.confidence < UNSURE ? html`<small class="badge unsure">${t('unsure')}</small>` : nothing}</li>`;
+    }
+
+    /** The time of day of a line, in the reader's zone; made when it is asked for, because a format for each of thousands is slow. */
+    showTime(button, line) {
+        if (this.recordedAt) {
+            button.title = momentIn(new Date(Date.parse(this.recordedAt) + line.t_start).toISOString(), null);
+        }
     }
 
     copyAll(lines) {

@@ -391,7 +391,7 @@ class VideoScreen extends Element {
             ${video.truncated ? html`<p class="faint">${t('video.truncated')}</p>` : nothing}
             ${unreadLines(video.unread)}</div>
             <div class="right">${this.tabs()}<div id="panel" role="tabpanel" aria-labelledby="tab-${this.tab}">
-                <cv-transcript ?hidden=${this.tab !== 'text'} @cv-seek=${(event) => this.seek(event.detail)}></cv-transcript>
+                <cv-transcript .recordedAt=${this.video.recorded_at} ?hidden=${this.tab !== 'text'} @cv-seek=${(event) => this.seek(event.detail)}></cv-transcript>
                 ${this.tab === 'names' ? this.names() : this.tab === 'work' ? this.work() : nothing}</div></div></div>`;
     }
 }
