@@ -113,6 +113,7 @@ static int write_export(struct cv_db *db, struct exchange *exchange, const char 
     struct cv_export_params params = {
         .bom = json_is_true(json_object_get(exchange->values, "bom")),
         .no_positions = json_is_false(json_object_get(exchange->values, "positions")),
+        .source = json_string_value(json_object_get(exchange->values, "source")),
         .write = write_spool,
         .opaque = &spool};
     const char *format = json_string_value(json_object_get(exchange->values, "format"));

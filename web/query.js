@@ -4,9 +4,9 @@
 export const fields = {
     'lang:': 'lang:deu', 'tag:': 'tag:recipe', 'from:': 'from:anna', 'after:': 'after:2026-01-01',
     'before:': 'before:2026-02-01', 'kind:': 'kind:url', 'conf:': 'conf:0.8', 'owner:': 'owner:me',
-    'video:': 'video:ID', 'team:': 'team:ID',
+    'video:': 'video:ID', 'team:': 'team:ID', 'source:': 'source:subtitle',
 };
-const piece = /(-?)(?:(lang|tag|after|before|from|kind|conf|owner|video|team):("[^"]*"?|\S*)|("[^"]*"?|\S+))/g;
+const piece = /(-?)(?:(lang|tag|after|before|from|kind|conf|owner|video|team|source):("[^"]*"?|\S*)|("[^"]*"?|\S+))/g;
 
 /**
  * The parts of a query in their order.
@@ -24,7 +24,7 @@ export function without(query, text) {
 }
 
 const SIGNS = ['@', '#']; // of names and of tags, without one
-const NARROWING = ['kind', 'conf', 'owner', 'video', 'team'];
+const NARROWING = ['kind', 'conf', 'owner', 'video', 'team', 'source'];
 
 /** Whether a query says where to search, but not yet what for. @param {string} query */
 export const isWithoutWords = (query) => takeApart(query).every((part) => NARROWING.includes(part.field) || SIGNS.includes(part.text));

@@ -50,6 +50,7 @@ static int write_text(void *opaque, cli_write *write, void *file, struct cv_erro
     struct cv_export_params params = {
         .bom = json_is_true(json_object_get(values, "bom")),
         .no_positions = json_is_false(json_object_get(values, "positions")),
+        .source = json_string_value(json_object_get(values, "source")),
         .write = write,
         .opaque = file,
     };

@@ -129,6 +129,19 @@ static int print_among_lines(struct cli_call *call, const json_t *hit, size_t mo
     return 0;
 }
 
+/* Prints where a line comes from besides the screen. */
+static void print_sources(const json_t *sources)
+{
+    size_t i;
+    json_t *source;
+    json_array_foreach(sources, i, source)
+    {
+        const char *name = json_string_value(source);
+        (void)printf("%s%s", name && strcmp(name, "screen") != 0 ? name : "",
+                     name && strcmp(name, "screen") != 0 ? "  " : "");
+    }
+}
+
 static int print_hit(struct cli_call *call, const json_t *hit, size_t context,
                      struct cv_error *error)
 {
@@ -144,6 +157,7 @@ static int print_hit(struct cli_call *call, const json_t *hit, size_t context,
                      (long long)number_of(hit, "box.y"), (long long)number_of(hit, "box.width"),
                      (long long)number_of(hit, "box.height"));
     }
+    print_sources(json_object_get(hit, "sources"));
     (void)printf("%s %.2f  video %.8s\n", text_of(hit, "match"),
                  json_number_value(json_object_get(hit, "rank")), text_of(hit, "video_id"));
     if (context > 0) {

@@ -140,9 +140,8 @@ static const struct cli_option export_options[] = {
      CLI_COMPLETE_FILE, NULL},
     {"bom", 0, NULL, "csv: begin with a byte order mark, so that Excel recognises UTF-8", 0, NULL},
     {"no-positions", 0, NULL,
-     "vtt: show at most four lines at the bottom, as in srt, instead of each line at its place on "
-     "screen",
-     0, NULL},
+     "vtt: at most four lines at the bottom, as in srt, not each at its place on screen", 0, NULL},
+    {"source", 0, "SOURCE", "only lines of this source", 0, "screen subtitle speech"},
     NO_MORE,
 };
 
@@ -420,8 +419,8 @@ const struct cli_verb cli_verbs[] = {
          "the shell); OR is between alternatives, -word excludes, word* is a beginning. The best "
          "hits come first. Words that were mistyped, misread, joined or split are found too, "
          "unless --exact is given. Fields restrict the search: from:holiday (file name, title, "
-         "platform or id of a video, or a part of it), lang:deu, tag:berlin or tag:@anna, "
-         "in:\"my holidays\" (a collection), recorded:2024, at:2026-03-01T14:05, after: "
+         "platform or id of a video, or a part of it), lang:deu, tag:berlin or tag:@anna, in:\"my "
+         "holidays\" (a collection), recorded:2024, at:2026-03-01T14:05, source:subtitle, after: "
          "and before: with the date when the video was imported (2024, 2024-05-17; before is "
          "exclusive) or a time in the video (1:30, 90s).\n\nEach hit has its time, its box in "
          "pixels of the frame, the kind of match, and the text with the match marked. If thousands "
@@ -435,7 +434,8 @@ const struct cli_verb cli_verbs[] = {
      "take for a formula; srt and ass are subtitles; vtt has each line at its place on screen; txt "
      "is only the text; md is a table.",
      .options = export_options, .completion = CLI_COMPLETE_VIDEO, .login = CLI_LOGIN_OPERATOR,
-     .remote = true, .values = "bom:flag no-positions>positions:off 0>id:video", .run = cli_export},
+     .remote = true, .values = "bom:flag no-positions>positions:off source 0>id:video",
+     .run = cli_export},
     {"clip", "VIDEO START [END]", 2, 3, "cut a clip out of a video",
      .text = "Cuts from two seconds before START to two seconds after END (--padding 0: at exactly "
              "these times), exactly to the frame, and writes the clip to the current folder or to "

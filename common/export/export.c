@@ -102,6 +102,33 @@ static void append_item(struct export *export, const struct cv_db_result *rows, 
     cv_buffer_text(&export->text, cv_db_text(rows, row, "object"));
 }
 
+/* The condition on the source of a line, with its comma or AND; "" without one. Names have letters alone. */
+static int add_source(const struct export *export, struct cv_buffer *sql, const char *before,
+                      struct cv_error *error)
+{
+    const char *source = export->params->source;
+    if (source && source[strspn(source, "abcdefghijklmnopqrstuvwxyz")] != '\0') {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "%s is no source of lines", source);
+    }
+    if (source) {
+        cv_buffer_printf(sql, "%s'%s'", before, source);
+    }
+    return 0;
+}
+
+/* Appends what a function of a video, and of a source, returns. */
+static int for_each_object(struct export *export, const char *function, const char *video_id,
+                           append_row *append, struct cv_error *error)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer sql = CV_BUFFER_INIT;
+    cv_auto_free char *statement = NULL;
+    cv_buffer_printf(&sql, "SELECT %s($1::uuid", function);
+    CV_TRY(add_source(export, &sql, ", ", error));
+    cv_buffer_text(&sql, ") AS object");
+    CV_TRY(cv_buffer_detach(&sql, &statement, error));
+    return for_each_row(export, statement, video_id, append, error);
+}
+
 /* All times are milliseconds: a duration in seconds becomes duration_ms. */
 static int export_json(struct export *export, const char *video_id, struct cv_error *error)
 {
@@ -117,11 +144,9 @@ static int export_json(struct export *export, const char *video_id, struct cv_er
     }
     cv_buffer_printf(&export->text, "{\n \"video\": %s,\n \"segments\": [",
                      cv_db_text(rows, 0, "video"));
-    CV_TRY(for_each_row(export, "SELECT export_segments($1::uuid) AS object", video_id, append_item,
-                        error));
+    CV_TRY(for_each_object(export, "export_segments", video_id, append_item, error));
     cv_buffer_text(&export->text, "],\n \"entities\": [");
-    CV_TRY(for_each_row(export, "SELECT export_entities($1::uuid) AS object", video_id, append_item,
-                        error));
+    CV_TRY(for_each_object(export, "export_entities", video_id, append_item, error));
     cv_buffer_text(&export->text, "]\n}\n");
     return 0;
 }
@@ -155,6 +180,7 @@ static const struct column {
     {"normalized_text", "s.normalized_text", COLUMN},
     {"confidence", "h.confidence", COLUMN},
     {"language", "h.language", COLUMN},
+    {"source", "s.source", COLUMN},
     {"x", "h.box ->> 'x'", COLUMN},
     {"y", "h.box ->> 'y'", COLUMN},
     {"width", "h.box ->> 'width'", COLUMN},
@@ -176,7 +202,7 @@ static const char lines_of_a_video[] =
     " FROM segments s JOIN videos v ON v.id = s.video_id,"
     " LATERAL (SELECT s.t_start, s.t_end, s.text, s.confidence, s.language, s.bounding_box) AS"
     " h (t_start, t_end, text, confidence, language, box)"
-    " WHERE s.video_id = $1::uuid ORDER BY s.t_start, s.place, s.id";
+    " WHERE s.video_id = $1::uuid";
 static const char lines_of_hits[] =
     " FROM api.search_hits($1::jsonb) AS h JOIN segments s ON s.id = h.segment_id"
     " JOIN videos v ON v.id = s.video_id ORDER BY h.place";
@@ -196,6 +222,10 @@ static int make_statement(const struct export *export, char **ret_sql, struct cv
         }
     }
     cv_buffer_text(&sql, export->is_of_hits ? lines_of_hits : lines_of_a_video);
+    if (!export->is_of_hits) {
+        CV_TRY(add_source(export, &sql, " AND s.source = ", error));
+        cv_buffer_text(&sql, " ORDER BY s.t_start, s.place, s.id");
+    }
     return cv_buffer_detach(&sql, ret_sql, error);
 }
 
@@ -335,12 +365,12 @@ static int run_export(struct export *export, const char *video_id, const char *r
 {
     enum cv_export_format format = export->params->format;
     const char *parameter = video_id ? video_id : request;
-    const char *objects = video_id ? "SELECT export_segments($1::uuid) AS object"
-                                   : "SELECT object FROM api.search_hits($1::jsonb)";
     CV_TRY(video_id && format == CV_EXPORT_JSON ? export_json(export, video_id, error)
-           : format == CV_EXPORT_JSON || format == CV_EXPORT_JSONL
-               ? for_each_row(export, objects, parameter, append_object, error)
-               : export_lines(export, parameter, error));
+           : format != CV_EXPORT_JSON && format != CV_EXPORT_JSONL
+               ? export_lines(export, parameter, error)
+           : video_id ? for_each_object(export, "export_segments", video_id, append_object, error)
+                      : for_each_row(export, "SELECT object FROM api.search_hits($1::jsonb)",
+                                     request, append_object, error));
     return pass_on(export, error);
 }
 

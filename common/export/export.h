@@ -20,8 +20,9 @@ enum cv_export_format {
 
 struct cv_export_params {
     enum cv_export_format format;
-    bool bom;          /* CSV: a byte order mark in front */
-    bool no_positions; /* VTT: like SRT, instead of each line where it was on screen */
+    bool bom;           /* CSV: a byte order mark in front */
+    bool no_positions;  /* VTT: like SRT, instead of each line where it was on screen */
+    const char *source; /* of a video: only lines with this segments.source; NULL: all */
     /* Receives the text piece by piece. Returns 0, or a failure that ends the export. */
     int (*write)(void *opaque, const char *text, size_t length, struct cv_error *error);
     void *opaque;

@@ -286,7 +286,7 @@ static void append_cue(struct export *export, const struct subtitles *subtitles,
     export_append_time(text, cue->start, is_vtt ? '.' : ',');
     cv_buffer_text(text, " --> ");
     export_append_time(text, cue->end, is_vtt ? '.' : ',');
-    if (subtitles->is_positioned) {
+    if (subtitles->is_positioned && cv_db_text(subtitles->rows, row, "x")) {
         double x = percent(subtitles->rows, row, "x", subtitles->width);
         double size = percent(subtitles->rows, row, "width", subtitles->width);
         cv_buffer_printf(text, " line:%.1f%% position:%.1f%%,line-left size:%.1f%% align:left",
@@ -327,7 +327,7 @@ static void append_ass(struct cv_buffer *text, const struct subtitles *subtitles
     cv_buffer_text(text, ",");
     append_ass_time(text, cue->end);
     cv_buffer_text(text, ",Default,");
-    if (subtitles->is_positioned) {
+    if (subtitles->is_positioned && cv_db_text(rows, row, "x")) {
         cv_buffer_printf(text, "{\\pos(%.0f,%.0f)\\fs%.0f}", cv_db_double(rows, row, "x", 0),
                          cv_db_double(rows, row, "y", 0), cv_db_double(rows, row, "height", 0));
     }

@@ -91,7 +91,9 @@ static int open_codecs(struct cv_decoder *decoder, const struct cv_decoder_param
             input->tracks[i]->discard = AVDISCARD_DEFAULT;
         }
     }
-    return 0;
+    return params->subtitles
+               ? cv_subtitle_tracks_open(input->format, params->subtitles, &input->subtitles, error)
+               : 0;
 }
 
 /* Changes `info` to the size with square pixels, unless that is too large. `*ret_aspect`: the ratio

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "common/media/info.h"
+#include "common/media/subtitles.h"
 
 #include <libavcodec/codec_par.h>
 #include <libavcodec/packet.h>
@@ -23,6 +24,9 @@ struct cv_decoder_params {
     bool all_sound;           /* with `sound`: every track */
     bool sound_alone;         /* with `sound`: pictures are not decoded */
     bool sound_times; /* without `sound`: reads where it ends, for cv_decoder_sound_end_us */
+    /* Borrowed: gets the lines of the text tracks whose packets are read, unsorted
+     * (cv_subtitles_finish). NULL: these tracks are not read. */
+    struct cv_subtitle_list *subtitles;
     bool whole;  /* each field of an interlaced frame becomes a picture (bwdif), before rotation */
     bool torn;   /* pictures that can be decoded in part are given, too, as players do */
     bool square; /* frames are scaled to square pixels (cv_shown_size), after rotation */

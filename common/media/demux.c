@@ -244,6 +244,7 @@ void cv_input_close(struct cv_input *input)
 {
     if (input) {
         forget_ahead(input);
+        cv_subtitle_tracks_close(input->subtitles);
         avformat_close_input(&input->format);
         if (input->io) {
             av_freep(&input->io->buffer);
@@ -368,6 +369,15 @@ static int read_ahead(struct cv_input *input, struct cv_error *error)
         if (count_bytes(input, packet, error) != 0) {
             av_packet_free(&packet);
             return -1;
+        }
+        bool is_subtitle;
+        if (cv_subtitle_tracks_read(input->subtitles, packet, input->zero_us, &is_subtitle,
+                                    error) != 0) {
+            av_packet_free(&packet);
+            return -1;
+        }
+        if (is_subtitle) {
+            continue;
         }
         record_end(input, packet);
         if (stream == input->video &&

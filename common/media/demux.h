@@ -7,6 +7,7 @@
 #pragma once
 
 #include "common/media/info.h"
+#include "common/media/subtitles.h"
 #include "common/media/timeline.h"
 
 #include <libavformat/avformat.h>
@@ -37,6 +38,7 @@ struct cv_input {
     AVStream *video;
     AVStream *audio;                       /* NULL: no sound that can be decoded */
     AVStream *tracks[CV_MEDIA_TRACKS_MAX]; /* in the order of info; the first is `audio` */
+    struct cv_subtitle_tracks *subtitles;  /* read on the way; NULL: none */
     struct cv_orientation orientation;
     struct cv_media_info info;
     int64_t zero_us; /* the start of the presentation, as the container's time */

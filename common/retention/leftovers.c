@@ -13,14 +13,15 @@ static const struct {
 } writers[CV_OBJECT_PLACE_COUNT] = {
     [CV_OBJECT_PROXY] = {"'transcode'", "v.s3_proxy_path IS NOT NULL"},
     [CV_OBJECT_THUMBS] = {"'transcode'", "v.s3_proxy_path IS NOT NULL"},
-    [CV_OBJECT_FRAMES] =
-        {"'sample', 'ocr'",
-         "(v.status = 'ready' OR EXISTS (SELECT FROM segments s WHERE s.video_id = v.id)"
-         " OR EXISTS (SELECT FROM jobs d WHERE d.video_id = v.id"
-         " AND d.job_type = 'sample' AND d.status = 'done'))"},
-    [CV_OBJECT_LINES] =
-        {"'ocr'", "(v.status = 'ready' OR EXISTS (SELECT FROM segments s WHERE s.video_id = v.id)"
-                  " OR EXISTS (SELECT FROM cortana.line_packs p WHERE p.video_id = v.id))"},
+    [CV_OBJECT_FRAMES] = {"'sample', 'ocr'",
+                          "(v.status = 'ready' OR EXISTS (SELECT FROM segments s WHERE s.video_id "
+                          "= v.id AND s.source = 'screen')"
+                          " OR EXISTS (SELECT FROM jobs d WHERE d.video_id = v.id"
+                          " AND d.job_type = 'sample' AND d.status = 'done'))"},
+    [CV_OBJECT_LINES] = {"'ocr'",
+                         "(v.status = 'ready' OR EXISTS (SELECT FROM segments s WHERE s.video_id = "
+                         "v.id AND s.source = 'screen')"
+                         " OR EXISTS (SELECT FROM cortana.line_packs p WHERE p.video_id = v.id))"},
 };
 
 /* Videos with an unsuccessful attempt and none under way. If an attempt also succeeded, its list of

@@ -1,5 +1,12 @@
 -- The text found in videos, and the pictures of lines that it was read from.
 
+CREATE FUNCTION cortana.line_sources() RETURNS text[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN ARRAY['screen', 'subtitle', 'speech'];
+COMMENT ON FUNCTION cortana.line_sources IS
+    'What a line of text can come from: the screen, a text track, or speech. Of lines that say the same at the same time, '
+    'the first one here is the result of a search.';
+
 CREATE TABLE segments (
     id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
     video_id uuid NOT NULL REFERENCES videos ON DELETE CASCADE,
@@ -21,12 +28,14 @@ CREATE TABLE segments (
     crop_offset bigint,
     crop_bytes int,
     detected_by text,
+    source text NOT NULL DEFAULT 'screen' CHECK (source = ANY (cortana.line_sources())),
     paragraph uuid,
     paragraph_line smallint,
     created_at timestamptz NOT NULL DEFAULT now(),
     CHECK (t_end >= t_start)
 );
-COMMENT ON TABLE segments IS 'Text that was on screen: one row for each line and each time it was visible.';
+COMMENT ON TABLE segments IS
+    'Text that was on screen, one row for each line and each time it was visible, and text that was said.';
 COMMENT ON COLUMN segments.t_start IS 'When the text was first completely visible, in milliseconds.';
 COMMENT ON COLUMN segments.t_end IS 'When the text was no longer completely visible, in milliseconds.';
 COMMENT ON COLUMN segments.bounding_box IS '{"x","y","width","height"} in pixels of the upright original frame.';
@@ -46,7 +55,10 @@ COMMENT ON COLUMN segments.crop_pack IS
 COMMENT ON COLUMN segments.crop_offset IS 'First byte of the picture in crop_pack.';
 COMMENT ON COLUMN segments.crop_bytes IS 'Length of the picture in bytes.';
 COMMENT ON COLUMN segments.detected_by IS
-    'Step and part of the run that read the text ("ocr/0"). Several steps can read one video in parallel.';
+    'Step and part of the run that read the text ("ocr/0"). Several steps can read one video in parallel. Of what was '
+    'said: what it was read from ("track": the text tracks of the video''s file).';
+COMMENT ON COLUMN segments.source IS
+    'Where the line comes from: screen; subtitle, a text track; speech. Only lines on screen have boxes and pictures.';
 COMMENT ON COLUMN segments.paragraph IS
     'The first line of the message or paragraph that this line continues on screen. Null: it begins one, or is alone, or '
     'segment_index has not processed all lines yet.';
@@ -60,8 +72,9 @@ COMMENT ON COLUMN segments.text IS 'The line as it was read.';
 COMMENT ON COLUMN segments.normalized_text IS
     'The line as normal_form(text) returns it; searching and merging compare this form.';
 COMMENT ON COLUMN segments.text_hash IS 'text_hash(normalized_text).';
-COMMENT ON COLUMN segments.language IS 'Tesseract model that read the line.';
-COMMENT ON COLUMN segments.confidence IS 'Confidence of the OCR in the line, 0 to 1.';
+COMMENT ON COLUMN segments.language IS
+    'Tesseract model that read the line; of subtitles the language of the track, which has the same name (ISO 639-3).';
+COMMENT ON COLUMN segments.confidence IS 'Confidence of the OCR in the line, 0 to 1; of subtitles 1.';
 COMMENT ON COLUMN segments.created_at IS 'When the row was made.';
 
 CREATE INDEX segments_video_time ON segments (video_id, t_start, place, id);
@@ -276,7 +289,7 @@ BEGIN
         ORDER BY s.id, s.t_end DESC, s.text);
 
     DELETE FROM segments s
-    WHERE s.video_id = p_video_id AND s.id NOT IN (SELECT i.id FROM unnest(incoming) AS i);
+    WHERE s.video_id = p_video_id AND s.source = 'screen' AND s.id NOT IN (SELECT i.id FROM unnest(incoming) AS i);
     INSERT INTO segments AS s (id, video_id, owner_id, team_id, text, normalized_text, text_hash,
                                language, confidence, t_start, t_end, bounding_box, place, end_box,
                                track, words, crop_pack, crop_offset, crop_bytes, paragraph, paragraph_line)
@@ -310,7 +323,7 @@ BEGIN
                  WITH ORDINALITY AS e (type, value, normalized_value, number)
     ), gone AS (
         DELETE FROM entities e USING segments s
-        WHERE s.video_id = p_video_id AND e.segment_id = s.id AND e.id NOT IN (SELECT f.id FROM found f)
+        WHERE s.video_id = p_video_id AND s.source = 'screen' AND e.segment_id = s.id AND e.id NOT IN (SELECT f.id FROM found f)
     ), kept AS (
         INSERT INTO entities AS e (id, segment_id, entity_type, value, normalized_value)
         SELECT f.id, f.segment_id, f.type, f.value, f.normalized_value FROM found f
@@ -326,12 +339,54 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION replace_video_text IS
-    'Replaces the segments and entities of a video with those of p_segments, a list of {text, language, '
+    'Replaces the lines on screen of a video and their entities with those of p_segments, a list of {text, language, '
     'confidence, t_start, t_end, bounding_box, end_box, track, words, crop_pack, crop_offset, '
     'crop_bytes, entities: [{type, value, normalized_value}], paragraph, paragraph_line}, and makes '
     'them searchable. paragraph is the place of the first line of its paragraph in the list, from 0. '
     'An entity without normalized_value gets the normal form of its value. Rows that are already the same are not '
     'written. The id of a row is computed from its content, so that calling this again with the same list changes nothing.';
+
+CREATE TYPE cortana.said_line AS (id uuid, hash text, normal text, text text, language text, confidence real, t_start int,
+                                  t_end int, entities jsonb);
+COMMENT ON TYPE cortana.said_line IS 'A line as add_said_lines() stores it.';
+
+CREATE FUNCTION cortana.add_said_lines(p_video_id uuid, p_source text, p_read_from text, p_lines jsonb, p_replaces boolean)
+RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    said said_line[] := ARRAY(
+        SELECT DISTINCT ON (l.id) ROW(l.*)::said_line
+        FROM (SELECT md5(concat_ws('|', p_video_id, hash, r.t_start, p_source, r.language))::uuid AS id, hash, normal, r.text,
+                     r.language, coalesce(r.confidence, 1), r.t_start, r.t_end, r.entities
+              FROM jsonb_to_recordset(p_lines) AS r (text text, language text, confidence real, t_start int, t_end int,
+                                                     entities jsonb),
+                   LATERAL (SELECT normal_form(r.text) AS normal OFFSET 0) AS n, LATERAL text_hash(normal) AS hash
+              WHERE normal <> '') AS l
+        ORDER BY l.id, l.t_end DESC);
+BEGIN
+    DELETE FROM segments s
+    WHERE p_replaces AND s.video_id = p_video_id AND s.source = p_source AND s.detected_by = p_read_from
+      AND s.id NOT IN (SELECT l.id FROM unnest(said) AS l);
+    INSERT INTO segments AS s (id, video_id, owner_id, team_id, text, normalized_text, text_hash, language, confidence,
+                               t_start, t_end, source, detected_by)
+    SELECT l.id, v.id, v.owner_id, v.team_id, l.text, l.normal, l.hash, l.language, l.confidence,
+           l.t_start, l.t_end, p_source, p_read_from
+    FROM unnest(said) AS l, videos v WHERE v.id = p_video_id
+    ON CONFLICT (id) DO UPDATE SET text = excluded.text, t_end = excluded.t_end, confidence = excluded.confidence
+    WHERE (s.text, s.t_end, s.confidence) IS DISTINCT FROM (excluded.text, excluded.t_end, excluded.confidence);
+    INSERT INTO entities AS e (id, segment_id, entity_type, value, normalized_value)
+    SELECT md5(concat_ws('|', l.id, f.type, f.number, f.value))::uuid, l.id, f.type, f.value,
+           coalesce(f.normalized_value, normal_form(f.value))
+    FROM unnest(said) AS l,
+         ROWS FROM (jsonb_to_recordset(l.entities) AS (type text, value text, normalized_value text))
+             WITH ORDINALITY AS f (type, value, normalized_value, number)
+    ON CONFLICT (id) DO NOTHING;
+END
+$$;
+COMMENT ON FUNCTION cortana.add_said_lines IS
+    'Adds lines that were said in a video, a list of {text, language, confidence, t_start, t_end, entities: [{type, value, '
+    'normalized_value}]}. p_read_from says what they were read from (segments.detected_by). p_replaces: other lines of it '
+    'are removed. Lines on screen stay. The next refresh makes the lines searchable.';
 
 CREATE FUNCTION cortana.box_at(s segments, p_t_ms int) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE AS $$
@@ -372,25 +427,27 @@ COMMENT ON FUNCTION cortana.box_around IS 'The box around several lines at a tim
 
 -- Other systems read this export: members may be added, but none may be changed or removed. Times are in
 -- milliseconds.
-CREATE FUNCTION cortana.export_segments(p_video_id uuid) RETURNS SETOF json
+CREATE FUNCTION cortana.export_segments(p_video_id uuid, p_source text DEFAULT NULL) RETURNS SETOF json
 LANGUAGE sql STABLE AS $$
     SELECT json_build_object(
                'id', s.id, 'text', s.text, 'normalized_text', s.normalized_text,
                't_start', s.t_start, 't_end', s.t_end,
                'shown_at', v.recorded_at + s.t_start * interval '1 ms', 'confidence', s.confidence,
                'language', s.language, 'bounding_box', s.bounding_box, 'end_box', s.end_box,
-               'track', s.track, 'words', s.words)
-    FROM segments s JOIN videos v ON v.id = s.video_id WHERE s.video_id = p_video_id
+               'track', s.track, 'words', s.words, 'source', s.source)
+    FROM segments s JOIN videos v ON v.id = s.video_id
+    WHERE s.video_id = p_video_id AND (p_source IS NULL OR s.source = p_source)
     ORDER BY s.t_start, s.place, s.id
 $$;
 COMMENT ON FUNCTION cortana.export_segments IS 'The segments of video_export(), one a row.';
 
-CREATE FUNCTION cortana.export_entities(p_video_id uuid) RETURNS SETOF json
+CREATE FUNCTION cortana.export_entities(p_video_id uuid, p_source text DEFAULT NULL) RETURNS SETOF json
 LANGUAGE sql STABLE AS $$
     SELECT json_build_object(
                'type', e.entity_type, 'value', e.value, 'normalized_value', e.normalized_value,
                'segment_id', e.segment_id, 't_start', s.t_start, 't_end', s.t_end)
-    FROM entities e JOIN segments s ON s.id = e.segment_id WHERE s.video_id = p_video_id
+    FROM entities e JOIN segments s ON s.id = e.segment_id
+    WHERE s.video_id = p_video_id AND (p_source IS NULL OR s.source = p_source)
     ORDER BY s.t_start, e.segment_id, e.entity_type, e.value, e.id
 $$;
 COMMENT ON FUNCTION cortana.export_entities IS 'The entities of video_export(), one a row.';
@@ -412,4 +469,4 @@ COMMENT ON FUNCTION video_export IS
 -- ---- who may call what --------------------------------------------------------------------------
 
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION cortana.box_at, cortana.box_around, video_export, cortana.unread_scripts, cortana.export_segments, cortana.export_entities TO authenticated;
+GRANT EXECUTE ON FUNCTION cortana.line_sources, cortana.box_at, cortana.box_around, video_export, cortana.unread_scripts, cortana.export_segments, cortana.export_entities TO authenticated;

@@ -77,8 +77,8 @@ RETURN hashtext(p_text) & 2147483647;
 COMMENT ON FUNCTION cortana.search_key IS
     'Returns the key of a text, a hash that is never negative (negative keys are slices). The first letter of the '
     'text says what it is: w a word or two neighbouring words, ^ the beginning of a word, = a whole line, g a '
-    'gram, o an owner, t a team, v a video, l a language, d a day, month or year, f a word of the video''s names, '
-    '# and @ a tag or, alone, any tag. Different texts may have the same key; rows that are found by a key are therefore '
+    'gram, o an owner, t a team, v a video, l a language, s a source other than the screen, d a day, month or year, f a word of the video''s '
+    'names, # and @ a tag or, alone, any tag. Different texts may have the same key; rows that are found by a key are therefore '
     'compared again.';
 
 CREATE FUNCTION cortana.search_slice(p_number bigint, p_level int) RETURNS int
@@ -108,7 +108,8 @@ COMMENT ON FUNCTION cortana.search_pair_keys IS
     '"opensource", and a phrase finds lines in which its words are neighbours.';
 
 CREATE FUNCTION cortana.search_keys(p_number bigint, p_owner uuid, p_team uuid, p_video uuid, p_language text,
-                            p_taken_at timestamptz, p_tags text[], p_source text, p_text text, p_continued text)
+                            p_taken_at timestamptz, p_tags text[], p_source text, p_text text, p_continued text,
+                            p_line_source text)
 RETURNS int[]
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 DECLARE
@@ -129,6 +130,9 @@ BEGIN
     END IF;
     IF p_language IS NOT NULL THEN
         keys := keys || cortana.search_key('l' || lower(p_language));
+    END IF;
+    IF p_line_source <> 'screen' THEN
+        keys := keys || cortana.search_key('s' || p_line_source);
     END IF;
     IF taken IS NOT NULL THEN
         keys := keys || cortana.search_key(taken);
@@ -199,12 +203,13 @@ CREATE TABLE search_materialized (
     taken_at timestamptz,
     tags text[],
     source text,
+    line_source text NOT NULL DEFAULT 'screen',
     continued text,
     continued_by uuid[],
     folded text NOT NULL GENERATED ALWAYS AS (search_fold(normalized_text)) STORED,
     keys int[] NOT NULL GENERATED ALWAYS AS (
         search_keys(number, owner_id, team_id, video_id, language, taken_at, tags, source,
-                    normalized_text, continued)) STORED
+                    normalized_text, continued, line_source)) STORED
 );
 -- Without statistics the planner chooses the same plan for every statement.
 ALTER TABLE search_materialized ALTER COLUMN keys SET STATISTICS 0;
@@ -230,6 +235,7 @@ COMMENT ON COLUMN search_materialized.taken_at IS 'videos.created_at.';
 COMMENT ON COLUMN search_materialized.tags IS
     'Hashtags and mentions of the line, as entities.normalized_value holds them; null: none.';
 COMMENT ON COLUMN search_materialized.source IS 'The names of the video, see cortana.search_source().';
+COMMENT ON COLUMN search_materialized.line_source IS 'segments.source.';
 COMMENT ON COLUMN search_materialized.continued IS
     'Of the first line of a message or paragraph: the normal forms of its other lines, one a line. Null: there are none.';
 COMMENT ON COLUMN search_materialized.continued_by IS 'The segments of these lines.';
@@ -519,10 +525,10 @@ BEGIN
     ), changed AS (
         INSERT INTO search_materialized AS m
             (segment_id, video_id, owner_id, team_id, platform, text, normalized_text, language,
-             confidence, t_start, t_end, bounding_box, taken_at, tags, source, continued, continued_by)
+             confidence, t_start, t_end, bounding_box, taken_at, tags, source, line_source, continued, continued_by)
         SELECT s.id, s.video_id, s.owner_id, s.team_id, v.platform, s.text, s.normalized_text,
                s.language, s.confidence, s.t_start, s.t_end, s.bounding_box, v.created_at, t.tags,
-               v.source, p.continued, p.continued_by
+               v.source, s.source, p.continued, p.continued_by
         FROM marked AS d
         CROSS JOIN LATERAL (
             SELECT *, search_source(original_name, title, platform) AS source
@@ -537,17 +543,17 @@ BEGIN
         -- unchanged rows keep their number
         WHERE o.segment_id IS NULL
            OR (o.owner_id, o.team_id, o.platform, o.text, o.normalized_text, o.language, o.confidence,
-               o.t_start, o.t_end, o.bounding_box, o.taken_at, o.tags, o.source, o.continued, o.continued_by)
+               o.t_start, o.t_end, o.bounding_box, o.taken_at, o.tags, o.source, o.line_source, o.continued, o.continued_by)
               IS DISTINCT FROM
               (s.owner_id, s.team_id, v.platform, s.text, s.normalized_text, s.language, s.confidence,
-               s.t_start, s.t_end, s.bounding_box, v.created_at, t.tags, v.source, p.continued, p.continued_by)
+               s.t_start, s.t_end, s.bounding_box, v.created_at, t.tags, v.source, s.source, p.continued, p.continued_by)
         ORDER BY s.video_id, s.t_start, s.id
         ON CONFLICT (segment_id) DO UPDATE SET
             owner_id = excluded.owner_id, team_id = excluded.team_id, platform = excluded.platform,
             text = excluded.text, normalized_text = excluded.normalized_text,
             language = excluded.language, confidence = excluded.confidence,
             t_start = excluded.t_start, t_end = excluded.t_end, bounding_box = excluded.bounding_box,
-            taken_at = excluded.taken_at, tags = excluded.tags, source = excluded.source,
+            taken_at = excluded.taken_at, tags = excluded.tags, source = excluded.source, line_source = excluded.line_source,
             continued = excluded.continued, continued_by = excluded.continued_by
         RETURNING document
     )
@@ -611,6 +617,7 @@ CREATE TYPE cortana.search_terms AS (
     languages text[],
     tags text[],
     sources text[],
+    line_sources text[],
     after_ms int,
     before_ms int,
     after_time timestamptz,
@@ -639,6 +646,7 @@ COMMENT ON COLUMN cortana.search_terms.languages IS
 COMMENT ON COLUMN cortana.search_terms.tags IS
     'Of tag:, as entities contain them (#name, @name); a result must have all of them.';
 COMMENT ON COLUMN cortana.search_terms.sources IS 'Of from:; a result must have one of them.';
+COMMENT ON COLUMN cortana.search_terms.line_sources IS 'Of source:; a result must have one of them; null: any.';
 COMMENT ON COLUMN cortana.search_terms.after_ms IS
     'Of after:, milliseconds of the video; the text was still on screen at that time.';
 COMMENT ON COLUMN cortana.search_terms.before_ms IS
@@ -821,6 +829,11 @@ BEGIN
                                   ' it: write from:holiday.mp4 or from:"my holiday"');
         END IF;
         terms.sources := terms.sources || p_value;
+    WHEN 'source' THEN
+        IF p_value <> ALL (line_sources()) THEN
+            PERFORM search_refuse(format('source: takes one of %s: write source:subtitle', array_to_string(line_sources(), ', ')));
+        END IF;
+        terms.line_sources := terms.line_sources || p_value;
     WHEN 'kind' THEN
         IF NOT EXISTS (SELECT FROM entity_types WHERE name = p_value) THEN
             PERFORM search_refuse(format('kind: takes one of %s: write kind:url',
@@ -1030,7 +1043,7 @@ BEGIN
             CONTINUE;
         END IF;
         token := replace(token, either, 'or');
-        field := regexp_match(token, '^(-?)(lang|tag|after|before|from|kind|conf|owner|team|video|in|recorded|at):"?(.*?)"?$');
+        field := regexp_match(token, '^(-?)(lang|tag|after|before|from|kind|conf|owner|team|video|in|recorded|at|source):"?(.*?)"?$');
         IF token LIKE '%:' AND right(query, length(token)) <> token THEN
             field := NULL;   -- "From: Anna" is text; at the end, the value was forgotten
         END IF;
@@ -1041,7 +1054,7 @@ BEGIN
             terms := search_add_field(terms, field[2], btrim(field[3]));
         ELSIF token ~ '^-?[a-z]{2,}:["[:alnum:]]' THEN
             PERFORM search_refuse(format('%s: is not a field; fields are from:, lang:, tag:, in:, recorded:, at:, after:, before:, kind:, '
-                                         'conf:, owner:, team: and video:. To look for the text, put it into quotes: "%s"',
+                                         'conf:, owner:, team:, video: and source:. To look for the text, put it into quotes: "%s"',
                                          substring(token, '[a-z]+'), translate(ltrim(token, '-'), '"', '')));
         ELSIF token ~ '^-\(' OR token LIKE '(%' AND query LIKE '%' || either || '%' THEN
             PERFORM search_refuse('parentheses are not part of the syntax: all words must be there, OR stands between two '
@@ -1279,6 +1292,11 @@ BEGIN
             SELECT '(' || string_agg(concat_ws(' OR ', format('source LIKE %L', search_pattern(s)),
                                                search_id_range('video_id', s)), ' OR ') || ')'
             FROM unnest(p_terms.sources) AS s));
+    END IF;
+    IF p_terms.line_sources IS NOT NULL THEN
+        RETURN NEXT (CASE WHEN 'screen' <> ALL (p_terms.line_sources) THEN
+                         format('keys && %L', ARRAY(SELECT search_key('s' || s) FROM unnest(p_terms.line_sources) AS s)) END,
+                     format('line_source = ANY (%L)', p_terms.line_sources));
     END IF;
     IF p_terms.kinds IS NOT NULL THEN
         RETURN NEXT (NULL::text, (
@@ -1819,7 +1837,7 @@ CREATE FUNCTION search_segments(
     query text, video uuid DEFAULT NULL, max_results int DEFAULT 50,
     start_mark text DEFAULT '<mark>', stop_mark text DEFAULT '</mark>')
 RETURNS TABLE (segment_id uuid, video_id uuid, text text, snippet text, t_start int, t_end int,
-               bounding_box jsonb, confidence real, language text, rank real, match_kind text, continued_by uuid[])
+               bounding_box jsonb, confidence real, language text, rank real, match_kind text, continued_by uuid[], sources text[])
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan
 SET jit = off AS $$
@@ -1827,13 +1845,15 @@ DECLARE
     terms search_terms := search_parse(coalesce(query, ''));
     wanted int := least(greatest(coalesce(max_results, 50), 0), 1000);
     candidates tid[];
+    said_again_ms constant int := 2000;             -- speech follows its words on screen, or leads them, by so much
+    said_again_similarity constant real := 0.8;     -- a misread letter in a word or two
 BEGIN
     IF NOT search_has_subject(terms) THEN
         IF coalesce(terms.languages[1], terms.kinds[1], terms.after_ms::text, terms.before_ms::text,
                     terms.after_time::text, terms.before_time::text, terms.min_confidence::text,
                     terms.owner::text, terms.team::text, terms.video::text, terms.collections[1],
-                    terms.recorded_after::text) IS NOT NULL THEN
-            PERFORM search_refuse('lang:, in:, recorded:, after:, before:, kind:, conf:, owner:, team: and video: narrow a search down: '
+                    terms.recorded_after::text, terms.line_sources[1]) IS NOT NULL THEN
+            PERFORM search_refuse('lang:, in:, recorded:, after:, before:, kind:, conf:, owner:, team:, video: and source: narrow a search down: '
                                   'add a word, a tag:, a from: or an at:');
         END IF;
         RETURN;
@@ -1845,7 +1865,7 @@ BEGIN
     RETURN QUERY
     WITH rated AS (
         SELECT m.segment_id, m.video_id, m.text, m.normalized_text, m.folded, m.document, m.t_start, m.t_end, m.bounding_box,
-               m.confidence, m.language, m.continued, m.continued_by, s.literal, s.words, s.folded AS wanted_folded,
+               m.confidence, m.language, m.continued, m.continued_by, m.line_source, s.literal, s.words, s.folded AS wanted_folded,
                CASE WHEN position(s.literal IN m.normalized_text) > 0 THEN 'exact'
                     WHEN m.document @@ s.words
                         OR s.words IS NULL AND s.folded IS NULL
@@ -1882,9 +1902,17 @@ BEGIN
         LIMIT wanted * coalesce(cardinality(terms.sides), 1)
     ), ranked AS (
         SELECT DISTINCT ON (r.segment_id) r.* FROM scored r WHERE r.score >= 0 ORDER BY r.segment_id, r.score DESC
+    ), echoes AS (
+        SELECT f.segment_id AS heard, e.segment_id, e.line_source
+        FROM ranked e JOIN ranked f USING (video_id)
+        WHERE e.line_source <> 'screen'
+          AND array_position(line_sources(), f.line_source) < array_position(line_sources(), e.line_source)
+          AND e.t_start <= f.t_end + said_again_ms AND f.t_start <= e.t_end + said_again_ms
+          AND 3 * least(length(e.folded), length(f.folded)) >= greatest(length(e.folded), length(f.folded))
+          AND greatest(word_similarity(e.folded, f.folded), word_similarity(f.folded, e.folded)) >= said_again_similarity
     ), shown AS (
         SELECT r.*, p.*
-        FROM (SELECT * FROM ranked AS f ORDER BY f.score DESC, f.confidence DESC, f.video_id, f.t_start, f.segment_id
+        FROM (SELECT * FROM ranked AS f WHERE f.segment_id NOT IN (SELECT e.segment_id FROM echoes e) ORDER BY f.score DESC, f.confidence DESC, f.video_id, f.t_start, f.segment_id
               LIMIT wanted) AS r
         CROSS JOIN LATERAL (
             SELECT r.text || string_agg(' ' || c.text, '' ORDER BY array_position(r.continued_by, c.segment_id)) AS whole,
@@ -1898,17 +1926,20 @@ BEGIN
            CASE WHEN r.whole IS NULL THEN r.bounding_box
                 ELSE box_around(r.segment_id || r.continued_by, greatest(r.t_start, r.last_start)) END,
            r.confidence, r.language, r.score,
-           split_part(r.kind, ',', 1), CASE WHEN r.whole IS NOT NULL THEN r.continued_by END
+           split_part(r.kind, ',', 1), CASE WHEN r.whole IS NOT NULL THEN r.continued_by END,
+           ARRAY(SELECT s FROM unnest(line_sources()) AS s
+                 WHERE s = r.line_source OR s IN (SELECT e.line_source FROM echoes e WHERE e.heard = r.segment_id))
     FROM shown r
     ORDER BY r.score DESC, r.confidence DESC, r.video_id, r.t_start, r.segment_id;
 END
 $$;
 COMMENT ON FUNCTION search_segments IS
-    'Searches the text on screen. A query consists of words, "phrases", -exclusions, OR, prefix* and the fields '
-    'from:, lang:, tag:, recorded:, at:, after:, before:, kind:, conf:, owner:, team: and video:. Exact hits come first, then lines with the words, then lines that OCR or '
+    'Searches the text on screen, and what was said. A query consists of words, "phrases", -exclusions, OR, prefix* and the fields '
+    'from:, lang:, tag:, recorded:, at:, after:, before:, kind:, conf:, owner:, team:, video: and source:. Exact hits come first, then lines with the words, then lines that OCR or '
     'a typing error may have changed. At most 200 characters of a query are read, and at most 1000 results are '
     'returned. A message that wraps on screen is one result if several of its lines have the words together: its first line, '
-    'with the text of all lines, continued_by the others. start_mark null: no snippets are made; for many lines, making snippets costs more than finding the '
+    'with the text of all lines, continued_by the others. A line that '
+    'is both on screen and said within two seconds, in nearly the same words, is one result, whose sources are both. start_mark null: no snippets are made; for many lines, making snippets costs more than finding the '
     'lines.';
 
 -- ---- who may call what --------------------------------------------------------------------------

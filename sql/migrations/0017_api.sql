@@ -306,7 +306,7 @@ CREATE FUNCTION api.segment_object(s segments, p_with_tracks boolean) RETURNS js
 LANGUAGE sql STABLE
 RETURN jsonb_build_object(
     'id', s.id, 'text', s.text, 't_start', s.t_start, 't_end', s.t_end, 'box', s.bounding_box,
-    'end_box', s.end_box, 'confidence', s.confidence, 'language', s.language,
+    'end_box', s.end_box, 'confidence', s.confidence, 'language', s.language, 'source', s.source,
     'crop_url', CASE WHEN s.crop_pack IS NOT NULL THEN '/api/v1/segments/' || s.id || '/crop' END)
     || CASE WHEN p_with_tracks THEN jsonb_build_object('track', s.track, 'words', s.words)
             ELSE '{}' END;
@@ -331,6 +331,7 @@ BEGIN
           AND s.t_start <= coalesce((p ->> 'to_ms')::int, 2147483647)
           AND s.confidence >= coalesce((p ->> 'min_confidence')::real, 0)
           AND (p ->> 'lang' IS NULL OR s.language = p ->> 'lang')
+          AND (p ->> 'source' IS NULL OR s.source = p ->> 'source')
           AND (p ->> 'q' IS NULL OR position(normal_form(p ->> 'q') IN s.normalized_text) > 0)
           AND (p ->> 'kind' IS NULL OR EXISTS (SELECT FROM entities e WHERE e.segment_id = s.id
                                                AND e.entity_type = p ->> 'kind'))
@@ -485,7 +486,7 @@ COMMENT ON FUNCTION api.marked IS
 
 CREATE TYPE api.hit AS (n int, passes boolean, segment_id uuid, video_id uuid, owner_id uuid, video_title text, text text,
                         t_start int, t_end int, box jsonb, confidence real, language text, rank real,
-                        match_kind text, kinds text[], continued_by uuid[]);
+                        match_kind text, kinds text[], continued_by uuid[], sources text[]);
 COMMENT ON TYPE api.hit IS
     'A line found by a query: its place in the list, and whether it passes the filters. kinds is null if it was not '
     'looked up.';
@@ -505,7 +506,7 @@ LANGUAGE sql STABLE AS $$
                AND ((p ->> 'exact')::boolean IS NOT TRUE OR s.match_kind <> 'fuzzy')
                AND (p ->> 'kind' IS NULL OR p ->> 'kind' = ANY (k.kinds)) IS TRUE,
            s.segment_id, s.video_id, v.owner_id, coalesce(v.title, v.original_name), s.text, s.t_start, s.t_end,
-           s.bounding_box, s.confidence, s.language, s.rank, s.match_kind, k.kinds, s.continued_by
+           s.bounding_box, s.confidence, s.language, s.rank, s.match_kind, k.kinds, s.continued_by, s.sources
     FROM search_segments(p ->> 'q', (p ->> 'video')::uuid, p_most, NULL) AS s
     JOIN videos v ON v.id = s.video_id
     LEFT JOIN LATERAL (
@@ -531,7 +532,7 @@ RETURN jsonb_build_object(
                    'frame_box', CASE WHEN f.key IS NULL THEN NULL
                                      WHEN h.continued_by IS NULL THEN box_at(s, f.t_ms)
                                      ELSE box_around(h.segment_id || h.continued_by, f.t_ms) END,
-                   'continued_by', h.continued_by)
+                   'continued_by', h.continued_by, 'sources', coalesce(h.sources, ARRAY[s.source]))
         FROM (SELECT) AS one LEFT JOIN segments s ON s.id = h.segment_id
              LEFT JOIN LATERAL api.line_frame(s.video_id, s.t_start, s.t_end) AS f ON true);
 COMMENT ON FUNCTION api.hit_object IS
@@ -636,7 +637,7 @@ DECLARE
 BEGIN
     SELECT coalesce(jsonb_agg(api.hit_object(ROW(
                s.n, true, s.segment_id, s.video_id, v.owner_id, coalesce(v.title, v.original_name), s.text, s.t_start, s.t_end,
-               s.bounding_box, s.confidence, s.language, s.rank, s.match_kind, NULL, NULL)::api.hit, terms) ORDER BY s.n), '[]')
+               s.bounding_box, s.confidence, s.language, s.rank, s.match_kind, NULL, NULL, NULL)::api.hit, terms) ORDER BY s.n), '[]')
     INTO items
     FROM (SELECT row_number() OVER (ORDER BY m.rank DESC, m.confidence DESC, m.video_id, m.t_start, m.segment_id) AS n, m.*
           FROM search_semantic(vector, model, p ->> 'filter', (p ->> 'video')::uuid, wanted) AS m) AS s
@@ -690,11 +691,14 @@ BEGIN
     INTO items
     FROM (SELECT * FROM (
               SELECT 1 AS place, o.name AS value, 'operator' AS kind
-              FROM unnest('{from:,lang:,tag:,in:,recorded:,at:,after:,before:,kind:,owner:me,team:,video:,conf:}'::text[]) AS o (name)
+              FROM unnest('{from:,lang:,tag:,in:,recorded:,at:,after:,before:,kind:,owner:me,team:,video:,conf:,source:}'::text[]) AS o (name)
               WHERE typed <> '' AND starts_with(o.name, typed) AND o.name <> typed
               UNION ALL
               SELECT 2, 'kind:' || t.name, 'operator' FROM entity_types t
               WHERE starts_with(typed, 'kind:') AND starts_with('kind:' || t.name, typed)
+              UNION ALL
+              SELECT 2, 'source:' || s, 'operator' FROM unnest(line_sources()) AS s
+              WHERE starts_with(typed, 'source:') AND starts_with('source:' || s, typed)
               UNION ALL
               SELECT DISTINCT 3, CASE WHEN filed.under ~ '\s' THEN format('tag:"%s"', filed.under) ELSE 'tag:' || filed.under END, 'tag'
               FROM api.newest_videos('{}', 'infinity', '00000000-0000-0000-0000-000000000000', 500) AS v, unnest(v.tags) AS filed (under)

@@ -20,6 +20,19 @@ KEPT_MAX = 32 << 20  # bytes of a clip that is kept
 TS_OFFSET = 1.4  # seconds that MPEG-TS timestamps lie after the presentation's time 0
 
 
+def add_text_tracks(source, target, codec, *cues):
+    """A copy of the video with a text track for each of `cues`, a language and SubRip."""
+    command = ["ffmpeg", "-v", "error", "-y", "-i", str(source)]
+    for n, (language, text) in enumerate(cues):
+        path = target.with_suffix(f".{n}.srt")
+        path.write_text(text)
+        command += ["-i", str(path)]
+    for n, (language, text) in enumerate(cues):
+        command += ["-map", f"{n + 1}", f"-metadata:s:s:{n}", f"language={language}"]
+    subprocess.run([*command, "-map", "0:v", "-c:v", "copy", "-c:s", codec, str(target)], check=True)
+    return target
+
+
 class Stage:
     """A stage program and a store that it works on."""
 

@@ -52,6 +52,25 @@ def test_many_lines_take_little_memory(gateway, library, long_video):
     assert [(int(n) - 1, int(line)) for n, line in cues] == [(n, n) for n in range(LINES)]  # four at once have room
 
 
+def test_an_export_may_have_what_was_said_alone(gateway, place):
+    """It has no place on screen; of words that are shown, too, both rows are there."""
+    video = str(place[1].video(ALICE))
+    place[1].run("""INSERT INTO segments (video_id, owner_id, text, normalized_text, text_hash, confidence, t_start, t_end,
+                                          bounding_box, source)
+                    VALUES (%(v)s, %(o)s, 'lantern', 'lantern', 'a', 1, 0, 900, '{"x": 1, "y": 2, "width": 3, "height": 4}', 'screen'),
+                           (%(v)s, %(o)s, 'said', 'said', 'b', 1, 0, 900, NULL, 'subtitle')""".replace("%(v)s", f"'{video}'")
+                 .replace("%(o)s", f"'{ALICE}'"))
+    said = {kind: gateway.ask(f"/videos/{video}/export?source=subtitle&format={kind}", OWNER).data.decode()
+            for kind in ("csv", "jsonl", "json", "vtt", "ass", "txt")}
+    assert all("said" in text and "lantern" not in text for text in said.values())
+    assert json.loads(said["jsonl"])["source"] == "subtitle" and "line:" not in said["vtt"] and "\\pos" not in said["ass"]
+    rows = list(csv.DictReader(io.StringIO(gateway.ask(f"/videos/{video}/export?format=csv", OWNER).data.decode(), newline="")))
+    assert sorted(row["source"] for row in rows) == ["screen", "subtitle"]
+    (line,) = gateway.ask(f"/videos/{video}/segments?source=subtitle", OWNER).json["items"]
+    assert (line["text"], line["source"], line["box"]) == ("said", "subtitle", None)
+    assert gateway.ask(f"/videos/{video}/export?format=csv&source=song", OWNER).status == 400
+
+
 def test_a_slow_reader_holds_no_connection_of_the_database(gateway, long_video):
     """The gateway has one; its reader takes nothing of megabytes."""
     with socket.socket() as slow:

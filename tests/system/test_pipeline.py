@@ -8,6 +8,7 @@ import signal
 import subprocess
 
 import pytest
+from media_tools import add_text_tracks
 from pipeline import Pipeline, beginning
 from workers import age_leftovers, wait_until
 
@@ -92,10 +93,23 @@ def test_a_video_becomes_text_entities_search_and_a_clip(pipeline, fixtures_dir)
 
 @pytest.mark.sanitized(0)
 def test_a_second_run_of_every_stage_changes_nothing(pipeline, fixtures_dir, tmp_path):
+    """Of lines on screen, nor of those of a text track. A line that is both is one hit."""
     pipeline.start()
-    video = pipeline.submit(beginning(fixtures_dir / "subtitles.mp4", tmp_path), VIDEO)
+    said = {"Keep the receipt, please.": "screen subtitle", "But the ferry at @dusk was late.": "subtitle"}
+    cues = "".join(f"{n}\n00:00:0{2 + n},200 --> 00:00:0{2 + n},800\n<i>{text}</i>\n\n"
+                   for n, text in enumerate(said, 1))
+    source = add_text_tracks(beginning(fixtures_dir / "subtitles.mp4", tmp_path), tmp_path / "with_track.mkv", "subrip", ("eng", cues))
+    video = pipeline.submit(source, VIDEO)
     assert pipeline.wait(video) == "ready", pipeline.failures()
     rows, objects = pipeline.rows(video), pipeline.objects()
+    for text, sources in said.items():
+        assert pipeline.query("SELECT array_to_string(sources, ' '), count(*) OVER () FROM search_segments(%s)"
+                              " WHERE match_kind <> 'fuzzy'", text.strip(".")) == [(sources, 1)]
+        assert pipeline.query("SELECT text, t_end - t_start FROM search_segments(%s)",
+                              f"source:subtitle {text}") == [(text, 600)]
+    assert pipeline.query("SELECT text FROM search_segments('source:screen ferry dusk')") == []
+    assert pipeline.query("SELECT value FROM entities JOIN segments s ON s.id = segment_id WHERE source = 'subtitle'") \
+        == [("@dusk",)]
 
     pipeline.query("UPDATE videos SET status = 'new' WHERE id = %s", video)
     pipeline.query("SELECT enqueue_job('transcode', payload, video_id) FROM jobs"

@@ -8,6 +8,7 @@ import sys
 import uuid
 
 import pytest
+from media_tools import add_text_tracks
 from unreadable_files import make_unreadable_files
 
 VIDEO = "7d9b1c1e-52d1-4f0e-9a55-0c4f1a2b3c4d"
@@ -170,6 +171,43 @@ def test_a_single_pixel_is_a_video(sample, fixtures_dir):
     run = sample(fixtures_dir / "edge" / "one_pixel.mkv")
     assert (run.result["width"], run.result["height"]) == (1, 1)
     assert len(run.frames) == 1
+
+
+CUES = '''1
+00:00:00,500 --> 00:00:02,000
+<i>Did you see</i> <font color="red">#Berlin</font>
+at night?
+
+2
+00:00:02,100 --> 00:00:03,000
+Did you see #Berlin at night?
+
+3
+00:00:02,500 --> 00:00:02,900
+{\\an8}Both speak: €3,50
+
+4
+00:00:03,500 --> 00:00:03,900
+<b> </b>
+
+5
+00:00:04,000 --> 00:00:05,250
+Grüße & Küsse
+'''
+
+
+@pytest.mark.parametrize("name, codec", [("a.mkv", "subrip"), ("b.mkv", "ass"), ("c.mkv", "webvtt"), ("d.mp4", "mov_text")])
+def test_text_tracks_are_lines_without_styling(sample, fixtures_dir, tmp_path, name, codec):
+    """Those that go on are one line, empty ones none; of two tracks both, each in its language. An MP4 ends a line where
+    the next one begins."""
+    video = add_text_tracks(fixtures_dir / "edge" / "variable_rate.mp4", tmp_path / name, codec,
+                            ("ger", CUES), ("eng", "1\n00:00:01,000 --> 00:00:02,000\nHi\n"))
+    done = sample(video)
+    assert done.done.returncode == 0, done.done.stderr
+    lines = {(line["text"], line["language"], line["t_start"], line["t_end"]) for line in done.result["subtitles"]}
+    assert lines == {("Did you see #Berlin at night?", "deu", 500, 2500 if codec == "mov_text" else 3000), ("Both speak: €3,50", "deu", 2500, 2900),
+                     ("Grüße & Küsse", "deu", 4000, 5250), ("Hi", "eng", 1000, 2000)}
+    assert [(entity["type"], entity["value"]) for entity in done.result["subtitles"][0]["entities"]] == [("hashtag", "#Berlin")]
 
 
 def test_the_rotated_video_is_sampled_upright(sample, fixtures_dir):

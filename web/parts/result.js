@@ -60,6 +60,9 @@ class Result extends Element {
 
     /** The part of the picture where the line is fills the frame, with a box around the line. @param {HTMLImageElement} picture */
     place(picture) {
+        if (!this.shown.frame_box) {
+            return; // the line was said
+        }
         const {x, y, width, height} = this.shown.frame_box;
         const box = this.querySelector('.box');
         const {clientWidth: w, clientHeight: h} = picture;
@@ -105,6 +108,7 @@ class Result extends Element {
             @mouseenter=${() => this.show(hit)} @focus=${() => this.show(hit)}><time title=${hit.shown_at ? momentIn(hit.shown_at, null) : nothing}>${clock(hit.t_start)}</time>
             <span>${isUnsure && hit.crop_url ? this.crop(hit) : nothing}<span class="line" dir="auto">${windowOf(hit.snippet).map((part) => (part.hit
                 ? html`<mark>${part.text}</mark>` : part.text))}</span></span><span class="marks">
+                ${hit.sources.filter((source) => source !== 'screen').map((source) => html`<small class="badge">${t(`source.${source}`)}</small>`)}
                 ${isUnsure ? html`<small class="badge unsure">${t('unsure')}</small>` : nothing}
                 ${hit.match === 'fuzzy' ? html`<small class="badge">${t('match.fuzzy')}</small>` : nothing}
                 ${isForeign ? html`<small class="faint">${languageName(hit.language)}</small>` : nothing}</span></a></li>`;

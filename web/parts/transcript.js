@@ -116,6 +116,7 @@ export class Transcript extends Element {
         return html`<li data-start=${line.t_start} data-end=${line.t_end} data-id=${line.id} class=${snippet ? 'found' : ''} @click=${() => !getSelection().toString() && this.dispatchEvent(new CustomEvent('cv-seek', {detail: line.t_start}))}>
             <button class="at" @pointerenter=${(event) => this.showTime(event.target, line)} @focus=${(event) => this.showTime(event.target, line)}>${
                 clock(line.t_start)}</button><span class="line" dir="auto">${text}</span>
+            ${line.source === 'screen' ? nothing : html`<small class="badge">${t(`source.${line.source}`)}</small>`}
             ${line.confidence < UNSURE ? html`<small class="badge unsure">${t('unsure')}</small>` : nothing}</li>`;
     }
 

@@ -197,7 +197,8 @@ static int replace_rows(struct cv_db *db, const struct cv_job *job, const char *
      * this run has read: several steps may read one video side by side. */
     static const char *const clear =
         "DELETE FROM segments s USING jobs j WHERE j.id = $2::uuid AND s.video_id = $1::uuid"
-        " AND (s.detected_by IS NULL OR s.detected_by = j.step || '/' || j.part"
+        " AND s.source = 'screen' AND (s.detected_by IS NULL OR s.detected_by = j.step || '/' || "
+        "j.part"
         " OR NOT EXISTS (SELECT FROM jobs other WHERE other.run_id = j.run_id"
         " AND other.job_type = j.job_type AND other.step || '/' || other.part = s.detected_by))";
 

@@ -1,6 +1,7 @@
 #include "workers/sample/stage.h"
 
 #include "common/media/media.h"
+#include "common/said/said.h"
 
 #include "workers/sample/output.h"
 #include "workers/sample/sampler.h"
@@ -133,9 +134,11 @@ static int run(struct cv_stage_context *context, const json_t *payload, json_t *
     cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
     CV_TRY(cv_stage_open_input(context, job.original, &reader, error));
     struct cv_byte_source source = cv_store_reader_source(reader);
+    cv_auto(cv_subtitle_list_deinit) struct cv_subtitle_list subtitles = {0};
     struct cv_decoder_params params = {.threads = cv_stage_threads(context),
                                        .cancel = cv_stage_cancel(context),
                                        .sound_times = true,
+                                       .subtitles = &subtitles,
                                        .whole = true,
                                        .square = true};
     cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
@@ -148,19 +151,22 @@ static int run(struct cv_stage_context *context, const json_t *payload, json_t *
         output_discard(&output);
         return result;
     }
+    cv_auto(json_decref) json_t *said = NULL;
+    cv_subtitles_finish(&subtitles);
+    CV_TRY(cv_said_describe(&subtitles, &said, error));
     const struct cv_media_info *info = cv_decoder_info(decoder);
     int64_t end_ms = output_ms(totals.end_us);
     int64_t whole_us =
         totals.is_last ? cv_presentation_us(info, totals.end_us, cv_decoder_sound_end_us(decoder))
                        : info->duration_us;
-    *ret_result =
-        json_pack("{s:s,s:O,s:O,s:i,s:i,s:I,s:I,s:I,s:o*,s:o*}", "video_id", job.video_id, "frames",
-                  output.frames, "frame_paths", output.lists, "width", info->width, "height",
-                  info->height, "duration_ms", (json_int_t)output_ms(whole_us), "source_frames",
-                  (json_int_t)totals.source_frames, "damaged_frames",
-                  (json_int_t)cv_decoder_damaged_frames(decoder), "goes_on_ms",
-                  totals.is_last ? NULL : json_integer(end_ms), "truncated",
-                  totals.is_last ? json_boolean(cv_decoder_is_cut_off(decoder)) : NULL);
+    *ret_result = json_pack("{s:s,s:O,s:O,s:O,s:i,s:i,s:I,s:I,s:I,s:o*,s:o*}", "video_id",
+                            job.video_id, "frames", output.frames, "subtitles", said, "frame_paths",
+                            output.lists, "width", info->width, "height", info->height,
+                            "duration_ms", (json_int_t)output_ms(whole_us), "source_frames",
+                            (json_int_t)totals.source_frames, "damaged_frames",
+                            (json_int_t)cv_decoder_damaged_frames(decoder), "goes_on_ms",
+                            totals.is_last ? NULL : json_integer(end_ms), "truncated",
+                            totals.is_last ? json_boolean(cv_decoder_is_cut_off(decoder)) : NULL);
     CV_TRY_MEMORY(*ret_result, error, "the result");
     return 0;
 }
@@ -315,6 +321,9 @@ static int commit(struct cv_db *db, const struct cv_job *job, const json_t *resu
     CV_TRY(check_lists(lists, part.video_id, error));
     CV_TRY(record_frames(db, part.video_id, part.from_ms, frames, error));
     CV_TRY(record_source(db, part.video_id, result, error));
+    /* A part may read lines of its neighbours, too; they are the same rows. */
+    CV_TRY(cv_said_store(db, part.video_id, "subtitle", "track",
+                         json_object_get(result, "subtitles"), part.from_ms == 0, error));
     CV_TRY(go_on(db, job, &part, result, error));
     cv_auto(json_decref) json_t *payload =
         json_pack("{s:s,s:O}", "video_id", part.video_id, "frame_paths", lists);

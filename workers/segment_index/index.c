@@ -60,7 +60,7 @@ static struct cv_detection read_row(const struct cv_db_result *result, int row)
 /* The table of a video's detections: `segments`, or, when the video is read again,
  * `pending_readings` until they replace the existing text. They are distinguished and ordered like
  * rows of `segments`; of several with one id the longest counts, as in replace_video_text(). */
-static const char from_segments[] = "segments WHERE video_id = $1::uuid";
+static const char from_segments[] = "segments WHERE video_id = $1::uuid AND source = 'screen'";
 static const char from_pending[] =
     "(SELECT DISTINCT ON (id) segment_id(p.video_id, text_hash(normalized_text), d.t_start,"
     " d.bounding_box) AS id, d.*, normalized_text"

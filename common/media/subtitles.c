@@ -1,0 +1,300 @@
+#include "common/media/subtitles.h"
+
+#include "common/media/libav.h"
+#include "common/media/picture_codec.h"
+
+#include <string.h>
+
+enum {
+    TRACKS_MAX = 32,   /* text tracks that are read; a film in thirty languages */
+    PAUSE_MS = 250,    /* between two events of a line that stays; editors leave up to 10 frames */
+    UNKNOWN_MS = 5000, /* a line whose end is nowhere stays so long, as long as players show it */
+    LONGEST_MS = 3600000, /* an event that stays longer than an hour is a mistake of its file */
+    ASS_FIELDS = 8,       /* commas before the text of an event as libavcodec returns it */
+};
+
+void cv_subtitle_list_deinit(struct cv_subtitle_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        free(list->items[i].text);
+    }
+    free(list->items);
+    *list = (struct cv_subtitle_list){0};
+}
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+/* The length of the override block that begins at `text`, "{\i1}"; 0: it is text. *ret_draws says
+ * whether what follows is a drawing, "{\p1}". */
+static size_t override_length(const char *text, bool *ret_draws)
+{
+    const char *end = text[0] == '{' ? strchr(text, '}') : NULL;
+    if (!end) {
+        return 0;
+    }
+    for (const char *c = text; c + 2 < end; c++) {
+        if (c[0] == '\\' && c[1] == 'p' && c[2] >= '0' && c[2] <= '9') {
+            *ret_draws = c[2] != '0';
+        }
+    }
+    return (size_t)(end - text) + 1;
+}
+
+/* Appends a character; white space becomes one blank, and none at the beginning. */
+static void append_character(char *line, size_t *length, char c)
+{
+    bool is_blank = (unsigned char)c <= ' ' || c == 0x7f;
+    if (!is_blank || (*length > 0 && line[*length - 1] != ' ')) {
+        line[(*length)++] = is_blank ? ' ' : c;
+    }
+}
+
+/* Ends a text that may have been cut within a character. */
+static void end_text(char *line, size_t length, bool is_cut)
+{
+    while (is_cut && length > 0 && ((unsigned char)line[length - 1] & 0xc0) == 0x80) {
+        length--;
+    }
+    if (is_cut && length > 0 && (unsigned char)line[length - 1] >= 0xc0) {
+        length--;
+    }
+    while (length > 0 && line[length - 1] == ' ') {
+        length--;
+    }
+    line[length] = '\0';
+}
+
+/* The text of an event without styling, its lines joined by blanks. */
+static void plain_text(const char *event, char line[CV_SUBTITLE_BYTES_MAX + 1])
+{
+    size_t length = 0;
+    bool draws = false;
+    const char *c = event;
+    while (*c && length < CV_SUBTITLE_BYTES_MAX) {
+        size_t skipped = override_length(c, &draws);
+        if (skipped > 0) {
+            c += skipped;
+            continue;
+        }
+        bool is_break = c[0] == '\\' && c[1] && strchr("Nnh", c[1]);
+        if (!draws) {
+            append_character(line, &length, is_break ? ' ' : *c);
+        }
+        c += is_break ? 2 : 1;
+    }
+    end_text(line, length, *c != '\0');
+}
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+static int add_line(struct cv_subtitle_list *list, const struct cv_subtitle *line,
+                    struct cv_error *error)
+{
+    if (list->count == CV_SUBTITLE_LINES_MAX) {
+        return 0;
+    }
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity > 0 ? 2 * list->capacity : 64;
+        struct cv_subtitle *items = reallocarray(list->items, capacity, sizeof(*items));
+        CV_TRY_MEMORY(items, error, "subtitles");
+        list->items = items;
+        list->capacity = capacity;
+    }
+    list->items[list->count] = *line;
+    list->items[list->count].text = strdup(line->text);
+    CV_TRY_MEMORY(list->items[list->count].text, error, "subtitles");
+    list->count++;
+    return 0;
+}
+
+/* By language and text, then by time: what is to become one line is side by side. */
+static int compare_texts(const void *left, const void *right)
+{
+    const struct cv_subtitle *a = left, *b = right;
+    int language = strcmp(a->language, b->language);
+    int text = language ? language : strcmp(a->text, b->text);
+    return text ? text : (a->start_ms > b->start_ms) - (a->start_ms < b->start_ms);
+}
+
+static int compare_times(const void *left, const void *right)
+{
+    const struct cv_subtitle *a = left, *b = right;
+    int start = (a->start_ms > b->start_ms) - (a->start_ms < b->start_ms);
+    return start ? start : compare_texts(left, right);
+}
+
+void cv_subtitles_finish(struct cv_subtitle_list *list)
+{
+    size_t kept = 0;
+    if (list->count == 0) {
+        return;
+    }
+    qsort(list->items, list->count, sizeof(*list->items), compare_texts);
+    for (size_t i = 1; i < list->count; i++) {
+        struct cv_subtitle *last = &list->items[kept], *next = &list->items[i];
+        if (strcmp(last->language, next->language) == 0 && strcmp(last->text, next->text) == 0 &&
+            next->start_ms <= last->end_ms + PAUSE_MS) {
+            last->end_ms = next->end_ms > last->end_ms ? next->end_ms : last->end_ms;
+            free(next->text);
+        } else {
+            list->items[++kept] = *next;
+        }
+    }
+    list->count = kept + 1;
+    qsort(list->items, list->count, sizeof(*list->items), compare_times);
+}
+
+/* ---- tracks ---------------------------------------------------------------------------------- */
+
+struct cv_subtitle_tracks {
+    struct cv_subtitle_list *list; /* borrowed */
+    struct track {
+        const AVStream *stream; /* borrowed */
+        AVCodecContext *codec;
+        char language[CV_SUBTITLE_LANGUAGE_SIZE];
+    } items[TRACKS_MAX];
+    int count;
+};
+
+static bool is_text(const AVStream *stream)
+{
+    switch (stream->codecpar->codec_id) {
+    case AV_CODEC_ID_SUBRIP:
+    case AV_CODEC_ID_TEXT:
+    case AV_CODEC_ID_ASS:
+    case AV_CODEC_ID_SSA:
+    case AV_CODEC_ID_WEBVTT:
+    case AV_CODEC_ID_MOV_TEXT:
+        return avcodec_find_decoder(stream->codecpar->codec_id) != NULL;
+    default:
+        return false;
+    }
+}
+
+/* Containers have the bibliographic codes of ISO 639-2 for twenty languages; Tesseract's models,
+ * which segments.language names, have the others. */
+static void read_language(const AVStream *stream, char language[CV_SUBTITLE_LANGUAGE_SIZE])
+{
+    static const char *const codes[][2] = {
+        {"alb", "sqi"}, {"arm", "hye"}, {"baq", "eus"}, {"bur", "mya"}, {"cze", "ces"},
+        {"dut", "nld"}, {"fre", "fra"}, {"geo", "kat"}, {"ger", "deu"}, {"gre", "ell"},
+        {"ice", "isl"}, {"mac", "mkd"}, {"mao", "mri"}, {"may", "msa"}, {"per", "fas"},
+        {"rum", "ron"}, {"slo", "slk"}, {"tib", "bod"}, {"wel", "cym"}, {"und", ""},
+    };
+    const AVDictionaryEntry *entry = av_dict_get(stream->metadata, "language", NULL, 0);
+    const char *name = entry ? entry->value : "";
+    for (size_t i = 0; i < CV_COUNT(codes); i++) {
+        name = strcmp(name, codes[i][0]) == 0 ? codes[i][1] : name;
+    }
+    size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz");
+    bool is_code = length == 3 && name[length] == '\0';
+    (void)snprintf(language, CV_SUBTITLE_LANGUAGE_SIZE, "%s", is_code ? name : "");
+}
+
+int cv_subtitle_tracks_open(AVFormatContext *format, struct cv_subtitle_list *list,
+                            struct cv_subtitle_tracks **ret_tracks, struct cv_error *error)
+{
+    cv_auto(cv_subtitle_tracks_close) struct cv_subtitle_tracks *tracks = NULL;
+    for (unsigned i = 0; i < format->nb_streams; i++) {
+        AVStream *stream = format->streams[i];
+        if (!is_text(stream) || (tracks && tracks->count == TRACKS_MAX)) {
+            continue;
+        }
+        tracks = tracks ? tracks : calloc(1, sizeof(*tracks));
+        CV_TRY_MEMORY(tracks, error, "subtitles");
+        tracks->list = list;
+        struct track *track = &tracks->items[tracks->count];
+        struct cv_error ignored;
+        if (cv_codec_open(stream, 1, &track->codec, &ignored) == 0) {
+            stream->discard = AVDISCARD_DEFAULT;
+            track->stream = stream;
+            read_language(stream, track->language);
+            tracks->count++;
+        }
+    }
+    *ret_tracks = cv_take(tracks);
+    return 0;
+}
+
+void cv_subtitle_tracks_close(struct cv_subtitle_tracks *tracks)
+{
+    if (tracks) {
+        for (int i = 0; i < tracks->count; i++) {
+            avcodec_free_context(&tracks->items[i].codec);
+        }
+        free(tracks);
+    }
+}
+
+/* When an event is shown, in ms of the presentation. False: its times are of no use. */
+static bool read_times(const struct track *track, const AVPacket *packet, const AVSubtitle *event,
+                       int64_t zero_us, struct cv_subtitle *line)
+{
+    AVRational base = track->stream->time_base;
+    if (packet->pts == AV_NOPTS_VALUE) {
+        return false;
+    }
+    int64_t at_ms = av_rescale_q(packet->pts, base, (AVRational){1, 1000}) - zero_us / 1000;
+    int64_t length = av_rescale_q(packet->duration, base, (AVRational){1, 1000});
+    int64_t shown_ms = event->end_display_time == UINT32_MAX ? 0 : event->end_display_time;
+    length = shown_ms > 0 ? shown_ms : length > 0 ? length : UNKNOWN_MS;
+    line->start_ms = at_ms + event->start_display_time;
+    line->end_ms = at_ms + length;
+    line->start_ms = line->start_ms < 0 ? 0 : line->start_ms;
+    return line->end_ms > line->start_ms && line->end_ms - line->start_ms <= LONGEST_MS &&
+           line->end_ms <= INT32_MAX;
+}
+
+/* libavcodec refuses events that are not UTF-8. */
+static int add_event(struct cv_subtitle_tracks *tracks, const struct track *track,
+                     const AVPacket *packet, const AVSubtitle *event, int64_t zero_us,
+                     struct cv_error *error)
+{
+    char text[CV_SUBTITLE_BYTES_MAX + 1];
+    struct cv_subtitle line = {.text = text};
+    if (!read_times(track, packet, event, zero_us, &line)) {
+        return 0;
+    }
+    (void)memcpy(line.language, track->language, sizeof(line.language));
+    for (unsigned i = 0; i < event->num_rects; i++) {
+        const char *at = event->rects[i]->ass;
+        for (int field = 0; at && field < ASS_FIELDS; field++) {
+            at = strchr(at, ',');
+            at = at ? at + 1 : NULL;
+        }
+        if (!at) {
+            continue;
+        }
+        plain_text(at, text);
+        if (text[0] != '\0') {
+            CV_TRY(add_line(tracks->list, &line, error));
+        }
+    }
+    return 0;
+}
+
+int cv_subtitle_tracks_read(struct cv_subtitle_tracks *tracks, AVPacket *packet, int64_t zero_us,
+                            bool *ret_is_one, struct cv_error *error)
+{
+    int i = 0;
+    while (tracks && i < tracks->count && tracks->items[i].stream->index != packet->stream_index) {
+        i++;
+    }
+    *ret_is_one = tracks && i < tracks->count;
+    if (!*ret_is_one) {
+        return 0;
+    }
+    AVSubtitle event = {0};
+    int is_event = 0;
+    int used = avcodec_decode_subtitle2(tracks->items[i].codec, &event, &is_event, packet);
+    if (used == AVERROR(ENOMEM)) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a subtitle");
+    }
+    int result = used >= 0 && is_event
+                     ? add_event(tracks, &tracks->items[i], packet, &event, zero_us, error)
+                     : 0;
+    if (is_event) {
+        avsubtitle_free(&event);
+    }
+    return result;
+}

@@ -1,0 +1,50 @@
+/* Lines of text tracks: SubRip, SSA/ASS, WebVTT and 3GPP timed text (mov_text), without their
+ * styling. */
+#pragma once
+
+#include "common/base/base.h"
+
+#include <libavcodec/avcodec.h>
+#include <libavformat/avformat.h>
+
+enum {
+    CV_SUBTITLE_LINES_MAX = 50000, /* two days of a line in 3.5 s */
+    CV_SUBTITLE_BYTES_MAX = 2000,  /* of one line's text; what is behind is left out */
+    CV_SUBTITLE_LANGUAGE_SIZE = 12,
+};
+
+struct cv_subtitle {
+    int64_t start_ms, end_ms; /* of the presentation; the end is later than the start */
+    char language[CV_SUBTITLE_LANGUAGE_SIZE]; /* "deu", as ISO 639-3 has it; "" if not known */
+    char *text;                               /* valid UTF-8, not blank, on one line */
+};
+
+struct cv_subtitle_list {
+    struct cv_subtitle *items;
+    size_t count, capacity;
+};
+
+void cv_subtitle_list_deinit(struct cv_subtitle_list *list);
+CV_DEFINE_CLEANUP_ADDRESS(struct cv_subtitle_list, cv_subtitle_list_deinit)
+
+/* Sorts the lines by time, and makes one of those that say the same in one language without a pause
+ * between them: events that are repeated, and packets that were read twice. */
+void cv_subtitles_finish(struct cv_subtitle_list *list);
+
+/* The text tracks of a container. */
+struct cv_subtitle_tracks;
+
+/* Opens the decoders of all text tracks and has the container return their packets. *ret_tracks is
+ * NULL if there is none. Lines are added to `list`, borrowed. A track that cannot be opened is left
+ * out. */
+CV_MUST_CHECK int cv_subtitle_tracks_open(AVFormatContext *format, struct cv_subtitle_list *list,
+                                          struct cv_subtitle_tracks **ret_tracks,
+                                          struct cv_error *error);
+void cv_subtitle_tracks_close(struct cv_subtitle_tracks *tracks);
+CV_DEFINE_CLEANUP(struct cv_subtitle_tracks *, cv_subtitle_tracks_close)
+
+/* Reads a packet if it is of a text track (*ret_is_one); a damaged packet has no lines. `zero_us` is
+ * the start of the presentation, as the container's time. */
+CV_MUST_CHECK int cv_subtitle_tracks_read(struct cv_subtitle_tracks *tracks, AVPacket *packet,
+                                          int64_t zero_us, bool *ret_is_one,
+                                          struct cv_error *error);
