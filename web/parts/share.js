@@ -103,7 +103,7 @@ class Sharing {
 
     result() {
         const link = location.origin + this.made.link;
-        const frame = `<iframe src="${location.origin}${this.made.embed}" width="640" height="400" allow="fullscreen; picture-in-picture" style="border:0"></iframe>`;
+        const frame = `<iframe src="${location.origin}${this.made.embed}" width="640" height="400" allow="fullscreen; picture-in-picture" frameborder="0"></iframe>`;
         const line = (key, text) => html`<label>${t(key)} <input readonly dir="ltr" .value=${text} @focus=${({target}) => target.select()}></label>
             <p class="actions"><button type="button" @click=${() => copy(text, t('copied'))}><cv-icon name="copy"></cv-icon>${t('copy')}</button></p>`;
         return html`<div class="fields" role="status"><p>${t('share.made')}</p>${line('share.link', link)}${line('share.embed', frame)}
