@@ -2,7 +2,7 @@
 import {html, nothing} from '../vendor/lit-html.js';
 import {Element} from '../element.js';
 import {clock, readClock, t} from '../text.js';
-import {placeRange, rangeOnLine} from './clip-range.js';
+import {placeRange, rangeOnLine, strip} from './clip-range.js';
 import {loadSprites, showSprite} from './sprites.js';
 import {say} from './toast.js';
 import './boxes.js';
@@ -17,7 +17,6 @@ const KEPT_S = 60; // of what was played, for going back
 const KEPT_POSITIONS = 100; // of videos, in this browser
 const RESUME_AFTER_MS = 60000; // a shorter video begins at its beginning
 const KEEP_MS = 5000; // between two notes of the position
-const DENSITY_PARTS = 200; // of the strip that shows where text is
 
 const positions = () => JSON.parse(localStorage.getItem('positions') ?? '{}');
 
@@ -331,22 +330,6 @@ class Player extends Element {
         }
     }
 
-    /** Where text is, as heights of bars, and where the hits are. */
-    strip() {
-        const length = this.last - this.first || 1;
-        const place = (line) => Math.max(line.t_start - this.first, 0) / length;
-        const parts = new Array(DENSITY_PARTS).fill(0);
-        for (const line of this.lines) {
-            parts[Math.min(DENSITY_PARTS - 1, Math.floor(place(line) * DENSITY_PARTS))]++;
-        }
-        const most = Math.max(...parts, 1);
-        const path = parts.map((number, n) => number ? `M${n * 5 + 2.5} 24v${-20 * number / most}` : '').join('');
-        const hits = this.lines.filter((line) => this.hits.has(line.id))
-            .map((line) => `M${(place(line) * 1000).toFixed(1)} 2v22`).join('');
-        return html`<svg class="strip" viewBox="0 0 1000 26" preserveAspectRatio="none" aria-hidden="true">
-            <path class="density" d=${path} /><path class="hits" d=${hits} /></svg>`;
-    }
-
     drawn() {
         if (this.isSeen || this.problem) {
             document.querySelector('.early')?.remove(); // of start.js
@@ -375,7 +358,7 @@ class Player extends Element {
                     @timeupdate=${(event) => this.show(momentOf(event.target))}></video>
                 <cv-boxes></cv-boxes>
                 ${this.problem ? html`<p class="broken" role="alert">${this.problem}</p>` : nothing}</div>
-            ${!this.grant ? html`<div class="bar awaited"></div>` : html`<div class="line-of-time">${this.strip()}${rangeOnLine(this)}<input class="seek" type="range" min=${this.first} step="1"
+            ${!this.grant ? html`<div class="bar awaited"></div>` : html`<div class="line-of-time">${strip(this)}${rangeOnLine(this)}<input class="seek" type="range" min=${this.first} step="1"
                 max=${Math.round(this.last)} aria-label=${t('player.seek')}
                 @pointermove=${(event) => this.overSeek(event)} @pointerleave=${() => {
                     this.querySelector('.sprite').hidden = true;
