@@ -40,13 +40,6 @@ void assets_start(const char *bucket_url)
     write_policy(embed_policy, origin, "*");
 }
 
-/* First parts of the paths of screens; the page interprets the rest. */
-static const char *const screens[] = {
-    "/videos",    "/upload",  "/alerts",   "/overview",  "/jobs",      "/queues",
-    "/runs",      "/workers", "/failures", "/schedules", "/webhooks",  "/performance",
-    "/resources", "/tenants", "/rules",    "/workflows", "/commands",  "/audit",
-    "/keys",      "/people",  "/account",  "/shares",    "/signed-in", "/invitation"};
-
 static const struct asset *find_file(const char *path, size_t length)
 {
     size_t low = 0;
@@ -68,9 +61,9 @@ static const struct asset *find_file(const char *path, size_t length)
 static const struct asset *find(const char *path, size_t length)
 {
     bool is_screen = length == 1;
-    for (size_t i = 0; i < CV_COUNT(screens) && !is_screen; i++) {
-        size_t own = strlen(screens[i]);
-        is_screen = length >= own && strncmp(path, screens[i], own) == 0 &&
+    for (const char *const *screen = asset_screens; *screen && !is_screen; screen++) {
+        size_t own = strlen(*screen);
+        is_screen = length >= own && strncmp(path, *screen, own) == 0 &&
                     (length == own || path[own] == '/');
     }
     return is_screen ? find_file("/index.html", strlen("/index.html")) : find_file(path, length);

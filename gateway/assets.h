@@ -18,6 +18,10 @@ struct asset {
 extern const struct asset assets[];
 extern const size_t asset_count;
 
+/* First parts of the paths of screens ("/jobs"), from web/app.js, which interprets the rest; NULL ends
+ * them. */
+extern const char *const asset_screens[];
+
 /* Sets the Content-Security-Policy of the page; call it before any request. `bucket_url`: any URL
  * of the bucket to which browsers are redirected, whose origin the page may use beside this one;
  * NULL: none. */

@@ -2,14 +2,17 @@
 """Turns the files of the page into one C source: embed_assets.py FOLDER OUTPUT.c DEPFILE
 
 Each file is kept as it is and compressed, with its media type and an ETag that is its content's hash. The depfile
-names every file and folder, so that a new file is noticed without a list of them anywhere."""
+names every file and folder, so that a new file is noticed without a list of them anywhere. The first parts of the
+screens' paths are those of app.js."""
 
 import gzip
 import hashlib
 import pathlib
+import re
 import sys
 
 BYTES_A_LINE = 24
+SCREEN = re.compile(r"^    \[/\^\\/([a-z-]+)", re.MULTILINE)  # a row of app.js: [/^\/jobs$/, …
 TYPES = {".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8",
          ".css": "text/css; charset=utf-8", ".json": "application/json", ".svg": "image/svg+xml",
          ".txt": "text/plain; charset=utf-8"}
@@ -34,6 +37,8 @@ def main(folder, output, depfile):
         etag = hashlib.sha256(data).hexdigest()[:20]
         table.append(f'    {{"/{path.relative_to(folder).as_posix()}", "{TYPES[path.suffix]}", "{etag}", '
                      f"plain_{number}, {len(data)}, packed_{number}, {len(packed)}}},")
+    screens = sorted(set(SCREEN.findall((folder / "app.js").read_text())))
+    source += ["const char *const asset_screens[] = {", *(f'    "/{name}",' for name in screens), "    NULL,", "};"]
     source += ["const struct asset assets[] = {", *table, "};",
                f"const size_t asset_count = {len(table)};", ""]
     pathlib.Path(output).write_text("\n".join(source))

@@ -11,7 +11,8 @@ import './parts/toast.js';
 
 const screens = [
     [/^\/$/, 'search', 'screen-search'],
-    [/^\/(?:videos|upload)$/, 'library', 'screen-library'],
+    [/^\/videos$/, 'library', 'screen-library'],
+    [/^\/upload$/, 'library', 'screen-library'],
     [/^\/videos\/([0-9a-f-]{36})$/, 'video', 'screen-video'],
     [/^\/alerts$/, 'alerts', 'screen-alerts'],
     [/^\/overview$/, 'overview', 'screen-overview'],
