@@ -1285,6 +1285,20 @@ COMMENT ON FUNCTION api.delete_clip IS
     'DELETE /clips/{id}. The row is marked first, then the gateway deletes the object in "remove". Repeating the '
     'request deletes it again.';
 
+CREATE FUNCTION api.clip_covers(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    plan record;
+BEGIN
+    PERFORM api.require_video((p ->> 'video_id')::uuid);
+    SELECT * INTO plan FROM plan_clip((p ->> 'video_id')::uuid, (p ->> 't_start')::int, (p ->> 't_end')::int,
+                                      coalesce((p ->> 'padding_ms')::int, 2000), p -> 'options');
+    RETURN api.ok(jsonb_build_object('covers', coalesce((
+        SELECT jsonb_agg(c - '{pack,offset,bytes,x,y}'::text[] ORDER BY n)
+        FROM jsonb_array_elements(plan.payload -> 'covers') WITH ORDINALITY AS a (c, n)), '[]')));
+END
+$$;
+
 CREATE FUNCTION api.request_clip(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -10,7 +10,7 @@ from screen import on_desk_and_phone
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from test_access import examine
+from test_access import AXE, RUN, examine
 
 FRAME_PX = (FROM_Y - TO_Y) / SECONDS / RATE  # how far the bar moves from a frame to the next
 
@@ -461,6 +461,34 @@ def test_a_clip_by_keyboard(screen, place):
     (job,) = place.queue.run("SELECT video_id::text, payload FROM jobs WHERE payload ->> 'clip_id' = %s", clip)
     assert job["video_id"] == place.film and job["payload"]["padding_ms"] == 0
     assert abs(job["payload"]["t_start"] - 1000) <= 40 and abs(job["payload"]["t_end"] - 2500) <= 40
+
+
+@on_desk_and_phone("screen")
+def test_what_a_clip_covers_is_seen_before_it_is_cut(screen, place):
+    watch(screen, place)
+    screen.press("c")
+    screen.see("cv-covers summary").click()
+    texts = screen.see("cv-covers textarea")
+    texts.send_keys("/[/")
+    screen.see("cv-covers [role=status]", "expression")
+    texts.clear()
+    texts.send_keys("harbour")
+    assert screen.see("cv-covers ul li").text.startswith("■■■ ■■■■■ ■■■■■■■ ■■■■■"), "a line without boxes of words is covered whole"
+    screen.see("cv-covers [role=status]", "1 place")
+    screen.see("cv-covers label", "handles").click()
+    screen.see("cv-covers [role=status]", "2 places")
+    covers = screen.wait(lambda: screen.script(
+        "const boxes = [...document.querySelectorAll('cv-boxes.covers span')].map((box) => box.getBoundingClientRect());"
+        " return boxes.length === 2 ? boxes : null"), "the boxes")
+    line = screen.script("return document.querySelector('cv-boxes.text span.found').getBoundingClientRect()")
+    assert all(box["top"] <= line["top"] + 1 and box["bottom"] >= line["bottom"] - 1 for box in covers), "over the line"
+    assert max(box["right"] for box in covers) >= line["right"] - 2, "its last word"
+    screen.script(AXE)
+    assert not (faults := screen.driver.execute_async_script(RUN)), faults
+    screen.see(".cut button.main").click()
+    clip = screen.see(".clips li").get_attribute("data-id")
+    (job,) = place.queue.run("SELECT payload FROM jobs WHERE payload ->> 'clip_id' = %s", clip)
+    assert job["payload"]["redact"] == ["handle", "harbour"] and len(job["payload"]["covers"]) == 2
 
 
 # ---- jobs ------------------------------------------------------------------------------------------

@@ -170,7 +170,7 @@ def is_about_a_tenants_thing(operation, path):
 
 def kind_of(path):
     kind = path.split("/")[1]
-    return "videos" if path == "/clips" else kind
+    return "videos" if path in ("/clips", "/clips/covers") else kind
 
 
 ASKED = [(method, path) for (method, path), operation in OPERATIONS.items()

@@ -172,8 +172,10 @@ def test_states_that_forbid_it(gateway, seen, place, library, store):
     before, = place[1].run("SELECT status FROM videos WHERE id = %s", video)
     place[1].run("UPDATE videos SET status = 'processing' WHERE id = %s", video)
     redacted = {"video_id": video, "t_start": 3, "t_end": 777, "options": {"redact": ["mail"]}}
-    assert seen.ask(gateway, "request_clip", ADMIN, body=redacted).status == 409
+    for operation in ("request_clip", "clip_covers"):
+        assert seen.ask(gateway, operation, ADMIN, body=redacted).status == 409
     place[1].run("UPDATE videos SET status = %s WHERE id = %s", before["status"], video)
+    assert seen.ask(gateway, "clip_covers", ADMIN, body=redacted).status == 200
     for status in (202, 200):
         clip = seen.ask(gateway, "request_clip", ADMIN, body={"video_id": video, "t_start": 3, "t_end": 777})
         assert clip.status == status

@@ -8,6 +8,7 @@ import {isLeaving, removeLater} from './deletions.js';
 import {share} from './share.js';
 import {OPEN} from './states.js';
 import {say} from './toast.js';
+import './covers.js';
 
 const FORMATS = ['mp4', 'webm', 'gif', 'jpg'];
 const HEIGHTS = [1080, 720, 480]; // that a picture may be scaled down to
@@ -72,6 +73,7 @@ class Clips extends Element {
     }
 
     tellRange() {
+        this.querySelector('cv-covers')?.lookSoon();
         this.dispatchEvent(new CustomEvent('cv-range', {detail: this.isOpen && this.from !== null ? {from: this.from, to: this.to ?? this.from} : null}));
     }
 
@@ -104,11 +106,21 @@ class Clips extends Element {
         this.update();
     }
 
+    get isWhole() {
+        return this.from !== null && (this.format === 'jpg' || this.to !== null);
+    }
+
+    /** What is asked for, but for what is covered; null: an end is missing. */
+    request() {
+        return this.isWhole ? {video_id: this.video, t_start: this.from, padding_ms: 0, ...this.format !== 'jpg' && {t_end: this.to},
+            options: {format: this.format, ...this.height && {max_height: Number(this.height)}}} : null;
+    }
+
     async make() {
-        const body = {video_id: this.video, t_start: this.from, padding_ms: 0,
-            options: {format: this.format, ...this.height && {max_height: Number(this.height)}}};
-        if (this.format !== 'jpg') {
-            body.t_end = this.to;
+        const body = this.request();
+        const {redact} = this.querySelector('cv-covers');
+        if (redact.length) {
+            body.options.redact = redact;
         }
         try {
             const {id} = await ask('/clips', {method: 'POST', body});
@@ -144,7 +156,6 @@ class Clips extends Element {
 
     view() {
         const items = this.items.filter((clip) => !isLeaving(clip.id));
-        const isWhole = this.from !== null && (this.format === 'jpg' || this.to !== null);
         const choice = (name, options) => html`<label>${t(`clip.${name}`)} <select @change=${(event) => {
             this[name] = event.target.value;
             this.update();
@@ -158,9 +169,10 @@ class Clips extends Element {
                 this.make();
             }}>${end('from')}${end('to')}${choice('format', FORMATS.map((one) => [one, one]))}
             ${choice('height', [['', t('clip.height.original')], ...HEIGHTS.map((one) => [String(one), `${one}p`])])}
-            ${isWhole && this.format !== 'jpg' ? html`<button type="button" @click=${() => this.dispatchEvent(new CustomEvent('cv-preview', {
+            ${this.isWhole && this.format !== 'jpg' ? html`<button type="button" @click=${() => this.dispatchEvent(new CustomEvent('cv-preview', {
                 detail: {from: this.from, to: this.to}}))}>${t('clip.preview')}</button>` : nothing}
-            <button class="main" ?disabled=${!isWhole}>${t('clip.make')}</button></form>` : nothing}
+            <button class="main" ?disabled=${!this.isWhole}>${t('clip.make')}</button>
+            <cv-covers .request=${() => this.request()}></cv-covers></form>` : nothing}
             ${items.length ? html`<ul class="clips">${items.map((clip) => this.card(clip))}</ul>` : nothing}`;
     }
 }

@@ -43,6 +43,7 @@ class Player extends Element {
     problem = '';
     levels = []; // renditions
     cues = []; // pictures over the seek bar
+    covers = []; // lines without a text, whose boxes the clip covers
     range = null; // {from, to}, ms, of the clip that is to be made
     volume = Number(localStorage.getItem('volume') ?? 1);
     loop = null; // {from, to}, ms, that is played again and again
@@ -170,7 +171,7 @@ class Player extends Element {
             this.video.pause();
         }
         this.keepPosition(ms);
-        this.querySelector('cv-boxes')?.at(ms);
+        this.querySelectorAll('cv-boxes').forEach((boxes) => boxes.at(ms));
         const seek = this.querySelector('.seek');
         if (seek) {
             seek.value = String(Math.round(ms));
@@ -286,9 +287,9 @@ class Player extends Element {
         this.update();
     }
 
-    /** The clip that is to be made, on the line of time. @param {{from: number, to: number} | null} range */
-    setRange(range) {
-        this.range = range;
+    /** The clip that is to be made: its ends on the line of time, and what it covers. @param {{range?: any, covers?: any[]}} planned */
+    plan(planned) {
+        Object.assign(this, planned);
         this.update();
     }
 
@@ -341,7 +342,8 @@ class Player extends Element {
         placeRange(this);
         if (this.grant) {
             this.showClock();
-            this.querySelector('cv-boxes').show(this.file, this.lines, this.hits, this.mode);
+            this.querySelector('cv-boxes.text').show(this.file, this.lines, this.hits, this.mode);
+            this.querySelector('cv-boxes.covers').show(this.file, this.covers, this.hits, 'all');
         }
     }
 
@@ -356,7 +358,7 @@ class Player extends Element {
                     @loadeddata=${() => this.setSeen()}
                     @click=${() => this.grant && this.playOrPause()} @play=${() => this.setPlaying(true)} @pause=${() => this.setPlaying(false)}
                     @timeupdate=${(event) => this.show(momentOf(event.target))}></video>
-                <cv-boxes></cv-boxes>
+                <cv-boxes class="text"></cv-boxes><cv-boxes class="covers"></cv-boxes>
                 ${this.problem ? html`<p class="broken" role="alert">${this.problem}</p>` : nothing}</div>
             ${!this.grant ? html`<div class="bar awaited"></div>` : html`<div class="line-of-time">${strip(this)}${rangeOnLine(this)}<input class="seek" type="range" min=${this.first} step="1"
                 max=${Math.round(this.last)} aria-label=${t('player.seek')}

@@ -379,7 +379,7 @@ class VideoScreen extends Element {
                 ${this.mayChange ? html`<button @click=${() => this.share()}><cv-icon name="share"></cv-icon>${t('share')}</button>` : nothing}
                 <button @click=${() => this.copyLink()}><cv-icon name="link"></cv-icon>${t('video.link')}</button></p></div>
             ${this.hasPlayer ? html`<cv-clips .end=${video.duration_ms ?? 0} @cv-preview=${({detail}) => this.player.preview(detail.from, detail.to)}
-                @cv-clip=${() => this.clips.toggle(this.player.now)} @cv-range=${({detail}) => this.player.setRange(detail)}></cv-clips>` : nothing}
+                @cv-clip=${() => this.clips.toggle(this.player.now)} @cv-range=${({detail}) => this.player.plan({range: detail, ...!detail && {covers: []}})} @cv-covers=${({detail}) => this.player.plan({covers: detail})}></cv-clips>` : nothing}
             ${this.failed()}${this.reading()}
             <cv-chapters @cv-seek=${(event) => this.seek(event.detail)}></cv-chapters>
             <p class="faint facts">${video.status === 'ready' ? nothing
