@@ -57,6 +57,9 @@ BEGIN
               jsonb_build_object('prefix', format('frames/%s/', p_video_id)))
        OR p_payload ? 'line_paths' AND jsonb_path_exists(
               p_payload, '$.line_paths[*] ? (@.type() != "string" || !(@ starts with $prefix))',
+              jsonb_build_object('prefix', format('lines/%s/', p_video_id)))
+       OR p_payload ? 'covers' AND jsonb_path_exists(
+              p_payload, '$.covers[*].pack ? (@.type() != "string" || !(@ starts with $prefix))',
               jsonb_build_object('prefix', format('lines/%s/', p_video_id))) THEN
         RAISE EXCEPTION 'the payload names an object that does not belong to the video of the job'
             USING ERRCODE = 'insufficient_privilege';

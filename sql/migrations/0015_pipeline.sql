@@ -571,6 +571,7 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
     options CONSTANT jsonb := clip_options(p_options);
     format CONSTANT text := coalesce(options ->> 'format', 'mp4');
+    covers_max CONSTANT int := 60 * 1024; -- bytes: a payload has 64 KiB (check_job_size)
     video videos;
     covers jsonb;
 BEGIN
@@ -587,6 +588,10 @@ BEGIN
         'padding_ms', p_padding_ms, 's3_original_path', video.s3_original_path)) || options;
     PERFORM check_clip(payload, video.duration, video.resolution);
     covers := plan_redaction(p_video_id, p_t_start - p_padding_ms, p_t_end + p_padding_ms, options -> 'redact');
+    IF octet_length(covers::text) > covers_max THEN
+        RAISE EXCEPTION 'the clip would cover % places, which are too many for one clip: request shorter clips', jsonb_array_length(covers)
+            USING ERRCODE = 'invalid_parameter_value', COLUMN = 'redact';
+    END IF;
     clip_id := md5(concat_ws('|', 'clip', p_video_id, p_t_start, p_t_end, p_padding_ms, nullif(options::text, '{}'), covers))::uuid;
     clip_path := concat('videos/clips/', p_video_id, '/', clip_id, '.', format);
     payload := payload || jsonb_strip_nulls(jsonb_build_object('clip_id', clip_id, 'covers', covers));

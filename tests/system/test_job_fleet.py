@@ -487,6 +487,8 @@ def test_what_an_application_may_not(queue):
             {"video_id": str(video), "s3_original_path": f"videos/original/{other}/master.mp4"}), video)),
         ("SELECT enqueue_job('ocr', %s, %s)", (json.dumps(
             {"video_id": str(video), "frame_paths": [f"frames/{other}/1.jpg"]}), video)),
+        ("SELECT enqueue_job('clip_generate', %s, %s)", (json.dumps(
+            {"t_start": 0, "t_end": 1000, "redact": ["mail"], "covers": [{"pack": f"lines/{other}/0.pack"}]}), video)),
         ("SELECT start_run('video_pipeline', %s, %s)", (json.dumps(
             {"s3_original_path": f"videos/original/{other}/master.mp4"}), video)),
         ("SELECT claim_jobs('me', 'work')", ()),

@@ -164,6 +164,14 @@ def test_a_clip_is_not_redacted_before_its_text_was_read(lines):
     lines.run(plan, VIDEO, '{"mute": true}')
 
 
+def test_more_than_a_job_can_say_is_refused(lines):
+    lines.run("INSERT INTO segments (video_id, text, normalized_text, text_hash, confidence, t_start, t_end, bounding_box)"
+              " SELECT %s, text, text, text_hash(text), 0.9, 1000, 9000, jsonb_build_object('x', 100, 'y', 500 + n, 'width', 300, 'height', 20)"
+              " FROM (SELECT n, 'write to someone' || n || '@example.com' AS text FROM generate_series(1, 400) AS n) AS made", VIDEO)
+    with pytest.raises(psycopg2.Error, match="would cover 4.. places, which are too many for one clip: request shorter clips"):
+        lines.run("SELECT plan_clip(%s, 0, 9000, 0, %s)", VIDEO, '{"redact": ["mail"]}')
+
+
 def test_a_clip_has_no_covered_text_in_its_name(lines):
     lines.run("UPDATE videos SET title = 'Call anna@example.com about it'")
     lines.run("SELECT request_clip(%s, 0, 3000, 0, %s)", VIDEO, '{"redact": ["mail"]}')
