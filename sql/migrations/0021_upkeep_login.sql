@@ -31,7 +31,7 @@ GRANT SELECT ON job_attempts, pipeline_stages, job_overview, run_overview, worke
     job_counts, worker_activity, job_failures, host_overview, queue_depth,
     job_flow TO cortana_upkeep;
 -- Whether a video has text, and how much; how many texts have a vector.
-GRANT SELECT (video_id) ON segments TO cortana_upkeep;
+GRANT SELECT (video_id, source) ON segments TO cortana_upkeep;
 GRANT SELECT (model) ON cortana.text_embeddings TO cortana_upkeep;
 
 -- The operations behind `cortana workers`, `cortana rules` and the other lists.

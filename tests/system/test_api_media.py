@@ -296,7 +296,8 @@ def test_a_grant_does_not_outlive_its_credential_by_hours(gateway, shop, lasts_s
 
 
 def forge(scopes, end, video, secret):
-    signed = bytes([1, scopes]) + int(end).to_bytes(5, "big") + uuid.UUID(video).bytes
+    part = bytes(8)  # all of the video
+    signed = bytes([2, scopes]) + int(end).to_bytes(6, "big") + uuid.UUID(video).bytes + part
     mac = hmac.digest(secret.encode(), b"cortana media grant\0" + signed, "sha256")[:16]
     return base64.urlsafe_b64encode(signed + mac).decode()
 

@@ -78,7 +78,7 @@ def test_export_json(cortana, video, tmp_path):
     assert export["video"]["id"] == video
     assert [row["text"] for row in export["segments"]] == [row["text"] for row in TEXTS]
     assert set(export["segments"][0]) == {"id", "text", "normalized_text", "t_start", "t_end",
-                                          "confidence", "language", "bounding_box", "end_box", "track", "words"}
+                                          "confidence", "language", "bounding_box", "end_box", "track", "words", "source", "shown_at"}
     assert export["segments"][0]["confidence"] == 0.9
     assert export["entities"] == [{
         "type": "mention", "value": "@anna", "normalized_value": "@anna",
