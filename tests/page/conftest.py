@@ -12,7 +12,8 @@ sys.path.append(str(SYSTEM))
 named = importlib.util.spec_from_file_location("system_fixtures", SYSTEM / "conftest.py")
 system_fixtures = importlib.util.module_from_spec(named)
 named.loader.exec_module(system_fixtures)
-shared_cluster, cluster, program = system_fixtures.shared_cluster, system_fixtures.cluster, system_fixtures.program
+shared_cluster, stopped_cluster = system_fixtures.shared_cluster, system_fixtures.stopped_cluster
+cluster, program = system_fixtures.cluster, system_fixtures.program
 
 from api import token  # noqa: E402
 from place import Place  # noqa: E402

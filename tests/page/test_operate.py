@@ -355,6 +355,10 @@ def test_performance_and_resources_are_numbers_of_the_database(operator, place):
 
 def test_a_command_is_run_by_the_form_of_its_schema(operator, place):
     operator.open("/commands?run=gc")
+    operator.see("article[data-id=gc] input[name=remove]")
+    operator.see("article[data-id=gc] [aria-expanded=true]").click()
+    operator.wait(lambda: not operator.all("article[data-id=gc] form"), "the form to go")
+    operator.see("article[data-id=gc] [aria-expanded=false]").click()
     operator.see("article[data-id=gc] input[name=rows]").click()
     operator.see("article[data-id=gc] input[name=min_age_hours]").send_keys("24")
     operator.see("article[data-id=gc] .make button", "Run it").click()

@@ -71,10 +71,11 @@ class CommandsScreen extends Overview {
 
     form(command) {
         const {properties = {}, required = []} = command.payload_schema;
-        return html`<form class="make" @submit=${(event) => this.run(event, command)}>
+        // An argument called "remove" hides form.remove(), with which lit would take the form away: it takes the <div>.
+        return html`<div><form class="make" @submit=${(event) => this.run(event, command)}>
             ${Object.entries(properties).map(([name, schema]) => this.field(name, schema, required.includes(name)))}
             ${this.fault ? html`<p class="fault" role="alert">${this.fault}</p>` : nothing}
-            <p class="actions"><button class="main">${t('command.run')}</button></p></form>`;
+            <p class="actions"><button class="main">${t('command.run')}</button></p></form></div>`;
     }
 
     async define(event) {
