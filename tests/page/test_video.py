@@ -486,8 +486,8 @@ def test_what_a_clip_covers_is_seen_before_it_is_cut(screen, place):
     screen.script(AXE)
     assert not (faults := screen.driver.execute_async_script(RUN)), faults
     screen.see(".cut button.main").click()
-    clip = screen.see(".clips li").get_attribute("data-id")
-    (job,) = place.queue.run("SELECT payload FROM jobs WHERE payload ->> 'clip_id' = %s", clip)
+    job = screen.wait(lambda: place.queue.run("SELECT payload FROM jobs WHERE payload ? 'redact' ORDER BY created_at DESC LIMIT 1"), "its job")[0]
+    screen.see(f".clips li[data-id='{job['payload']['clip_id']}']")
     assert job["payload"]["redact"] == ["handle", "harbour"] and len(job["payload"]["covers"]) == 2
 
 
