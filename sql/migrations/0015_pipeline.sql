@@ -602,6 +602,15 @@ COMMENT ON FUNCTION plan_clip IS
     'gives the same id. A picture of one moment (format jpg) has no end and no padding. Raises an error if the clip '
     'cannot be made.';
 
+CREATE FUNCTION cortana.enqueue_clip(p_video_id uuid, p_clip_id uuid, p_payload jsonb, p_priority int DEFAULT NULL,
+                                     OUT job_id uuid, OUT is_new boolean)
+LANGUAGE sql
+BEGIN ATOMIC
+    SELECT job.job_id, job.is_new
+    FROM public.enqueue_job('clip_generate', p_payload, p_video_id, p_priority, p_dedupe_key => 'clip:' || p_clip_id) AS job;
+END;
+COMMENT ON FUNCTION cortana.enqueue_clip IS 'Enqueues the job of a planned clip; if it waits or runs already, that one is returned.';
+
 CREATE FUNCTION request_clip(
     p_video_id uuid,
     p_t_start int,
@@ -620,8 +629,7 @@ BEGIN
     SELECT plan.clip_id, plan.clip_path, plan.payload INTO clip_id, clip_path, payload
     FROM plan_clip(p_video_id, p_t_start, p_t_end, p_padding_ms, p_options) AS plan;
     SELECT job.job_id, job.is_new INTO job_id, is_new
-    FROM enqueue_job('clip_generate', payload, p_video_id, p_priority,
-                     p_dedupe_key => 'clip:' || clip_id) AS job;
+    FROM enqueue_clip(p_video_id, clip_id, payload, p_priority) AS job;
 END
 $$;
 COMMENT ON FUNCTION request_clip IS
@@ -759,7 +767,8 @@ COMMENT ON FUNCTION reindex_video IS
 -- ---- who may call what --------------------------------------------------------------------------
 
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION cortana.clip_options, cortana.check_clip, plan_clip, request_clip, reindex_video TO cortana_app;
+GRANT EXECUTE ON FUNCTION cortana.clip_options, cortana.check_clip, plan_clip, cortana.enqueue_clip, request_clip,
+    reindex_video TO cortana_app;
 GRANT EXECUTE ON FUNCTION cortana.last_ocr_jobs, cortana.video_languages, cortana.redaction_kinds, cortana.redaction_letters,
     cortana.redaction_rules, cortana.redaction_spans, cortana.track_points, cortana.track_at, cortana.redaction_masked,
     cortana.redacted_text, cortana.redaction_way, cortana.plan_redaction TO authenticated;

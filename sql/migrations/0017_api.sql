@@ -1285,14 +1285,23 @@ COMMENT ON FUNCTION api.delete_clip IS
     'DELETE /clips/{id}. The row is marked first, then the gateway deletes the object in "remove". Repeating the '
     'request deletes it again.';
 
+CREATE FUNCTION api.planned_clip(p jsonb, OUT clip_id uuid, OUT payload jsonb)
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    PERFORM api.require_video((p ->> 'video_id')::uuid);
+    SELECT plan.clip_id, plan.payload INTO clip_id, payload
+    FROM plan_clip((p ->> 'video_id')::uuid, (p ->> 't_start')::int, (p ->> 't_end')::int,
+                   coalesce((p ->> 'padding_ms')::int, 2000), p -> 'options') AS plan;
+END
+$$;
+COMMENT ON FUNCTION api.planned_clip IS 'The clip that a request (ClipRequest) asks for: plan_clip(). Not found: the caller does not see its video.';
+
 CREATE FUNCTION api.clip_covers(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     plan record;
 BEGIN
-    PERFORM api.require_video((p ->> 'video_id')::uuid);
-    SELECT * INTO plan FROM plan_clip((p ->> 'video_id')::uuid, (p ->> 't_start')::int, (p ->> 't_end')::int,
-                                      coalesce((p ->> 'padding_ms')::int, 2000), p -> 'options');
+    SELECT * INTO plan FROM api.planned_clip(p);
     RETURN api.ok(jsonb_build_object('covers', coalesce((
         SELECT jsonb_agg(c - '{pack,offset,bytes,x,y}'::text[] ORDER BY n)
         FROM jsonb_array_elements(plan.payload -> 'covers') WITH ORDINALITY AS a (c, n)), '[]')));
@@ -1306,9 +1315,7 @@ DECLARE
     job jobs;
     made uuid;
 BEGIN
-    PERFORM api.require_video((p ->> 'video_id')::uuid);
-    SELECT * INTO plan FROM plan_clip((p ->> 'video_id')::uuid, (p ->> 't_start')::int, (p ->> 't_end')::int,
-                                      coalesce((p ->> 'padding_ms')::int, 2000), p -> 'options');
+    SELECT * INTO plan FROM api.planned_clip(p);
     SELECT j.* INTO job FROM jobs j
     WHERE j.job_type = 'clip_generate'
       AND coalesce(j.payload ->> 'clip_id', j.payload #>> '{original_payload,clip_id}') = plan.clip_id::text
@@ -1317,9 +1324,7 @@ BEGIN
     IF FOUND THEN
         RETURN api.ok(api.clip_object(job));
     END IF;
-    SELECT r.job_id INTO made
-    FROM public.request_clip((p ->> 'video_id')::uuid, (p ->> 't_start')::int, (p ->> 't_end')::int,
-                             coalesce((p ->> 'padding_ms')::int, 2000), p -> 'options') AS r;
+    SELECT r.job_id INTO made FROM enqueue_clip((p ->> 'video_id')::uuid, plan.clip_id, plan.payload) AS r;
     SELECT j.* INTO job FROM jobs j WHERE j.id = made; -- a statement of its own, which sees the new row
     RETURN ROW(202, NULL, jsonb_build_object('Location', '/api/v1/clips/' || plan.clip_id),
                api.clip_object(job))::api.answer;
