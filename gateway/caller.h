@@ -47,7 +47,7 @@ void admission_read_secrets(struct exchange *exchange);
  * the exchange has its answer. `account`: an id or an e-mail address. */
 CV_MUST_CHECK bool admission_may_try(struct exchange *exchange, const char *account, bool is_known);
 
-/* Refuses (429) whose address has asked for more links for a new password than the class `failure` allows. */
+/* STEP_LIMIT_LINKS: refuses (429) whose address has asked for more links for a new password than the class `failure` allows. */
 void admission_limit_links(struct exchange *exchange);
 
 /* Refuses who is not let in, and counts that. */

@@ -109,8 +109,6 @@ void password_do(struct cv_db *db, struct exchange *exchange)
         exchange_refuse(exchange, REFUSE_BUSY, "many sign in at this moment: try again");
     } else if (password) {
         compare(exchange, account, password);
-    } else if (!new_password) {
-        admission_limit_links(exchange);
     }
     if (new_password && !exchange->answer.status) {
         replace(exchange, new_password);

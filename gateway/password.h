@@ -7,6 +7,6 @@
 #include "gateway/exchange.h"
 
 /* Does STEP_PASSWORD, with exchange->entry: compares `password` with that of the account, and puts the
- * Argon2id of `new_password` in its place. Without both, somebody asks for a link, which is limited by address. Refuses (401, 429, 503) in exchange->answer. An account that
- * does not exist takes as long as a wrong password. */
+ * Argon2id of `new_password` in its place. Refuses (401, 429, 503) in exchange->answer. An account
+ * that does not exist takes as long as a wrong password. */
 void password_do(struct cv_db *db, struct exchange *exchange);

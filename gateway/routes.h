@@ -35,21 +35,22 @@ enum step {
     STEP_BYTES,          /* instead: waits for the first bytes, which STEP_UPLOAD_WRITE receives */
     STEP_CHECK,          /* the parameters */
     /* Answered, or prepared, by the gateway: */
-    STEP_DOCUMENT,   /* the OpenAPI document */
-    STEP_PAGE,       /* the same as a web page */
-    STEP_TUS,        /* upload_answer_options */
-    STEP_SECRETS,    /* takes passwords, tokens and codes out of the parameters */
-    STEP_SIGN_OUT,   /* removes the cookie, and names its session */
-    STEP_LAST_EVENT, /* takes a parameter from Last-Event-ID */
-    STEP_OFFSET,     /* takes a parameter from Upload-Offset */
-    STEP_ROOM,       /* upload_check_room */
-    STEP_GRANTS,     /* media_fill_grants */
-    STEP_FEED,       /* answer_become_feed */
-    STEP_SITE,       /* assets_name_site */
-    STEP_SHARED,     /* assets_answer_shared */
-    STEP_FINISH,     /* goes on with api.finish_upload */
-    STEP_AGENT,      /* agents_read */
-    STEP_AGENT_NEXT, /* agents_go_on */
+    STEP_DOCUMENT,    /* the OpenAPI document */
+    STEP_PAGE,        /* the same as a web page */
+    STEP_TUS,         /* upload_answer_options */
+    STEP_SECRETS,     /* takes passwords, tokens and codes out of the parameters */
+    STEP_SIGN_OUT,    /* removes the cookie, and names its session */
+    STEP_LAST_EVENT,  /* takes a parameter from Last-Event-ID */
+    STEP_OFFSET,      /* takes a parameter from Upload-Offset */
+    STEP_ROOM,        /* upload_check_room */
+    STEP_GRANTS,      /* media_fill_grants */
+    STEP_FEED,        /* answer_become_feed */
+    STEP_LIMIT_LINKS, /* admission_limit_links */
+    STEP_SITE,        /* assets_name_site */
+    STEP_SHARED,      /* assets_answer_shared */
+    STEP_FINISH,      /* goes on with api.finish_upload */
+    STEP_AGENT,       /* agents_read */
+    STEP_AGENT_NEXT,  /* agents_go_on */
     /* By a thread of the database: */
     STEP_DATABASE, /* the SQL function of the same name */
     STEP_PASSWORD, /* password_do */

@@ -520,6 +520,7 @@ static const struct way {
     [STEP_ROOM] = {.run = upload_check_room, .if_refused = confirmed_after_body + 1},
     [STEP_GRANTS] = {.run = media_fill_grants},
     [STEP_FEED] = {.run = answer_become_feed},
+    [STEP_LIMIT_LINKS] = {.run = admission_limit_links},
     [STEP_SITE] = {.run = assets_name_site},
     [STEP_SHARED] = {.run = assets_answer_shared},
     [STEP_FINISH] = {.run = finish_upload},

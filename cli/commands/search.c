@@ -137,8 +137,9 @@ static void print_sources(const json_t *sources)
     json_array_foreach(sources, i, source)
     {
         const char *name = json_string_value(source);
-        (void)printf("%s%s", name && strcmp(name, "screen") != 0 ? name : "",
-                     name && strcmp(name, "screen") != 0 ? "  " : "");
+        if (name && strcmp(name, "screen") != 0) {
+            (void)printf("%s  ", name);
+        }
     }
 }
 
