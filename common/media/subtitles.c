@@ -40,12 +40,17 @@ static size_t override_length(const char *text, bool *ret_draws)
     return (size_t)(end - text) + 1;
 }
 
-/* Appends a character; white space becomes one blank, and none at the beginning. */
+/* Appends a character; white space becomes one blank, and none at the beginning of a row. A line break
+ * begins a new row if this one is not empty. */
 static void append_character(char *line, size_t *length, char c)
 {
     bool is_blank = (unsigned char)c <= ' ' || c == 0x7f;
-    if (!is_blank || (*length > 0 && line[*length - 1] != ' ')) {
-        line[(*length)++] = is_blank ? ' ' : c;
+    if (c == '\n' && *length > 0 && line[*length - 1] == ' ') {
+        (*length)--;
+    }
+    char before = *length > 0 ? line[*length - 1] : '\n';
+    if (!is_blank || (c == '\n' ? before != '\n' : before != ' ' && before != '\n')) {
+        line[(*length)++] = (char)(c == '\n' || !is_blank ? c : ' ');
     }
 }
 
@@ -58,13 +63,13 @@ static void end_text(char *line, size_t length, bool is_cut)
     if (is_cut && length > 0 && (unsigned char)line[length - 1] >= 0xc0) {
         length--;
     }
-    while (length > 0 && line[length - 1] == ' ') {
+    while (length > 0 && (line[length - 1] == ' ' || line[length - 1] == '\n')) {
         length--;
     }
     line[length] = '\0';
 }
 
-/* The text of an event without styling, its lines joined by blanks. */
+/* The text of an event without styling, in its rows. */
 static void plain_text(const char *event, char line[CV_SUBTITLE_BYTES_MAX + 1])
 {
     size_t length = 0;
@@ -78,7 +83,7 @@ static void plain_text(const char *event, char line[CV_SUBTITLE_BYTES_MAX + 1])
         }
         bool is_break = c[0] == '\\' && c[1] && strchr("Nnh", c[1]);
         if (!draws) {
-            append_character(line, &length, is_break ? ' ' : *c);
+            append_character(line, &length, !is_break ? *c : c[1] == 'h' ? ' ' : '\n');
         }
         c += is_break ? 2 : 1;
     }
@@ -123,12 +128,60 @@ static int compare_times(const void *left, const void *right)
     return start ? start : compare_texts(left, right);
 }
 
-void cv_subtitles_finish(struct cv_subtitle_list *list)
+/* Whether `next` begins with the last rows of `last`, and one of them has others, too. */
+static bool rolls_up(const struct cv_subtitle *last, const struct cv_subtitle *next)
+{
+    size_t length = strlen(last->text);
+    if (strcmp(last->language, next->language) != 0 || next->start_ms > last->end_ms + PAUSE_MS ||
+        strcmp(last->text, next->text) == 0) {
+        return false;
+    }
+    for (const char *end = next->text; *end;) {
+        end += 1 + strcspn(end + 1, "\n");
+        size_t size = (size_t)(end - next->text);
+        if (size <= length && memcmp(last->text + length - size, next->text, size) == 0 &&
+            (size == length || last->text[length - size - 1] == '\n')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Makes of each row of roll-up captions, of which every event repeats the last rows of the one before, a
+ * line of its own; of other events one line. The list is in the order of times. */
+static int split_rows(struct cv_subtitle_list *list, struct cv_error *error)
+{
+    size_t count = list->count;
+    cv_auto_free bool *rolls = calloc(count, sizeof(*rolls));
+    CV_TRY_MEMORY(rolls, error, "subtitles");
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = i > TRACKS_MAX ? i - TRACKS_MAX : 0; j < i; j++) {
+            bool goes_on = rolls_up(&list->items[j], &list->items[i]);
+            rolls[i] = rolls[i] || goes_on;
+            rolls[j] = rolls[j] || goes_on;
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        for (char *end; (end = strchr(list->items[i].text, '\n'));) {
+            struct cv_subtitle row = list->items[i];
+            *end = rolls[i] ? '\0' : ' ';
+            if (rolls[i]) {
+                CV_TRY(add_line(list, &row, error));
+                memmove(row.text, end + 1, strlen(end + 1) + 1);
+            }
+        }
+    }
+    return 0;
+}
+
+int cv_subtitles_finish(struct cv_subtitle_list *list, struct cv_error *error)
 {
     size_t kept = 0;
     if (list->count == 0) {
-        return;
+        return 0;
     }
+    qsort(list->items, list->count, sizeof(*list->items), compare_times);
+    CV_TRY(split_rows(list, error));
     qsort(list->items, list->count, sizeof(*list->items), compare_texts);
     for (size_t i = 1; i < list->count; i++) {
         struct cv_subtitle *last = &list->items[kept], *next = &list->items[i];
@@ -142,6 +195,7 @@ void cv_subtitles_finish(struct cv_subtitle_list *list)
     }
     list->count = kept + 1;
     qsort(list->items, list->count, sizeof(*list->items), compare_times);
+    return 0;
 }
 
 /* ---- tracks ---------------------------------------------------------------------------------- */

@@ -16,7 +16,7 @@ enum {
 struct cv_subtitle {
     int64_t start_ms, end_ms; /* of the presentation; the end is later than the start */
     char language[CV_SUBTITLE_LANGUAGE_SIZE]; /* "deu", as ISO 639-3 has it; "" if not known */
-    char *text;                               /* valid UTF-8, not blank, on one line */
+    char *text; /* valid UTF-8, not blank; in rows until the list is finished */
 };
 
 struct cv_subtitle_list {
@@ -27,9 +27,9 @@ struct cv_subtitle_list {
 void cv_subtitle_list_deinit(struct cv_subtitle_list *list);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_subtitle_list, cv_subtitle_list_deinit)
 
-/* Sorts the lines by time, and makes one of those that say the same in one language without a pause
- * between them: events that are repeated, and packets that were read twice. */
-void cv_subtitles_finish(struct cv_subtitle_list *list);
+/* Makes lines of the events, in the order of their times. Events, and rows of roll-up captions, that say the
+ * same in one language without a pause between them become one line. */
+CV_MUST_CHECK int cv_subtitles_finish(struct cv_subtitle_list *list, struct cv_error *error);
 
 /* The text tracks of a container. */
 struct cv_subtitle_tracks;

@@ -194,6 +194,7 @@ Did you see #Berlin at night?
 00:00:04,000 --> 00:00:05,250
 Grüße & Küsse
 '''
+ROLLING = ["First row", "First row\nSecond  row", "Second row", "Second row\nThird row\n4th row", "Third row\n4th row\nFifth row", "Said in\ntwo rows"]
 
 
 @pytest.mark.parametrize("name, codec", [("a.mkv", "subrip"), ("b.mkv", "ass"), ("c.mkv", "webvtt"), ("d.mp4", "mov_text")])
@@ -208,6 +209,16 @@ def test_text_tracks_are_lines_without_styling(sample, fixtures_dir, tmp_path, n
     assert lines == {("Did you see #Berlin at night?", "deu", 500, 2500 if codec == "mov_text" else 3000), ("Both speak: €3,50", "deu", 2500, 2900),
                      ("Grüße & Küsse", "deu", 4000, 5250), ("Hi", "eng", 1000, 2000)}
     assert [(entity["type"], entity["value"]) for entity in done.result["subtitles"][0]["entities"]] == [("hashtag", "#Berlin")]
+
+
+def test_rows_that_roll_up_are_one_line_each(sample, fixtures_dir, tmp_path):
+    """Those of other events are one line together."""
+    cues = "".join(f"{n}\n00:00:0{n},000 --> 00:00:0{n},900\n{text}\n\n" for n, text in enumerate(ROLLING))
+    done = sample(add_text_tracks(fixtures_dir / "edge" / "variable_rate.mp4", tmp_path / "a.mkv", "subrip", ("eng", cues)))
+    assert done.done.returncode == 0, done.done.stderr
+    assert [(line["text"], line["t_start"], line["t_end"]) for line in done.result["subtitles"]] == [
+        ("First row", 0, 1900), ("Second row", 1000, 3900), ("4th row", 3000, 4900), ("Third row", 3000, 4900),
+        ("Fifth row", 4000, 4900), ("Said in two rows", 5000, 5900)]
 
 
 def test_the_rotated_video_is_sampled_upright(sample, fixtures_dir):

@@ -152,7 +152,7 @@ static int run(struct cv_stage_context *context, const json_t *payload, json_t *
         return result;
     }
     cv_auto(json_decref) json_t *said = NULL;
-    cv_subtitles_finish(&subtitles);
+    CV_TRY(cv_subtitles_finish(&subtitles, error));
     CV_TRY(cv_said_describe(&subtitles, &said, error));
     const struct cv_media_info *info = cv_decoder_info(decoder);
     int64_t end_ms = output_ms(totals.end_us);
