@@ -33,7 +33,37 @@ export class Element extends HTMLElement {
 }
 
 /**
- * Runs a function when nothing has called again for a while.
+ * Runs a function a while after it was called, however often it is called meanwhile, and once more for calls that came while it ran.
+ * It is for what must be up to date while events never stop.
+ * @param {number} ms
+ * @param {() => any} run
+ */
+export function atMostEvery(ms, run) {
+    let isWaiting = false;
+    let isAgain = false;
+    const call = () => {
+        if (isWaiting) {
+            isAgain = true;
+            return;
+        }
+        isWaiting = true;
+        setTimeout(async () => {
+            isAgain = false;
+            try {
+                await run();
+            } finally {
+                isWaiting = false;
+                if (isAgain) {
+                    call();
+                }
+            }
+        }, ms);
+    };
+    return call;
+}
+
+/**
+ * Runs a function when nothing has called again for a while: it is for typing.
  * @param {(...values: any[]) => void} run
  * @param {number} ms
  */

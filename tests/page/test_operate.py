@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from screen import on_desk_and_phone
 from selenium.webdriver.common.keys import Keys
 
@@ -66,6 +67,31 @@ def test_many_jobs_are_tried_again_after_their_number_was_seen(operator, place):
     operator.see("dialog[open] button.main", "Cancel 3 jobs").click()
     operator.wait(lambda: place.queue.value("SELECT count(*)::int FROM jobs WHERE id = ANY (%s::uuid[]) AND status = 'canceled'",
                                             ids) == 3, "them to be canceled")
+
+
+# Events as the gateway sends them while work never stops; and how often lists are asked for.
+CONSTANT = """const real = window.fetch;
+    [window.told, window.asked] = [0, 0];
+    window.fetch = (url, wishes) => {
+        window.asked += /v1.(stats.queues|runs.)/.test(String(url)) ? 1 : 0;
+        return real(url, wishes);
+    };
+    const channel = new BroadcastChannel('cv-live');
+    window.constant = setInterval(() => channel.postMessage({kind: arguments[0], data: arguments[1], last: ''}, window.told++), 50);"""
+
+
+@pytest.mark.parametrize("path, kind", [("/queues", "queues"), ("/runs/RUN", "run")])
+def test_lists_go_on_while_work_never_stops(operator, place, path, kind):
+    operator.open(path.replace("RUN", place.runs[1]))
+    operator.see(".queue, .graph")
+    operator.script(CONSTANT, kind, {"id": place.runs[1]})
+    try:
+        operator.wait(lambda: operator.script("return window.asked") > 3, "the list to be read again while events come")
+        assert operator.script("return window.told > 5 * window.asked"), "not for each event"
+        told = operator.script("clearInterval(window.constant); return window.asked")
+        operator.wait(lambda: operator.script("return window.asked") > told, "and for the last one")
+    finally:
+        operator.script("clearInterval(window.constant)")
 
 
 def test_new_jobs_wait_behind_a_button(operator, place):

@@ -1,7 +1,7 @@
 /* What the screens about work share: the way from one to the other, and a list that is one answer and stays up to date. */
 import {html, nothing} from '../vendor/lit-html.js';
 import {ask, who} from '../api.js';
-import {Element, whenQuiet} from '../element.js';
+import {atMostEvery, Element} from '../element.js';
 import {listen} from '../live.js';
 import {go} from '../router.js';
 import {isLeaving, removeLater} from './deletions.js';
@@ -72,7 +72,7 @@ export class Overview extends Element {
         this.update();
         this.redraw = () => this.update();
         addEventListener('cv-leaving', this.redraw);
-        this.again = whenQuiet(() => this.load(), SETTLE_MS);
+        this.again = atMostEvery(SETTLE_MS, () => this.load());
         if (isOperator()) {
             this.live = listen([this.topic], () => this.again());
         }

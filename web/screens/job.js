@@ -1,7 +1,7 @@
 /* One job: its state, why it waits or what went wrong, what it has been through, what it was given and gave. */
 import {html, nothing} from '../vendor/lit-html.js';
 import {ask, who} from '../api.js';
-import {Element, whenQuiet} from '../element.js';
+import {atMostEvery, Element} from '../element.js';
 import {listen} from '../live.js';
 import {forgetPages} from '../parts/pages.js';
 import {asks} from '../parts/question.js';
@@ -29,7 +29,7 @@ class JobScreen extends Element {
 
     connectedCallback() {
         this.live = listen([`job:${this.dataset.id}`], (kind, data) => this.heard(kind, data));
-        this.lookAround = whenQuiet(() => this.loadOther(), SETTLE_MS);
+        this.lookAround = atMostEvery(SETTLE_MS, () => this.loadOther());
         who().then((me) => {
             this.mayChange = me.role !== 'viewer';
             this.update();

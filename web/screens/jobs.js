@@ -1,7 +1,7 @@
 /* Jobs: what the workers do, did and will do; filters stand in the address, and what happens is shown while it does. */
 import {html, nothing} from '../vendor/lit-html.js';
 import {ask, who} from '../api.js';
-import {Element, whenQuiet} from '../element.js';
+import {atMostEvery, Element, whenQuiet} from '../element.js';
 import {listen} from '../live.js';
 import {Choice} from '../parts/choice.js';
 import {isOperator, learnPlaces, places} from '../parts/operate.js';
@@ -54,7 +54,7 @@ class JobsScreen extends Element {
 
     connectedCallback() {
         this.end = watchEnd(this);
-        this.countLater = whenQuiet(() => this.countAll(), SETTLE_MS);
+        this.countLater = atMostEvery(SETTLE_MS, () => this.countAll());
         this.live = listen(['tenant'], (kind, data) => this.heard(kind, data));
         this.onAddress();
         who().then((me) => {

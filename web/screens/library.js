@@ -1,7 +1,7 @@
 /* The library: all videos, the newest first, and how far those are that are not ready. */
 import {html, nothing} from '../vendor/lit-html.js';
 import {ask, who} from '../api.js';
-import {Element, whenQuiet} from '../element.js';
+import {atMostEvery, Element} from '../element.js';
 import {listen} from '../live.js';
 import {Choice} from '../parts/choice.js';
 import {isLeaving} from '../parts/deletions.js';
@@ -29,7 +29,7 @@ class LibraryScreen extends Element {
     several = new Choice(() => this.shown(), () => this.update()); // videos that something is to be done to
     stages = new Map(); // video → what is done with it
     unsure = new Set(); // videos that are to be asked for again
-    lookLater = whenQuiet(() => this.lookAgain(), SETTLE_MS);
+    lookLater = atMostEvery(SETTLE_MS, () => this.lookAgain());
 
     connectedCallback() {
         this.end = watchEnd(this);

@@ -1,7 +1,7 @@
 /* One run: its steps as a graph from left to right, and the same as a list. */
 import {html, nothing} from '../vendor/lit-html.js';
 import {ask, who} from '../api.js';
-import {Element, whenQuiet} from '../element.js';
+import {atMostEvery, Element} from '../element.js';
 import {listen} from '../live.js';
 import {graph} from '../parts/graph.js';
 import {asks} from '../parts/question.js';
@@ -15,7 +15,7 @@ const WORST = ['failed', 'lost', 'processing', 'stopping', 'retry', 'queued', 'c
 
 class RunScreen extends Element {
     connectedCallback() {
-        this.again = whenQuiet(() => this.look(), SETTLE_MS);
+        this.again = atMostEvery(SETTLE_MS, () => this.look());
         this.live = listen([`run:${this.dataset.id}`], () => this.again());
         who().then((me) => {
             this.mayChange = me.role !== 'viewer';
