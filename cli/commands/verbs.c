@@ -163,9 +163,8 @@ static const struct cli_option clip_options[] = {
      NULL},
     {"mute", 0, NULL, "without sound", 0, NULL},
     {"redact", 0, "WHAT",
-     "cover these texts: mail, phone, card, handle, url, hashtag, \"some words\", /expression/; "
-     "with "
-     "commas between them, or given several times",
+     "cover these texts: mail, phone, card, handle, a kind of entity (url, hashtag, ...), "
+     "\"some words\", /expression/; with commas between them, or given several times",
      0, NULL},
     NO_MORE,
 };

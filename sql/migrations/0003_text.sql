@@ -97,22 +97,27 @@ COMMENT ON FUNCTION cortana.segment_id IS
 
 CREATE TABLE entity_types (
     name text PRIMARY KEY CHECK (name ~ '^[a-z][a-z0-9_]{0,30}$'),
-    description text NOT NULL
+    description text NOT NULL,
+    redaction_pattern text
 );
 COMMENT ON TABLE entity_types IS
     'The kinds of entities. Entities of a kind that is not in this table are refused; those that the program itself finds '
     'also have a pattern there.';
 COMMENT ON COLUMN entity_types.name IS 'Name of the kind, as in entities.entity_type.';
 COMMENT ON COLUMN entity_types.description IS 'What the kind is.';
+COMMENT ON COLUMN entity_types.redaction_pattern IS
+    'What a redacted clip covers besides the entities of the kind: a wider pattern, which also finds what was misread or stands on '
+    'two lines. Null: nothing.';
 SELECT secure_table('entity_types', 'SELECT, INSERT, UPDATE, DELETE');
 CREATE POLICY entity_types_read ON entity_types FOR SELECT TO authenticated USING (true);
 GRANT SELECT ON entity_types TO authenticated;
-INSERT INTO entity_types (name, description) VALUES
-    ('mention', '@name'),
-    ('hashtag', '#name, in letters of any script'),
-    ('url', 'an address on the web'),
-    ('emoji', 'an emoji, with its whole sequence'),
-    ('number', 'a price, a percentage, a phone number or a count, with its currency or unit');
+INSERT INTO entity_types (name, description, redaction_pattern) VALUES
+    ('mention', '@name', '(?<![\w.])[@©]\w[\w.-]*'),
+    ('hashtag', '#name, in letters of any script', '[#＃]\w+'),
+    ('url', 'an address on the web',
+     '\w+:/+\S+|\ywww\.\S+|(?<![\w@.+-])[\w-]+(\.[\w-]+)+/\S+|(?<![\w@.+-])[\w-]+(\.[\w-]+)*\.(com|org|net|edu|gov|io|dev|app)\y\S*'),
+    ('emoji', 'an emoji, with its whole sequence', NULL),
+    ('number', 'a price, a percentage, a phone number or a count, with its currency or unit', NULL);
 
 CREATE TABLE entities (
     id uuid PRIMARY KEY DEFAULT gen_random_uuid(),

@@ -64,6 +64,7 @@ CREATE TABLE job_types (
     is_public boolean NOT NULL DEFAULT false,
     payload_defaults jsonb NOT NULL DEFAULT '{}',
     payload_schema jsonb,
+    payload_bytes int NOT NULL DEFAULT 65536 CHECK (payload_bytes BETWEEN 1024 AND 8388608),
     -- Rules for claims: a change takes effect with the next claim and does not stop running jobs.
     cpu_weight int NOT NULL DEFAULT 1 CHECK (cpu_weight BETWEEN 1 AND 5),
     max_running int CHECK (max_running >= 0),
@@ -105,6 +106,7 @@ COMMENT ON COLUMN job_types.payload_defaults IS
 COMMENT ON COLUMN job_types.payload_schema IS
     'JSON Schema of the payload; json_schema_fault() lists the supported keywords. A job whose payload it refuses is not '
     'enqueued. Null: any object.';
+COMMENT ON COLUMN job_types.payload_bytes IS 'How many bytes a payload may have as text.';
 COMMENT ON COLUMN job_types.put_off_until IS
     'Jobs of the type are not claimed before this time; set by a claim that finds an interactive session.';
 COMMENT ON COLUMN job_types.paused_at IS 'When the type was paused; null: not paused. A paused type is not claimed.';
@@ -160,6 +162,7 @@ INSERT INTO job_types (name, description, base_priority, time_limit, one_per_vid
                                  "y": {"type": "integer", "minimum": 0, "maximum": 16384},
                                  "width": {"type": "integer", "minimum": 16, "maximum": 16384},
                                  "height": {"type": "integer", "minimum": 16, "maximum": 16384}}}}}');
+UPDATE job_types SET payload_bytes = 524288 WHERE name = 'clip_generate';   -- some 1,500 places that a clip covers
 
 CREATE TABLE workflows (
     name text NOT NULL CHECK (name ~ '^[a-z][a-z0-9_]{0,62}$'),

@@ -76,13 +76,11 @@ COMMENT ON FUNCTION cortana.check_own_job IS
     'Raises an error if the job is not allowed. The objects that the payload names must belong to the video, '
     'because workers read them with the rights of the service.';
 
-CREATE FUNCTION cortana.check_job_size(p_what text, p_document jsonb) RETURNS void
+CREATE FUNCTION cortana.check_job_size(p_what text, p_document jsonb, p_largest int DEFAULT 65536) RETURNS void
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
-DECLARE
-    largest CONSTANT int := 64 * 1024;
 BEGIN
-    IF octet_length(p_document::text) > largest THEN
-        RAISE EXCEPTION 'the % of a job may have at most % bytes', p_what, largest
+    IF octet_length(p_document::text) > p_largest THEN
+        RAISE EXCEPTION 'the % of a job may have at most % bytes', p_what, p_largest
             USING ERRCODE = 'program_limit_exceeded',
                   HINT = format('Put the data into the object store, and the key of the object into the %s.', p_what);
     END IF;
@@ -91,14 +89,14 @@ $$;
 COMMENT ON FUNCTION cortana.check_job_size IS
     'Raises an error if a payload or a result is too large. Jobs refer to long lists by the keys of objects.';
 
-CREATE FUNCTION cortana.check_payload(p_payload jsonb, p_video_id uuid) RETURNS void
+CREATE FUNCTION cortana.check_payload(p_payload jsonb, p_video_id uuid, p_largest int) RETURNS void
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
 BEGIN
     IF jsonb_typeof(p_payload) IS DISTINCT FROM 'object' THEN
         RAISE EXCEPTION 'the payload of a job must be a JSON object'
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
-    PERFORM cortana.check_job_size('payload', p_payload);
+    PERFORM cortana.check_job_size('payload', p_payload, p_largest);
     IF p_payload ->> 'video_id' <> p_video_id::text THEN
         RAISE EXCEPTION 'the payload names video %, but the job is for video %',
             left(p_payload ->> 'video_id', 100), p_video_id
@@ -116,7 +114,7 @@ DECLARE
     payload jsonb := p_payload;
     fault text;
 BEGIN
-    PERFORM check_payload(p_payload, p_video_id);
+    PERFORM check_payload(p_payload, p_video_id, p_kind.payload_bytes);
     IF p_kind.payload_defaults <> '{}' THEN
         payload := resolve_template(p_kind.payload_defaults, jsonb_build_object(
                        'video', (SELECT to_jsonb(v) FROM videos v WHERE v.id = p_video_id))) || p_payload;
@@ -166,7 +164,7 @@ BEGIN
         p_sequence := NULL;
     END IF;
     IF kind.payload_schema IS NULL THEN
-        PERFORM check_payload(p_payload, p_video_id);
+        PERFORM check_payload(p_payload, p_video_id, kind.payload_bytes);
     ELSE
         p_payload := complete_payload(kind, p_payload, p_video_id);
     END IF;
@@ -227,7 +225,7 @@ BEGIN
             USING ERRCODE = 'foreign_key_violation', HINT = 'Insert it into job_types.';
     END IF;
     IF kind.payload_schema IS NULL THEN
-        PERFORM check_payload(payload, NULL) FROM unnest(p_payloads) AS payload;
+        PERFORM check_payload(payload, NULL, kind.payload_bytes) FROM unnest(p_payloads) AS payload;
     ELSE
         PERFORM complete_payload(kind, payload, NULL) FROM unnest(p_payloads) AS payload;
     END IF;

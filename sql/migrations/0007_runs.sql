@@ -370,7 +370,7 @@ BEGIN
         RAISE EXCEPTION 'a job that belongs to no run cannot be continued by another one'
             USING ERRCODE = 'invalid_parameter_value', HINT = 'Leave "part_seconds" out of its payload.';
     END IF;
-    PERFORM check_payload(p_payload, job.video_id);
+    PERFORM check_payload(p_payload, job.video_id, (SELECT payload_bytes FROM job_types WHERE name = job.job_type));
     INSERT INTO jobs (job_type, video_id, payload, priority, sequence, correlation_id, tenant_id, run_id, step, part,
                       exclusive, max_retries, is_ready, has_dependents)
     SELECT job.job_type, job.video_id, p_payload, job.priority, job.sequence, job.correlation_id, job.tenant_id,

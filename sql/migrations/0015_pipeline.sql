@@ -112,19 +112,18 @@ CREATE TRIGGER video_follows_job AFTER UPDATE OF status ON jobs
 -- anew is another clip.
 
 CREATE FUNCTION cortana.redaction_kinds() RETURNS TABLE (name text, entity_type text, pattern text)
-LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    VALUES
+LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT n.name, t.name, t.redaction_pattern
+    FROM entity_types t CROSS JOIN unnest(CASE t.name WHEN 'mention' THEN ARRAY['mention', 'handle'] ELSE ARRAY[t.name] END) AS n (name)
+    UNION ALL VALUES
     ('mail', NULL, '[\w.%+-]+[@©®][\w.-]*\w( ?\.[\w-]+)*|[\w.%+-]+ ?[@©®] ?[\w-]+([.,] ?[\w-]+)*\.[[:alpha:]]{2,}\y'
                    || '|[\w.%+-]+ ?[[({]at[])}] ?[\w.-]+'),
     ('phone', 'number', '(\+ ?\d|\(?\y0\d)([ ()./–-]{0,3}[\dOIl]){6,13}|\(?\y\d{3}\)?[ .-]{1,2}\d{3}[ .-]\d{4}\y'),
-    ('card', NULL, '\y[\dOIl]{4}([ -]?[\dOIl]{4}){2}[ -]?[\dOIl]{1,7}\y|\y3[47]\d{2}[ -]?\d{6}[ -]?\d{5}\y'),
-    ('handle', 'mention', '(?<![\w.])[@©]\w[\w.-]*'),
-    ('url', 'url', '\w+:/+\S+|\ywww\.\S+|(?<![\w@.+-])[\w-]+(\.[\w-]+)+/\S+|(?<![\w@.+-])[\w-]+(\.[\w-]+)*\.(com|org|net|edu|gov|io|dev|app)\y\S*'),
-    ('hashtag', 'hashtag', '[#＃]\w+')
+    ('card', NULL, '\y[\dOIl]{4}([ -]?[\dOIl]{4}){2}[ -]?[\dOIl]{1,7}\y|\y3[47]\d{2}[ -]?\d{6}[ -]?\d{5}\y')
 $$;
 COMMENT ON FUNCTION cortana.redaction_kinds IS
-    'What can be covered by its kind: what the index has found of entity_type, and what the pattern finds. The patterns are '
-    'wider than those of the index, because they also have to find what was misread or stands on two lines.';
+    'What can be covered by its kind: each kind of entity, as the index has found it and by its redaction_pattern; and what is '
+    'no kind of its own there.';
 
 CREATE FUNCTION cortana.redaction_letters(p_text text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -132,7 +131,7 @@ RETURN regexp_replace(search_fold(normal_form(p_text)), '[^[:alnum:]]+', '', 'g'
 COMMENT ON FUNCTION cortana.redaction_letters IS 'The letters and digits of a text, with those that OCR confuses made equal.';
 
 CREATE FUNCTION cortana.redaction_rules(p_redact jsonb) RETURNS TABLE (name text, entity_type text, pattern text, letters text)
-LANGUAGE plpgsql IMMUTABLE AS $$
+LANGUAGE plpgsql STABLE AS $$
 DECLARE
     item text;
     is_refused boolean := false;
@@ -170,6 +169,11 @@ COMMENT ON FUNCTION cortana.redaction_rules IS
     'What to look for: kinds by their names, /regular expressions/ of PostgreSQL, and all else as words. Letters are those '
     'of the words.';
 
+CREATE FUNCTION cortana.redaction_misread(p_letters text) RETURNS int
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN length(p_letters) < 5 THEN 0 ELSE least((length(p_letters) + 3) / 8, 4) END;
+COMMENT ON FUNCTION cortana.redaction_misread IS 'How many letters of a text may be misread where it is found.';
+
 -- A span is a range of the words of a text, which blanks separate.
 CREATE FUNCTION cortana.redaction_spans(p_text text, p_pattern text, p_letters text)
 RETURNS TABLE (first int, last int, is_sure boolean)
@@ -177,7 +181,7 @@ LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     words CONSTANT text[] := string_to_array(p_text, ' ');
     size CONSTANT int := cardinality(words);
-    edits_max CONSTANT int := CASE WHEN length(p_letters) < 5 THEN 0 ELSE least((length(p_letters) + 3) / 8, 4) END;
+    edits_max CONSTANT int := redaction_misread(p_letters);
     line text COLLATE "und-x-icu" := p_text;
     folded text[];
     joined text;
@@ -272,7 +276,7 @@ $$;
 COMMENT ON FUNCTION cortana.redaction_masked IS 'A text with ■ in place of each character of the words from p_first to p_last.';
 
 CREATE FUNCTION cortana.redacted_text(p_text text, p_redact jsonb) RETURNS text
-LANGUAGE sql IMMUTABLE STRICT AS $$
+LANGUAGE sql STABLE STRICT AS $$
     SELECT string_agg(CASE WHEN spans @> number::int THEN repeat('■', length(word)) ELSE word END, ' ' ORDER BY number)
     FROM string_to_table(p_text, ' ') WITH ORDINALITY AS w (word, number),
          (SELECT coalesce(range_agg(int4range(s.first, s.last, '[]')), '{}') AS spans
@@ -375,7 +379,7 @@ BEGIN
     WITH rules AS MATERIALIZED (
         SELECT * FROM redaction_rules(p_redact)
     ), lines AS MATERIALIZED (
-        SELECT s.id, b.text, s.confidence, s.t_start, s.t_end, s.paragraph, coalesce(s.paragraph_line, 0) AS paragraph_line, s.text AS read,
+        SELECT s.id, b.text, redaction_letters(b.text) AS letters, s.confidence, s.t_start, s.t_end, s.paragraph, coalesce(s.paragraph_line, 0) AS paragraph_line, s.text AS read,
                s.crop_pack, s.crop_offset, s.crop_bytes,
                b.x, b.y, b.width, b.height, cardinality(string_to_array(b.text, ' ')) AS size,
                CASE WHEN cardinality(s.words) = 2 * cardinality(string_to_array(b.text, ' ')) THEN s.words END AS words,
@@ -414,9 +418,11 @@ BEGIN
         SELECT * FROM own
         UNION ALL SELECT a, name, first, size, true FROM wrapped
         UNION ALL SELECT b, name, 1, greatest(last - size, 1), true FROM wrapped
-    ), again AS (   -- what was found, misread elsewhere
-        SELECT DISTINCT m.name, redaction_letters(array_to_string((string_to_array(l.text, ' '))[m.first : m.last], '')) AS letters
-        FROM own m JOIN lines l USING (id) WHERE m.name <> 'words'
+    ), again AS MATERIALIZED (   -- what was found, misread elsewhere: of one part more than letters are misread, one is whole
+        SELECT m.name, m.letters, ARRAY(SELECT '%' || substr(m.letters, 1 + n * size, size) || '%' FROM generate_series(0, misread) AS n) AS parts
+        FROM (SELECT DISTINCT o.name, redaction_letters(array_to_string((string_to_array(l.text, ' '))[o.first : o.last], '')) AS letters
+              FROM own o JOIN lines l USING (id) WHERE o.name <> 'words') AS m
+             CROSS JOIN LATERAL (SELECT redaction_misread(m.letters), length(m.letters) / (redaction_misread(m.letters) + 1)) AS p (misread, size)
     ), found AS MATERIALIZED (
         SELECT l.id, l.track, l.t_start, l.t_end, l.width, l.height, l.read, l.size, l.words, l.confidence, l.crop_pack, l.crop_offset, l.crop_bytes, f.name, f.first, f.last, f.is_sure
         FROM (SELECT * FROM matched
@@ -424,7 +430,7 @@ BEGIN
               SELECT l.id, g.name, f.first, f.last, false
               FROM again g CROSS JOIN lines l CROSS JOIN LATERAL redaction_spans(l.text, NULL, g.letters) AS f
               WHERE length(g.letters) > 5 AND NOT EXISTS (SELECT FROM matched m WHERE m.id = l.id)
-                AND word_similarity(g.letters, redaction_letters(l.text)) > 0.4) AS f JOIN lines l USING (id)
+                AND l.letters LIKE ANY (g.parts)) AS f JOIN lines l USING (id)
     ), near AS (   -- other readings of a covered place, and what was read badly beside it
         SELECT DISTINCT ON (u.id) u.id, u.track, u.t_start, u.t_end, u.width, u.height, u.read, u.size, u.words, u.confidence, u.crop_pack, u.crop_offset, u.crop_bytes, c.name,
                1 AS first, u.size AS last, false AS is_sure
@@ -571,7 +577,7 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
     options CONSTANT jsonb := clip_options(p_options);
     format CONSTANT text := coalesce(options ->> 'format', 'mp4');
-    covers_max CONSTANT int := 60 * 1024; -- bytes: a payload has 64 KiB (check_job_size)
+    covers_max CONSTANT int := payload_bytes - 65536 FROM job_types WHERE name = 'clip_generate';   -- bytes; the rest is for the request
     video videos;
     covers jsonb;
 BEGIN
@@ -769,6 +775,6 @@ COMMENT ON FUNCTION reindex_video IS
 SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION cortana.clip_options, cortana.check_clip, plan_clip, cortana.enqueue_clip, request_clip,
     reindex_video TO cortana_app;
-GRANT EXECUTE ON FUNCTION cortana.last_ocr_jobs, cortana.video_languages, cortana.redaction_kinds, cortana.redaction_letters,
+GRANT EXECUTE ON FUNCTION cortana.last_ocr_jobs, cortana.video_languages, cortana.redaction_kinds, cortana.redaction_letters, cortana.redaction_misread,
     cortana.redaction_rules, cortana.redaction_spans, cortana.track_points, cortana.track_at, cortana.redaction_masked,
     cortana.redacted_text, cortana.redaction_way, cortana.plan_redaction TO authenticated;
