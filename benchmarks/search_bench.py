@@ -27,6 +27,9 @@ LINES_PER_VIDEO = 500
 VIDEOS_PER_COMMIT = 40
 LOADERS = 3
 GOAL_MS = 50
+ALERT_LINES = 5000  # of the video that saved searches are asked of
+SAVED_SEARCHES = 10000
+ALERTS_GOAL_MS = 1000
 VIDEOS = 30         # made searchable, of which the last ten count
 CONTINUED = 0.3     # of the lines continue the one above them, as in the feed among the fixtures
 NOW = datetime.datetime.now(datetime.timezone.utc)
@@ -103,12 +106,12 @@ class Rows:
             cursor.copy_expert(f"COPY {table} ({COLUMNS[table]}) FROM STDIN", self.texts[table])
 
 
-def make_video(lines, rows):
+def make_video(lines, rows, count=LINES_PER_VIDEO):
     """Puts the rows of a video in. Returns its id and its lines."""
     rng = lines.random
     new_id = lambda: str(uuid.UUID(int=rng.getrandbits(128), version=4))
     video, owner = new_id(), OWNERS[int(len(OWNERS) * rng.random() ** 2)]
-    texts = [lines.line() for _ in range(LINES_PER_VIDEO)]
+    texts = [lines.line() for _ in range(count)]
     file, title = f"{'_'.join(lines.some_words(2))}.mp4", " ".join(lines.some_words(3))
     platform = rng.choice(PLATFORMS)
     taken_at = NOW - datetime.timedelta(hours=rng.randrange(3 * 365 * 24))
@@ -361,6 +364,52 @@ def measure_plans(connection, makers, count):
         report("one statement for all videos and for one, p99", percentile(times, .99))
 
 
+def saved_queries(lines, texts):
+    """Name of a mix to a function that makes one saved search, as people write them, of a video with these lines."""
+    rng, whole = lines.random, "\n".join(texts)
+    latin = [text for text in texts if text.isascii() and text.count(" ") >= 3 and "://" not in text]
+    absent = [word for word in lines.words if len(word) > 3 and word not in whole]
+
+    def found():
+        """Two words of a line, a phrase, one word, a tag."""
+        of_line = [word for word in rng.choice(latin).split() if len(word) > 3] or ["comments"]
+        return rng.choice((" ".join(of_line[:2]), f'"{" ".join(of_line[:1])}"', of_line[0], of_line[-1]))
+
+    def missing():
+        return rng.choice(("{} {}", '"{} {}"', "{}", "{} OR {}", "{} lang:eng")).format(*rng.sample(absent, 2))
+
+    def apart():
+        """Two words that the video has, though no line has both."""
+        while True:
+            pair = rng.sample(latin, 2)
+            words = [max(line.split(), key=len) for line in pair]
+            if not any(words[0] in line and words[1] in line for line in texts):
+                return " ".join(words)
+
+    return {"the words of none are in it": missing, "1 % find something": lambda: found() if rng.random() < 0.01 else missing(),
+            "their words are in it, in other lines": apart, "all find something": found}
+
+
+def measure_alerts(connection, lines):
+    """What saved searches cost a video when it becomes searchable: CPU time of the server."""
+    rows = Rows()
+    video, texts = make_video(lines, rows, ALERT_LINES)
+    with connection.cursor() as cursor:
+        rows.copy(cursor, ("videos", "segments", "entities"))
+        cursor.execute("SELECT refresh_search_materialized(%s)", (video,))
+        connection.commit()
+        for name, make in saved_queries(lines, texts).items():
+            cursor.execute("INSERT INTO saved_searches (tenant_id, name, query) SELECT owner_id, 'x', q FROM videos, unnest(%s) AS q"
+                           " WHERE id = %s", ([make() for _ in range(SAVED_SEARCHES)], video))
+            cursor.execute("ANALYZE saved_searches, cortana.saved_search_sides")
+            before = backend_milliseconds(connection)
+            cursor.execute("SELECT match_saved_searches(%s)", (video,))
+            (found,) = cursor.fetchone()
+            report(f"{SAVED_SEARCHES:,} saved searches, a video of {ALERT_LINES:,} lines, {name} ({found:,}), server's CPU",
+                   backend_milliseconds(connection) - before, ALERTS_GOAL_MS)
+            connection.rollback()
+
+
 def measure_size(connection):
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*), pg_table_size('search_materialized'),"
@@ -401,6 +450,7 @@ def main(conninfo, rows, queries=200):
     report("large library against small, CPU time", large_cpu / small_cpu, None, "ratio")
     report("large library against small, pages touched", large_pages / small_pages, 2, "ratio")
     measure_size(connection)
+    measure_alerts(connection, lines)
     makers = query_makers(lines, some_lines(connection), some_videos(connection))
     for name, make in makers.items():
         measure(connection, name, make, queries)

@@ -1833,35 +1833,16 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN num_nonnulls(p_terms.sides, p_terms.tags, p_terms.labels, p_terms.sources, p_terms.at_first) > 0;
 COMMENT ON FUNCTION cortana.search_has_subject IS 'Whether a query says what to find, and not only where.';
 
-CREATE FUNCTION search_segments(
-    query text, video uuid DEFAULT NULL, max_results int DEFAULT 50,
-    start_mark text DEFAULT '<mark>', stop_mark text DEFAULT '</mark>')
+CREATE FUNCTION cortana.search_rate(terms search_terms, candidates tid[], wanted int, start_mark text, stop_mark text)
 RETURNS TABLE (segment_id uuid, video_id uuid, text text, snippet text, t_start int, t_end int,
                bounding_box jsonb, confidence real, language text, rank real, match_kind text, continued_by uuid[], sources text[])
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan
 SET jit = off AS $$
 DECLARE
-    terms search_terms := search_parse(coalesce(query, ''));
-    wanted int := least(greatest(coalesce(max_results, 50), 0), 1000);
-    candidates tid[];
     said_again_ms constant int := 2000;             -- speech follows its words on screen, or leads them, by so much
     said_again_similarity constant real := 0.8;     -- a misread letter in a word or two
 BEGIN
-    IF NOT search_has_subject(terms) THEN
-        IF coalesce(terms.languages[1], terms.kinds[1], terms.after_ms::text, terms.before_ms::text,
-                    terms.after_time::text, terms.before_time::text, terms.min_confidence::text,
-                    terms.owner::text, terms.team::text, terms.video::text, terms.collections[1],
-                    terms.recorded_after::text, terms.line_sources[1]) IS NOT NULL THEN
-            PERFORM search_refuse('lang:, in:, recorded:, after:, before:, kind:, conf:, owner:, team:, video: and source: narrow a search down: '
-                                  'add a word, a tag:, a from: or an at:');
-        END IF;
-        RETURN;
-    END IF;
-    IF wanted = 0 THEN
-        RETURN;
-    END IF;
-    candidates := ARRAY(SELECT search_candidates(query, video, wanted));
     RETURN QUERY
     WITH rated AS (
         SELECT m.segment_id, m.video_id, m.text, m.normalized_text, m.folded, m.document, m.t_start, m.t_end, m.bounding_box,
@@ -1933,6 +1914,40 @@ BEGIN
     ORDER BY r.score DESC, r.confidence DESC, r.video_id, r.t_start, r.segment_id;
 END
 $$;
+COMMENT ON FUNCTION cortana.search_rate IS
+    'Rates rows that may be results of a query, which have what its fields ask for, and returns the best of them as '
+    'search_segments() does.';
+
+CREATE FUNCTION search_segments(
+    query text, video uuid DEFAULT NULL, max_results int DEFAULT 50,
+    start_mark text DEFAULT '<mark>', stop_mark text DEFAULT '</mark>')
+RETURNS TABLE (segment_id uuid, video_id uuid, text text, snippet text, t_start int, t_end int,
+               bounding_box jsonb, confidence real, language text, rank real, match_kind text, continued_by uuid[], sources text[])
+LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan
+SET jit = off AS $$
+DECLARE
+    terms search_terms := search_parse(coalesce(query, ''));
+    wanted int := least(greatest(coalesce(max_results, 50), 0), 1000);
+BEGIN
+    IF NOT search_has_subject(terms) THEN
+        IF coalesce(terms.languages[1], terms.kinds[1], terms.after_ms::text, terms.before_ms::text,
+                    terms.after_time::text, terms.before_time::text, terms.min_confidence::text,
+                    terms.owner::text, terms.team::text, terms.video::text, terms.collections[1],
+                    terms.recorded_after::text, terms.line_sources[1]) IS NOT NULL THEN
+            PERFORM search_refuse('lang:, in:, recorded:, after:, before:, kind:, conf:, owner:, team:, video: and source: narrow a search down: '
+                                  'add a word, a tag:, a from: or an at:');
+        END IF;
+        RETURN;
+    END IF;
+    IF wanted = 0 THEN
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT r.segment_id, r.video_id, r.text, r.snippet, r.t_start, r.t_end, r.bounding_box, r.confidence, r.language,
+                        r.rank, r.match_kind, r.continued_by, r.sources
+    FROM search_rate(terms, ARRAY(SELECT search_candidates(query, video, wanted)), wanted, start_mark, stop_mark) AS r;
+END
+$$;
 COMMENT ON FUNCTION search_segments IS
     'Searches the text on screen, and what was said. A query consists of words, "phrases", -exclusions, OR, prefix* and the fields '
     'from:, lang:, tag:, recorded:, at:, after:, before:, kind:, conf:, owner:, team:, video: and source:. Exact hits come first, then lines with the words, then lines that OCR or '
@@ -1951,4 +1966,4 @@ GRANT EXECUTE ON FUNCTION cortana.search_fold, cortana.search_grams, cortana.sea
     cortana.search_spaced, cortana.search_typed_words, cortana.search_has_subject, cortana.search_pattern, cortana.search_add_beginning,
     cortana.search_add_parts, cortana.search_is_beginning, cortana.search_read_side, cortana.search_read_sides,
     cortana.search_parse, cortana.search_candidates, cortana.search_marks, cortana.search_side_matches,
-    cortana.search_paragraph_matches, cortana.search_snippet, search_segments TO authenticated;
+    cortana.search_paragraph_matches, cortana.search_snippet, cortana.search_rate, search_segments TO authenticated;

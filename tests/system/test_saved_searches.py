@@ -32,9 +32,10 @@ def nothing_saved(queue):
     queue.run("DELETE FROM saved_searches")
 
 
-def add_video(queue, *lines, owner=ALICE, team=None, title="The evening"):
-    video = str(queue.value("INSERT INTO videos (owner_id, team_id, title, original_name, s3_original_path, status, duration)"
-                            " VALUES (%s, %s, %s, 'a.mp4', 'videos/original/x/master.mp4', 'ready', 60) RETURNING id", owner, team, title))
+def add_video(queue, *lines, owner=ALICE, team=None, title="The evening", tags=()):
+    video = str(queue.value("INSERT INTO videos (owner_id, team_id, title, tags, original_name, s3_original_path, status, duration)"
+                            " VALUES (%s, %s, %s, %s, 'a.mp4', 'videos/original/x/master.mp4', 'ready', 60) RETURNING id",
+                            owner, team, title, list(tags)))
     write_text(queue, video, *lines)
     return video
 
@@ -68,11 +69,16 @@ def events(queue):
     ('"old bridge"', "the old bridge", True), ('"old bridge"', "the bridge is old", False), ("café", "Café at noon", True),
     ("harbour OR bridge", "the old bridge", True), ("bri*", "bridges", True), ("bridge -old", "the old bridge", False),
     ("bridge", "the brigde", False), ("#sunset", "look #sunset", True), ("tag:sunset", "look #sunset", True), ("tag:sunset", "a sunset", False),
-    ("橋", "古い橋", True), ("bridge lang:deu", "the old bridge", False), ("12.50", "only 12.50 € today", True)])
+    ("橋", "古い橋", True), ("bridge lang:deu", "the old bridge", False), ("12.50", "only 12.50 € today", True),
+    ("anna_12", "from anna-12 today", True), ("it's", "it's late", True), ("50%", "only 50% off", True), (r"c:\a_b", r"in c:\a_b today", True),
+    (r"c:\a_b", "in c:/axb today", False), ("#", "look #sunset", True), ("@", "look #sunset", False), ("bri* -new", "old bridges", True),
+    ("bridge from:evening", "the old bridge", True), ("bridge from:harbour", "the old bridge", False), ("tag:holiday viaduct", "one viaduct", True),
+    ("old \"long bridge\" OR quay", "the quays", True), ("at to", "ready to start at noon", True)])
 def test_a_new_video_is_asked(gateway, queue, query, text, is_found):
     made = save(gateway, query, name="mine")
-    video = add_video(queue, "before", text, "after")
+    video = add_video(queue, "before", text, "after", tags=["Holiday"])
     found = alerts(gateway, search=made["id"])
+    assert (queue.value("SELECT count(*) FROM search_segments(%s, %s) WHERE match_kind <> 'fuzzy'", query, video) > 0) == is_found
     assert [one["video_id"] for one in found] == ([video] if is_found else [])
     if is_found:
         assert [(one["text"], one["t_start"]) for one in found[0]["moments"]] == [(text, 1000)]
@@ -152,14 +158,24 @@ def test_a_search_that_fails_costs_the_video_nothing(gateway, queue):
     assert queue.value("SELECT count(*) FROM segments WHERE video_id = %s", video) == 2
 
 
+def test_the_lines_of_a_paragraph_are_asked_together(gateway, queue):
+    save(gateway, "old viaduct")
+    video = add_video(queue)
+    queue.run("SELECT replace_video_text(%s, %s)", video, json.dumps([
+        {"text": text, "confidence": 0.9, "t_start": 0, "t_end": 900, "bounding_box": {"x": 1, "y": 1, "width": 9, "height": 9}, **more}
+        for text, more in (("This is the old", {}), ("and long viaduct", {"paragraph": 0, "paragraph_line": 1}))]))
+    assert [one["text"] for one in alerts(gateway)[0]["moments"]] == ["This is the old and long viaduct"]
+
+
 def test_what_cannot_match_is_not_asked(queue):
-    """Of many saved searches those are asked whose words the video has; the others cost one comparison each."""
-    video = add_video(queue, *(f"line {n} with word{n}x and some more" for n in range(1, 300)), "word600x other600x")
+    """Of many saved searches those are asked of which a line has all words; the others cost one comparison each."""
+    video = add_video(queue, *(f"line {n} with word{n}x and some more" for n in range(1, 300)), "word600x other600x", "other5x")
     queue.run("INSERT INTO saved_searches (tenant_id, name, query) SELECT %s, n::text, 'word' || n || 'x other' || n || 'x' FROM"
               " generate_series(1, 1000) AS n", ALICE)
-    assert [row["query"] for row in queue.run("SELECT query FROM searches_to_ask(%s)", video)] == ["word600x other600x"]
+    asked = "SELECT query, cardinality(places) AS lines FROM searches_to_ask(%s) JOIN saved_searches ON id = search_id"
+    assert queue.run(asked, video) == [{"query": "word600x other600x", "lines": 1}]
     assert queue.value("SELECT match_saved_searches(%s)", video) == 1
-    assert queue.run("SELECT query FROM searches_to_ask(%s)", video) == []
+    assert queue.run(asked, video) == []
 
 
 def test_the_command_line_saves_lists_and_deletes(program, place, queue, tmp_path):
