@@ -251,10 +251,48 @@ def time_stands_still(screen):
     screen.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": made})
 
 
+def choose(screen, where, entry):
+    screen.see(f"{where} .of-menu").click()
+    screen.see(".of-video-menu button", entry).click()
+
+
+@on_desk_and_phone("screen")
+def test_a_video_has_the_same_menu_everywhere(screen, place):
+    (video,) = make_videos(place, "Alpha")
+    card = f".card[data-id='{video}']"
+    screen.open("/videos?status=failed")
+    choose(screen, card, "Edit title and tags")
+    screen.see("dialog[open] input[name=title]").send_keys(" of the sea", Keys.ENTER)
+    screen.see(f"{card} h3", "Alpha of the sea")
+    screen.see(f"{card} .of-menu").send_keys(Keys.ENTER)
+    entries = [one.text for one in screen.all(".of-video-menu button")]
+    screen.press(Keys.ARROW_DOWN, Keys.ENTER)
+    screen.wait(lambda: place.queue.value("SELECT count(*)::int FROM favourites WHERE video_id = %s", video) == 1, "it to be a favourite")
+    choose(screen, card, "Remove from favourites")
+    choose(screen, card, "Share")
+    screen.see("#share h2", "Alpha of the sea")
+    screen.press(Keys.ESCAPE)
+    choose(screen, card, "Delete the video")
+    screen.wait(lambda: not screen.all(card), "the card to go")
+    screen.see("cv-toasts button", "Undo").click()
+    screen.see(f"{card} h3 a").click()
+    for path, where in ((None, ".heading"), ("/?q=harbour", ".group")):
+        if path:
+            screen.open(path)
+        button = screen.see(f"{where} .of-menu")
+        button.click()
+        menu = screen.see(".of-video-menu")
+        assert [one.text.split(" (")[0] for one in menu.find_elements(By.CSS_SELECTOR, "button")] == [one.split(" (")[0] for one in entries] and len(entries) == 8
+        assert screen.script("const {left, top, right, bottom} = arguments[0].getBoundingClientRect(); return left >= 0 && top >= 0 && right <= innerWidth && bottom <= innerHeight", menu)
+        screen.press(Keys.ESCAPE)
+        screen.wait(lambda: not screen.all(".of-video-menu"), "the menu to close")
+        assert screen.driver.switch_to.active_element == button
+    place.queue.run("DELETE FROM videos WHERE id = %s", video)
+
+
 def delete_it(screen, video):
     screen.open(f"/videos/{video}")
-    screen.see("[role=tab]", "Processing").click()
-    screen.see("#panel button", "Delete the video").click()
+    choose(screen, ".heading", "Delete the video")
     screen.see("cv-toasts p", "is being deleted")
     screen.see(".card")
 
@@ -331,7 +369,7 @@ def test_videos_are_filed_in_the_library_and_beside_the_player(screen, place):
     screen.wait(lambda: "tag=sea" in screen.driver.current_url and len(screen.all(".card")) == 2, "the videos with the tag")
     screen.open(f"/videos/{videos[0]}")
     screen.see(".chips a", "Trip")
-    screen.see(".heading button", "Edit").click()
+    choose(screen, ".heading", "Edit title and tags")
     title = screen.see("dialog[open] input[name='title']")
     assert title.get_attribute("value") == "Alpha"
     title.clear()

@@ -34,6 +34,8 @@ const shapes = {
     save: line('M7 4h10v16l-5-4-5 4z'),
     saved: svg`<path class="full" d="M7 4h10v16l-5-4-5 4z"/>`,
     boxes: svg`<rect x="3.5" y="6" width="17" height="5" rx="1"/><rect x="3.5" y="14" width="11" height="4.5" rx="1"/>`,
+    more: svg`<circle cx="12" cy="5.5" r="1.6" class="full"/><circle cx="12" cy="12" r="1.6" class="full"/><circle cx="12" cy="18.5" r="1.6" class="full"/>`,
+    again: line('M19 12a7 7 0 1 1-2.300-5.200M19.500 4v4h-4'),
     warn: line('M12 4 2.8 19.5h18.4zM12 10v4.5M12 17.2v.3'),
     down: line('M12 5v14M6 13l6 6 6-6'),
     film: svg`<rect x="3" y="5" width="18" height="14" rx="2.5"/><path d="M7.5 5v14M16.5 5v14M3 10h4.5M3 14h4.5M16.5 10H21M16.5 14H21"/>`,

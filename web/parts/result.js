@@ -3,7 +3,7 @@ import {html, nothing} from '../vendor/lit-html.js';
 import {ask} from '../api.js';
 import {Element} from '../element.js';
 import {ago, clock, language, languageName, moment, momentIn, t} from '../text.js';
-import {titleOf} from './states.js';
+import {menuButton, titleOf} from './states.js';
 import {say} from './toast.js';
 
 const UNSURE = 0.8; // confidence below which a reading is called unsure
@@ -122,7 +122,7 @@ class Result extends Element {
         const {video, hits} = group;
         const items = this.all ?? group.items.slice(0, SHOWN);
         return html`<section class="group">${this.frame(group)}<div class="found-lines"><h2><a
-                href="/videos/${video.id}?q=${encodeURIComponent(this.wishes.q)}" dir="auto">${titleOf(video)}</a> <small>${t('hits', {n: hits})}</small></h2>
+                href="/videos/${video.id}?q=${encodeURIComponent(this.wishes.q)}" dir="auto">${titleOf(video)}</a> <small>${t('hits', {n: hits})}</small></h2>${menuButton(video)}
             <p class="faint"><time datetime=${video.created_at} title=${moment(video.created_at)}>${ago(video.created_at)}</time></p>
             ${this.strip(group)}<ul>${items.map((hit) => this.hit(hit))}</ul>
             ${!this.all && hits > items.length ? html`<button class="plain more" @click=${() => this.more()}>${t('hits.more', {n: hits - items.length})}</button>`

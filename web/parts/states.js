@@ -43,6 +43,11 @@ export const empty = (icon, title, text, more = nothing) => html`<div class="sta
 
 export const titleOf = (video) => video.title || video.name || t('untitled');
 
+/** The button of the list of what may be done to a video. @param {any} video @param {() => number} [now] the moment that is shown, ms */
+export const menuButton = (video, now = () => 0) => html`<button class="plain of-menu" aria-haspopup="menu" title=${t('video.do')}
+    aria-label=${t('video.menu', {title: titleOf(video)})} @click=${({currentTarget}) => import('./video-menu.js').then(({openMenu}) => openMenu(video, currentTarget, now()))}><cv-icon
+    name="more"></cv-icon></button>`;
+
 /**
  * A video in the library.
  * @param {any} video
@@ -58,7 +63,7 @@ export function card(video, stage, choice = nothing) {
             ${video.duration_ms ? html`<span class="length">${clock(video.duration_ms)}</span>` : nothing}
             ${isOpen && stage?.status === 'processing' ? html`<progress max="100" value=${share}
                 aria-label=${t('progress')}></progress>` : nothing}</a>
-        <h3><a href="/videos/${video.id}" dir="auto">${titleOf(video)}</a></h3>
+        <h3><a href="/videos/${video.id}" dir="auto">${titleOf(video)}</a></h3>${menuButton(video)}
         <p class="faint">${video.status === 'ready' ? nothing : html`<span class="badge ${video.status}">${
             isOpen && stage ? stageText(stage, share) : t(`status.${video.status}`)}</span>`}
             <time datetime=${video.created_at}>${ago(video.created_at)}</time></p>

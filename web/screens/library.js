@@ -36,6 +36,8 @@ class LibraryScreen extends Element {
         this.live = listen(['tenant'], (kind, data) => this.heard(kind, data));
         this.redraw = () => this.update();
         addEventListener('cv-leaving', this.redraw);
+        this.changed = ({detail}) => this.put(detail);
+        addEventListener('cv-video', this.changed);
         this.onAddress();
         who().then((me) => {
             this.mayChange = me.role !== 'viewer';
@@ -50,6 +52,7 @@ class LibraryScreen extends Element {
         this.end.stop();
         this.pages.stop();
         removeEventListener('cv-leaving', this.redraw);
+        removeEventListener('cv-video', this.changed);
     }
 
     onAddress(isRepeated = false) {

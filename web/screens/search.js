@@ -26,6 +26,8 @@ class SearchScreen extends Element {
         this.end = watchEnd(this);
         this.redraw = () => this.update();
         addEventListener('cv-leaving', this.redraw);
+        this.put = ({detail}) => this.putVideo(detail);
+        addEventListener('cv-video', this.put);
         this.keys = (event) => this.onKey(event);
         document.addEventListener('keydown', this.keys);
         this.onAddress();
@@ -34,6 +36,7 @@ class SearchScreen extends Element {
     disconnectedCallback() {
         document.removeEventListener('keydown', this.keys);
         removeEventListener('cv-leaving', this.redraw);
+        removeEventListener('cv-video', this.put);
         this.end.stop();
         this.pages?.stop();
     }
@@ -62,6 +65,13 @@ class SearchScreen extends Element {
         if (this.pages.path === '/search' && this.pages.isAsked && !this.pages.items.length && !this.hints) {
             this.findHints();
         }
+    }
+
+    /** Somebody has changed a video here. */
+    putVideo(video) {
+        this.pages.items = this.pages.items.map((one) => (one.id === video.id ? video
+            : one.video?.id === video.id ? {...one, video: {...one.video, ...video}} : one));
+        this.update();
     }
 
     /** Which parts of the query may go, so that something is found. */

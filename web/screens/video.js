@@ -3,19 +3,15 @@ import {html, nothing} from '../vendor/lit-html.js';
 import {ask, who} from '../api.js';
 import {Element} from '../element.js';
 import {listen} from '../live.js';
-import {removeLater} from '../parts/deletions.js';
-import {share} from '../parts/share.js';
-import {failure, OPEN, skeleton, stageText, titleOf} from '../parts/states.js';
-import {copy, say} from '../parts/toast.js';
+import {failure, menuButton, OPEN, skeleton, stageText, titleOf} from '../parts/states.js';
 import {unreadLines} from '../parts/unread.js';
 import {searchUrl} from '../query.js';
-import {go, queried} from '../router.js';
+import {queried} from '../router.js';
 import {clock, count, day, hasText, moment, size, t} from '../text.js';
 import '../parts/chapters.js';
 import '../parts/clips.js';
 import '../parts/player.js';
 import '../parts/transcript.js';
-import '../parts/video-words.js';
 
 const HITS = 100; // of the search that led here
 const ENTITIES = 200;
@@ -34,10 +30,13 @@ class VideoScreen extends Element {
             this.mayChange = me.role !== 'viewer';
             this.update();
         }, () => null);
+        this.changed = ({detail}) => this.put(detail);
+        addEventListener('cv-video', this.changed);
         this.start();
     }
 
     disconnectedCallback() {
+        removeEventListener('cv-video', this.changed);
         document.querySelector('.early')?.remove();
         this.live.stop();
     }
@@ -209,21 +208,12 @@ class VideoScreen extends Element {
         const key = `failure.of.${failure?.type}`;
         return html`<div class="error-box" role="alert"><h2>${t(hasText(key) ? key : 'failure.of')}</h2>
             <p dir="auto">${failure?.message ?? t('failure.of.text')}</p><p class="faint">${t(hasText(key) ? `${key}.do` : 'failure.of.do')}</p>
-            <p class="actions">${this.mayChange ? html`<button class="main" @click=${() => this.change('reprocess')}>${t('video.reprocess')}</button>
-                <button @click=${() => this.remove()}>${t('video.delete')}</button>` : nothing}
+            <p class="actions">${this.mayChange ? html`<button class="main" @click=${() => this.doTo('reprocess')}>${t('video.reprocess')}</button>
+                <button @click=${() => this.doTo('delete')}>${t('video.delete')}</button>` : nothing}
                 <button class="plain" @click=${() => {
                     this.tab = 'work';
                     this.update();
                 }}>${t('failure.details')}</button></p></div>`;
-    }
-
-    async change(action) {
-        try {
-            await ask(`/videos/${this.id_}/${action}`, {method: 'POST'});
-            say(t(`video.${action}.done`));
-        } catch (problem) {
-            say(problem.text, 'bad');
-        }
     }
 
     /** What people say about it. */
@@ -236,53 +226,23 @@ class VideoScreen extends Element {
                 class="faint" title="${moment(recordedAt)} · ${t(`recorded.${from}`)}">${t('words.recorded')} ${day(recordedAt)}</span>` : nothing}</p>` : nothing}`;
     }
 
-    async reload() {
-        this.video = await ask(`/videos/${this.id_}`).catch(() => this.video);
-        document.title = `${titleOf(this.video)} · cortana`;
-        this.update();
-    }
-
-    async favour(isFavourite) {
-        try {
-            await ask(`/videos/${this.id_}/favourite`, {method: isFavourite ? 'PUT' : 'DELETE'});
-            this.video = {...this.video, favourite: isFavourite};
+    /** Somebody has changed it here. */
+    put(video) {
+        if (video.id === this.id_) {
+            this.video = {...this.video, ...video};
+            document.title = `${titleOf(this.video)} · cortana`;
             this.update();
-        } catch (problem) {
-            say(problem.text, 'bad');
         }
     }
 
-    async download() {
-        try {
-            const {base_url: base, original} = await ask(`/videos/${this.id_}/grant`, {method: 'POST', query: {original: true}});
-            const link = document.createElement('a');
-            link.href = base + original;
-            link.download = this.video.name ?? '';
-            link.click();
-        } catch (problem) {
-            say(problem.text, 'bad');
-        }
-    }
-
-    remove() {
-        removeLater([this.video]);
-        go('/videos');
+    /** One of what may be done to it. @param {string} name */
+    async doTo(name) {
+        (await import('../parts/video-menu.js')).doTo(name, this.video, this.now);
     }
 
     /** The moment that is shown, ms. */
     get now() {
-        return this.hasPlayer ? this.player.now : Math.max(this.transcript.now, 0);
-    }
-
-    share() {
-        share({kind: 'video', id: this.id_, title: titleOf(this.video), at: Math.round(this.now), length: this.video.duration_ms ?? 0});
-    }
-
-    copyLink() {
-        const {now} = this;
-        const url = new URL(location.href);
-        url.searchParams.set('t', (now / 1000).toFixed(3));
-        copy(url.href, t('video.link.copied', {time: clock(now, 1)}));
+        return this.hasPlayer ? this.player.now : Math.max(this.transcript?.now ?? 0, 0);
     }
 
     /** Asks in which other videos a name or a link is seen; the same once more closes the list. */
@@ -330,8 +290,8 @@ class VideoScreen extends Element {
                 @click=${() => this.download()}><cv-icon name="download"></cv-icon>${t('video.download')}</button>` : nothing}</p>
             ${this.mayChange ? html`<h3>${t('video.again')}</h3><p class="actions">
                 <button @click=${() => this.change('reindex')}>${t('video.reindex')}</button>
-                <button @click=${() => this.change('reprocess')}>${t('video.reprocess')}</button>
-                <button @click=${() => this.remove()}>${t('video.delete')}</button></p>` : nothing}
+                <button @click=${() => this.doTo('reprocess')}>${t('video.reprocess')}</button>
+                <button @click=${() => this.doTo('delete')}>${t('video.delete')}</button></p>` : nothing}
             <dl class="facts-list"><dt>${t('video.file')}</dt><dd>${this.video.name ?? '–'}, ${size(this.video.size)}</dd>
             <dt>SHA-256</dt><dd><code>${this.video.sha256 ?? '–'}</code></dd></dl>`;
     }
@@ -373,11 +333,10 @@ class VideoScreen extends Element {
                 @cv-drag=${({detail}) => this.clips?.mark(detail.end, detail.ms)}></cv-player>
             <div class="heading"><h1 dir="auto">${titleOf(video)}</h1><p class="actions">
                 <button class="plain" aria-pressed=${video.favourite} title=${t('video.favourite')} aria-label=${t('video.favourite')}
-                    @click=${() => this.favour(!video.favourite)}><cv-icon name=${video.favourite ? 'starred' : 'star'}></cv-icon></button>
-                ${this.mayChange ? html`<button @click=${() => this.querySelector('cv-video-words').open([video])}><cv-icon
-                    name="edit"></cv-icon>${t('video.edit')}</button>` : nothing}
-                ${this.mayChange ? html`<button @click=${() => this.share()}><cv-icon name="share"></cv-icon>${t('share')}</button>` : nothing}
-                <button @click=${() => this.copyLink()}><cv-icon name="link"></cv-icon>${t('video.link')}</button></p></div>
+                    @click=${() => this.doTo('favourite')}><cv-icon name=${video.favourite ? 'starred' : 'star'}></cv-icon></button>
+                ${this.mayChange ? html`<button @click=${() => this.doTo('share')}><cv-icon name="share"></cv-icon>${t('share')}</button>` : nothing}
+                <button @click=${() => this.doTo('link')}><cv-icon name="link"></cv-icon>${t('video.link')}</button>
+                ${menuButton(video, () => this.now)}</p></div>
             ${this.hasPlayer ? html`<cv-clips .end=${video.duration_ms ?? 0} @cv-preview=${({detail}) => this.player.preview(detail.from, detail.to)}
                 @cv-clip=${() => this.clips.toggle(this.player.now)} @cv-range=${({detail}) => this.player.plan({range: detail, ...!detail && {covers: []}})} @cv-covers=${({detail}) => this.player.plan({covers: detail})}></cv-clips>` : nothing}
             ${this.failed()}${this.reading()}
@@ -387,7 +346,7 @@ class VideoScreen extends Element {
                 ${video.duration_ms ? html`<span>${clock(video.duration_ms)}</span>` : nothing}
                 ${video.resolution ? html`<span>${video.resolution}</span>` : nothing}
                 ${video.size ? html`<span>${size(video.size)}</span>` : nothing}<span>${moment(video.created_at)}</span></p>
-            ${this.words()}${this.mayChange ? html`<cv-video-words @cv-changed=${() => this.reload()}></cv-video-words>` : nothing}
+            ${this.words()}
             ${video.truncated ? html`<p class="faint">${t('video.truncated')}</p>` : nothing}
             ${unreadLines(video.unread)}</div>
             <div class="right">${this.tabs()}<div id="panel" role="tabpanel" aria-labelledby="tab-${this.tab}">
