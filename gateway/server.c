@@ -7,6 +7,7 @@
 #include "gateway/media.h"
 #include "gateway/polls.h"
 #include "gateway/provider.h"
+#include "gateway/request.h"
 #include "gateway/response.h"
 #include "gateway/upload.h"
 
@@ -24,12 +25,7 @@ enum {
     TRANSFER_BYTES_A_MS = 1, /* 1 KiB/s, beyond TRANSFER_MS */
     CONNECTION_BYTES = 16 * 1024,
     TARGET_MAX_BYTES = 8 * 1024,
-    BODY_MAX_BYTES = 1024 * 1024,
-    DISCARDED_MAX_BYTES =
-        16 * 1024 * 1024,  /* of a body too long, read so that the client sees the answer */
     FINISH_MS = 10 * 1000, /* time limit of the statement that ends an upload */
-    ID_BYTES = 12,
-    ONCE_KEY_MAX_BYTES = 255,
 };
 
 /* A client's connection, and the time at which it is closed unless it makes progress. */
@@ -72,6 +68,12 @@ static void set_deadline(struct exchange *exchange, int64_t deadline_ms)
 static int64_t transfer_deadline(size_t bytes)
 {
     return cv_monotonic_ms() + TRANSFER_MS + (int64_t)bytes / TRANSFER_BYTES_A_MS;
+}
+
+/* Closes the connection if the bytes have not arrived, or not been sent, in their time. */
+static void expect_bytes(struct exchange *exchange, size_t bytes)
+{
+    set_deadline(exchange, transfer_deadline(bytes));
 }
 
 static void on_connection(void *opaque, struct MHD_Connection *connection, void **context,
@@ -199,205 +201,12 @@ static enum MHD_Result queue_answer(struct exchange *exchange, const char *metho
 
 /* ---- requests ----------------------------------------------------------------------------------- */
 
-static void choose_id(struct exchange *exchange)
-{
-    static const char letters[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-";
-    const char *given = exchange_header(exchange, "X-Request-Id");
-    size_t length = given ? strlen(given) : 0;
-    if (length >= 8 && length < REQUEST_ID_SIZE && strspn(given, letters) == length) {
-        (void)memcpy(exchange->id, given, length + 1);
-        return;
-    }
-    unsigned char bytes[ID_BYTES];
-    arc4random_buf(bytes, sizeof(bytes));
-    for (size_t i = 0; i < sizeof(bytes); i++) {
-        exchange->id[i] = letters[bytes[i] % 64];
-    }
-    exchange->id[ID_BYTES] = '\0';
-}
-
-struct header_counts {
-    int hosts, lengths, encodings, unknown_encodings, authorizations, cookies, malformed;
-};
-
-/* Whether the name is invalid: the library includes a space before the colon in the name, and the
- * folded value of "Transfer-Encoding:", too. A proxy before this server may interpret such a header
- * differently. */
-static bool is_malformed(const char *name, size_t size)
-{
-    static const char *const lengths[] = {"Content-Length", "Transfer-Encoding"};
-    static const char token[] = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
-                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    for (size_t i = 0; i < CV_COUNT(lengths); i++) {
-        size_t length = strlen(lengths[i]);
-        if (size > length && strncasecmp(name, lengths[i], length) == 0) {
-            return true;
-        }
-    }
-    return size == 0 || strspn(name, token) != size;
-}
-
-static enum MHD_Result count_header(void *opaque, enum MHD_ValueKind kind, const char *name,
-                                    size_t name_size, const char *value, size_t value_size)
-{
-    struct header_counts *counts = opaque;
-    (void)kind;
-    counts->malformed += is_malformed(name, name_size);
-    counts->hosts += strcasecmp(name, "Host") == 0;
-    counts->lengths += strcasecmp(name, "Content-Length") == 0;
-    if (strcasecmp(name, "Transfer-Encoding") == 0) {
-        counts->encodings++;
-        counts->unknown_encodings += value_size != 7 || strncasecmp(value, "chunked", 7) != 0;
-    }
-    counts->authorizations += strcasecmp(name, "Authorization") == 0;
-    counts->cookies += strcasecmp(name, "Cookie") == 0;
-    return MHD_YES;
-}
-
-/* Refuses a request that two servers in a row could interpret differently, or that says something
- * twice. The connection is closed afterwards, because the next request may begin elsewhere than this
- * server assumes (RFC 9112, 6.1, 6.3 and 11.2): the library reads a body in an unknown encoding to
- * the end of the connection. */
-static void refuse_ambiguous(struct exchange *exchange, const char *version)
-{
-    struct header_counts counts = {0};
-    (void)MHD_get_connection_values_n(exchange->connection, MHD_HEADER_KIND, count_header, &counts);
-    bool is_old = strcmp(version, "HTTP/1.1") != 0 && counts.encodings > 0;
-    if (counts.hosts > 1 || counts.lengths + counts.encodings > 1 || counts.authorizations > 1 ||
-        counts.cookies > 1 || counts.malformed > 0 || is_old || exchange->target[0] != '/') {
-        exchange_refuse(
-            exchange, REFUSE_BAD_REQUEST,
-            "a header that may be there once, or the length of the body, is given twice");
-    } else if (counts.unknown_encodings > 0) {
-        exchange_refuse(exchange, REFUSE_ENCODING, "the only Transfer-Encoding is chunked");
-    }
-    exchange->is_body_dropped = exchange->answer.status != 0;
-}
-
-static bool is_json(const struct exchange *exchange)
-{
-    const char *type = exchange_header(exchange, "Content-Type");
-    return type && strncasecmp(type, "application/json", 16) == 0 &&
-           (!type[16] || strchr("; ", type[16]));
-}
-
-static bool is_part(const struct exchange *exchange)
-{
-    const char *type = exchange_header(exchange, "Content-Type");
-    return type && strcasecmp(type, "application/offset+octet-stream") == 0;
-}
-
-/* Refuses a body that is too long to be read to its end. */
-static void check_length(struct exchange *exchange)
-{
-    const char *length = exchange_header(exchange, "Content-Length");
-    int64_t bytes = 0;
-    int64_t most = exchange->operation->takes_bytes ? INT64_MAX : BODY_MAX_BYTES;
-    exchange->is_body_dropped =
-        length && (!cv_parse_int(length, 0, INT64_MAX, &bytes) || bytes > most);
-    if (exchange->is_body_dropped && (bytes == 0 || bytes > DISCARDED_MAX_BYTES)) {
-        exchange_refuse(exchange, REFUSE_TOO_LARGE, "a body has at most 1 MiB");
-    }
-}
-
-static void check_form(struct exchange *exchange)
-{
-    const char *encoding = exchange_header(exchange, "Content-Encoding");
-    const char *length = exchange_header(exchange, "Content-Length");
-    int64_t bytes = 0;
-    (void)(length && cv_parse_int(length, 0, INT64_MAX, &bytes));
-    if (exchange->operation->takes_bytes && !length) {
-        /* The library continues with the next chunk even if the connection is suspended. */
-        exchange_refuse(
-            exchange, REFUSE_LENGTH,
-            "say by Content-Length how many bytes come: a body in chunks is not taken here");
-    } else if (exchange->operation->takes_bytes && !is_part(exchange)) {
-        exchange_refuse(exchange, REFUSE_MEDIA_TYPE, "send application/offset+octet-stream");
-    } else if (exchange->operation->is_creation && exchange->media->is_bucket &&
-               upload_is_tus_creation(exchange)) {
-        exchange_refuse(
-            exchange, REFUSE_NO_TUS,
-            "videos are kept in a bucket, which does not speak tus: send {\"name\", \"size\"} as "
-            "JSON to POST /uploads, and PUT the parts to the URLs that "
-            "POST /uploads/{id}/parts answers with");
-    } else if (encoding ||
-               (exchange->operation->has_body && !is_json(exchange) &&
-                !(exchange->operation->is_creation && upload_translate_creation(exchange)))) {
-        exchange_refuse(exchange, REFUSE_MEDIA_TYPE, "send application/json without an encoding");
-    }
-    if (exchange->answer.status) {
-        exchange->is_body_dropped = bytes > 0 || (exchange->operation->takes_bytes && !length);
-    }
-    set_deadline(exchange, transfer_deadline((size_t)bytes));
-}
-
-static void find_operation(struct exchange *exchange, const char *method)
-{
-    char methods[METHODS_SIZE];
-    size_t length = strcspn(exchange->target, "?");
-    exchange->operation =
-        media_is_target(exchange->target) ? &media_operation : assets_share_page(exchange->target);
-    if (exchange->operation) {
-        if (exchange->access == ACCESS_WRITE) {
-            (void)snprintf(exchange->answer.methods, METHODS_SIZE, "GET, HEAD");
-            exchange_refuse(exchange, REFUSE_METHOD, "objects are read with GET and HEAD alone");
-        }
-        return;
-    }
-    int result = route_find(method, exchange->target, length, &exchange->operation, methods);
-    if (result == ROUTE_NO_SUCH_PATH) {
-        if (!assets_answer_missing(exchange)) {
-            exchange_refuse_missing(exchange);
-        }
-    } else if (result == ROUTE_NO_SUCH_METHOD) {
-        (void)memcpy(exchange->answer.methods, methods, sizeof(methods));
-        exchange_refuse(exchange, REFUSE_METHOD, "the header Allow lists the methods of this path");
-    }
-}
-
-static void check_once_key(struct exchange *exchange)
-{
-    const char *key = exchange_header(exchange, "Idempotency-Key");
-    if (!key || !exchange->operation->is_repeatable) {
-        return;
-    }
-    size_t length = strlen(key);
-    for (const char *at = key; *at; at++) {
-        length = *at < ' ' || *at > '~' ? 0 : length;
-    }
-    if (length == 0 || length > ONCE_KEY_MAX_BYTES) {
-        exchange_refuse(exchange, REFUSE_BAD_REQUEST,
-                        "an Idempotency-Key has 1 to 255 printable characters of ASCII");
-    }
-    exchange->once_key = key;
-}
-
-/* Refuses a condition that the operation does not support, because ignoring it would be wrong. */
-static void check_conditions(struct exchange *exchange)
-{
-    check_once_key(exchange);
-    exchange->if_match =
-        exchange->access == ACCESS_WRITE ? exchange_header(exchange, "If-Match") : NULL;
-    if (!exchange->answer.status && exchange->if_match && !exchange->operation->version_sql) {
-        exchange_refuse(exchange, REFUSE_BAD_REQUEST,
-                        "this operation takes no If-Match: send it without");
-    }
-}
-
 /* Chooses the operation of a request by its header, or refuses the request. */
 static void begin(struct exchange *exchange, const char *method, const char *version)
 {
     exchange->began_ms = cv_monotonic_ms();
-    exchange->access = strcmp(method, "HEAD") == 0  ? ACCESS_HEAD
-                       : strcmp(method, "GET") == 0 ? ACCESS_READ
-                                                    : ACCESS_WRITE;
     exchange->server->under_way++;
-    choose_id(exchange);
-    refuse_ambiguous(exchange, version);
-    if (!exchange->answer.status && !assets_answer(exchange, method)) {
-        find_operation(exchange, method);
-    }
+    request_begin(exchange, method, version);
     exchange->at = exchange->answer.status ? sent : exchange->operation->steps;
 }
 
@@ -407,7 +216,7 @@ static bool store_body(struct exchange *exchange, const char *data, size_t lengt
     exchange->received += length;
     if (*exchange->at == STEP_UPLOAD_WRITE) {
         if (exchange->body.length == 0) {
-            set_deadline(exchange, transfer_deadline(UPLOAD_PIECE_BYTES));
+            expect_bytes(exchange, UPLOAD_PIECE_BYTES);
         }
         cv_buffer_append(&exchange->body, data, length);
         return true;
@@ -423,53 +232,10 @@ static bool store_body(struct exchange *exchange, const char *data, size_t lengt
     return exchange->received <= DISCARDED_MAX_BYTES;
 }
 
-static void answer_document(struct exchange *exchange)
+static void check_form(struct exchange *exchange)
 {
-    struct answer *answer = &exchange->answer;
-    bool is_page = *exchange->at == STEP_PAGE;
-    answer->fixed_body = is_page ? openapi_page : openapi_document;
-    answer->length = is_page ? openapi_page_length : openapi_length;
-    answer->content_type = is_page ? "text/html; charset=utf-8" : NULL;
-    answer->headers = json_pack("{s:s}", "Content-Security-Policy", "default-src 'none'");
-    answer->status = 200;
-    (void)snprintf(answer->etag, sizeof(answer->etag), "\"%s-%zu\"", CV_VERSION, answer->length);
-}
-
-/* Uses a header as a parameter: EventSource sends the last event's id only so, and tus the offset. */
-static void read_header(struct exchange *exchange)
-{
-    bool is_offset = *exchange->at == STEP_OFFSET;
-    const char *given = exchange_header(exchange, is_offset ? "Upload-Offset" : "Last-Event-ID");
-    json_t *text = given ? json_string(given) : NULL;
-    if (text &&
-        json_object_set_new(exchange->values, is_offset ? "offset" : "last_event_id", text) != 0) {
-        exchange_refuse(exchange, REFUSE_BUSY, "out of memory");
-    }
-}
-
-/* Checks the parameters of a complete request. */
-static void check_parameters(struct exchange *exchange)
-{
-    struct cv_error error;
-    json_t *faults = NULL;
-    size_t length = strcspn(exchange->target, "?");
-    const char *query = exchange->target[length] ? exchange->target + length + 1 : "";
-    const struct request_values values = {exchange->target, length, query, exchange->body.data,
-                                          exchange->body.length};
-    if (exchange->is_body_dropped) {
-        exchange_refuse(exchange, REFUSE_TOO_LARGE, "a body has at most 1 MiB");
-        return;
-    }
-    int result = exchange->body.failed ? -1
-                                       : route_check(exchange->operation, &values,
-                                                     &exchange->values, &faults, &error);
-    if (result == PARAMETERS_REFUSED) {
-        exchange_refuse_faults(exchange, REFUSE_BAD_REQUEST,
-                               "see errors for what is wrong with which parameter", faults);
-        json_decref(faults);
-    } else if (result != 0) {
-        exchange_refuse(exchange, REFUSE_BUSY, "out of memory");
-    }
+    request_check_form(exchange);
+    expect_bytes(exchange, (size_t)request_length(exchange));
 }
 
 /* Goes on with what follows when all bytes of an upload are stored. */
@@ -493,7 +259,7 @@ static const enum step confirmed_after_body[] = {STEP_BODY, STEP_CONFIRM, STEP_S
 
 /* How each step is done: by a function of the server, at once; by a thread of the database; or by a
  * thread of the store, with a function. What has none of these is done by the library. */
-static const struct way {
+static const struct action {
     void (*run)(struct exchange *exchange);
     bool asks_database;
     /* Answers; a failure is answered by exchange_refuse_store. */
@@ -501,22 +267,22 @@ static const struct way {
     bool is_of_body; /* it lasts until bytes of the body, or its end, have arrived */
     const enum step
         *if_refused; /* what follows if the key must be looked up first; NULL: STEP_SEND */
-} ways[STEP_COUNT] = {
+} actions[STEP_COUNT] = {
     [STEP_ADMIT] = {.run = admission_check},
     [STEP_ADMIT_NEWCOMER] = {.run = admission_check},
-    [STEP_CONDITIONS] = {.run = check_conditions, .if_refused = confirmed_after_body},
-    [STEP_LENGTH] = {.run = check_length},
+    [STEP_CONDITIONS] = {.run = request_check_conditions, .if_refused = confirmed_after_body},
+    [STEP_LENGTH] = {.run = request_check_length},
     [STEP_FORM] = {.run = check_form, .if_refused = confirmed_after_body},
     [STEP_BODY] = {.is_of_body = true},
     [STEP_BYTES] = {.is_of_body = true},
-    [STEP_CHECK] = {.run = check_parameters, .if_refused = confirmed_after_body + 1},
-    [STEP_DOCUMENT] = {.run = answer_document},
-    [STEP_PAGE] = {.run = answer_document},
+    [STEP_CHECK] = {.run = request_check_parameters, .if_refused = confirmed_after_body + 1},
+    [STEP_DOCUMENT] = {.run = request_answer_document},
+    [STEP_PAGE] = {.run = request_answer_document},
     [STEP_TUS] = {.run = upload_answer_options},
     [STEP_SECRETS] = {.run = admission_read_secrets},
     [STEP_SIGN_OUT] = {.run = admission_sign_out},
-    [STEP_LAST_EVENT] = {.run = read_header},
-    [STEP_OFFSET] = {.run = read_header},
+    [STEP_LAST_EVENT] = {.run = request_read_header},
+    [STEP_OFFSET] = {.run = request_read_header},
     [STEP_ROOM] = {.run = upload_check_room, .if_refused = confirmed_after_body + 1},
     [STEP_GRANTS] = {.run = media_fill_grants},
     [STEP_FEED] = {.run = answer_become_feed},
@@ -552,7 +318,7 @@ static const struct way {
 void server_work(struct cv_store *store, struct exchange *exchange)
 {
     struct cv_error error;
-    int result = store ? ways[*exchange->at].work(store, exchange, &error) : 1;
+    int result = store ? actions[*exchange->at].work(store, exchange, &error) : 1;
     if (result != 0) {
         exchange_refuse_store(exchange, result < 0 ? &error : NULL);
     }
@@ -561,12 +327,12 @@ void server_work(struct cv_store *store, struct exchange *exchange)
 /* Moves on from a step that is done. The only place that decides what becomes of a refused request. */
 static void advance(struct exchange *exchange)
 {
-    const struct way *way = &ways[*exchange->at];
+    const struct action *action = &actions[*exchange->at];
     unsigned status = exchange->answer.status;
     if (status != 0 && (status < 200 || status >= 300)) {
         bool has_key = exchange->principal.key_digest[0];
-        exchange->at = has_key && way->if_refused ? way->if_refused : sent;
-    } else if (!way->is_of_body && *exchange->at != STEP_SEND) {
+        exchange->at = has_key && action->if_refused ? action->if_refused : sent;
+    } else if (!action->is_of_body && *exchange->at != STEP_SEND) {
         exchange->at++;
     }
 }
@@ -579,8 +345,8 @@ static void hand_over(struct exchange *exchange, bool is_suspended)
         set_deadline(exchange, INT64_MAX);
         MHD_suspend_connection(exchange->connection);
     }
-    if (ways[*exchange->at].work ? store_pool_add(params->store_pool, exchange)
-                                 : pool_add(params->pool, exchange)) {
+    if (actions[*exchange->at].work ? store_pool_add(params->store_pool, exchange)
+                                    : pool_add(params->pool, exchange)) {
         return;
     }
     exchange_refuse(exchange, REFUSE_BUSY, "too much is under way, or the gateway is starting");
@@ -593,10 +359,10 @@ static void hand_over(struct exchange *exchange, bool is_suspended)
 static bool walk(struct exchange *exchange, bool is_suspended)
 {
     for (;; advance(exchange)) {
-        const struct way *way = &ways[*exchange->at];
-        if (way->run) {
-            way->run(exchange);
-        } else if (way->is_of_body || (!way->work && !way->asks_database)) {
+        const struct action *action = &actions[*exchange->at];
+        if (action->run) {
+            action->run(exchange);
+        } else if (action->is_of_body || (!action->work && !action->asks_database)) {
             if (is_suspended) {
                 MHD_resume_connection(exchange->connection);
             }
@@ -640,14 +406,12 @@ static enum MHD_Result receive_piece(struct exchange *exchange, const char *data
  * answer. A client that asks first whether to send (Expect: 100-continue) gets the answer at once. */
 static bool awaits_part(struct exchange *exchange)
 {
-    const char *length = exchange_header(exchange, "Content-Length");
-    int64_t bytes = 0;
-    if (!exchange->operation || !exchange->operation->takes_bytes || !length ||
-        !cv_parse_int(length, 1, DISCARDED_MAX_BYTES, &bytes) ||
-        exchange_header(exchange, "Expect")) {
+    int64_t bytes = request_length(exchange);
+    if (!exchange->operation || !exchange->operation->takes_bytes || bytes == 0 ||
+        bytes > DISCARDED_MAX_BYTES || exchange_header(exchange, "Expect")) {
         return false;
     }
-    set_deadline(exchange, transfer_deadline((size_t)bytes));
+    expect_bytes(exchange, (size_t)bytes);
     return true;
 }
 
@@ -668,7 +432,7 @@ static enum MHD_Result on_request(void *opaque, struct MHD_Connection *connectio
                    ? queue_answer(exchange, method)
                    : MHD_YES;
     }
-    bool is_of_body = ways[*exchange->at].is_of_body;
+    bool is_of_body = actions[*exchange->at].is_of_body;
     if (is_of_body && *upload_size > 0 && *exchange->at != STEP_BYTES) {
         return receive_piece(exchange, upload, upload_size);
     }
