@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -11,8 +10,6 @@
 enum {
     DEPTH_MAX = 32, /* nesting of folders */
     COPY_SIZE = 1 << 20,
-    POLL_MS = 200,
-    STOP_MS = 3000,
 };
 
 /* The extensions searched for in a folder. A file that is named explicitly may have any name. */
@@ -235,20 +232,8 @@ static int run_yt_dlp(const char *url, const char *folder, const char *log_path,
         program, "--quiet", "--no-progress", "--no-part", "-o", output, "--", url, NULL};
     const struct cli_process_params params = {
         .argv = argv, .without_pg = true, .output = log, .dies_with_parent = true};
-    pid_t pid = 0;
     int status = 0;
-    CV_TRY(cli_process_start(&params, &pid, error));
-    while (!cli_process_has_ended(pid, &status)) {
-        struct pollfd wait = {.fd = cv_cancel_fd(cancel), .events = POLLIN};
-        if (poll(&wait, 1, POLL_MS) > 0) {
-            (void)kill(pid, SIGTERM);
-            if (!cli_process_wait(pid, STOP_MS)) {
-                (void)kill(pid, SIGKILL);
-                (void)cli_process_wait(pid, STOP_MS);
-            }
-            return cv_fail(error, CV_ERROR_CANCELED, "interrupted");
-        }
-    }
+    CV_TRY(cli_process_await(&params, cancel, &status, error));
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
         read_reason(log_path, line);
         return cv_fail(error, CV_ERROR_IO, "yt-dlp could not fetch %s: %s", url, line);

@@ -441,14 +441,12 @@ const struct cli_verb cli_verbs[] = {
              "-o FILE, replacing a file of that name. Times are seconds (3, 3.4), clock times "
              "(0:03.4, 1:02:03) or have units (1m2s, 3400ms). A jpg takes one time and no END. A "
              "clip ends with its video, and its name says where. The clip also stays in the store, "
-             "so that the same clip is available at "
-             "once the next time.\n\n" NAMED_VIDEO,
+             "so that the same clip is available at once the next time.\n\n" NAMED_VIDEO,
      .options = clip_options, .completion = CLI_COMPLETE_VIDEO, .store = true, .long_lasting = true,
      OPERATOR_JSON, .remote = true,
      .values = "1>t_start:ms 2>t_end:ms =2000>padding_ms padding>padding_ms:ms mode>options.mode "
                "max-height>options.max_height:number mute>options.mute:flag crop>options.crop:crop "
-               "redact>options.redact:texts "
-               "0>video_id:video",
+               "redact>options.redact:texts 0>video_id:video",
      .run = cli_clip},
     {"reindex", "[VIDEO]…", 0, MANY,
      "read videos again, with other languages or models, without decoding them",
@@ -458,6 +456,11 @@ const struct cli_verb cli_verbs[] = {
              "done; in a fleet it starts runs (cortana runs).\n\n" NAMED_VIDEO,
      .options = reindex_options, .completion = CLI_COMPLETE_VIDEO, .store = true,
      .long_lasting = true, UPKEEP_JSON, .run = cli_reindex},
+    {"why", "VIDEO TIME [TEXT]", 2, 3, "tell how the text on screen at a time was found and read",
+     .text = "Reads the kept frames again, and prints for each line that was on screen at TIME (or "
+             "within a second of it, and like TEXT) where it was seen, what each model read, what "
+             "it was joined with or not, whether it was taken for text, and why. Changes nothing.",
+     .completion = CLI_COMPLETE_VIDEO, .store = true, OPERATOR_JSON, .run = cli_why},
     {"delete", "VIDEO…", 1, MANY, "delete videos and everything made from them",
      .text = "Deletes the rows at once; a job removes the objects, including the "
              "original.\n\n" NAMED_VIDEO,
@@ -507,8 +510,7 @@ const struct cli_verb cli_verbs[] = {
     {"restore", "DIR", 1, 1, "restore a backup into an empty database",
      .text = "A schema without videos, as cortana setup makes it, is replaced. The database is "
              "restored completely or not at all; objects that the store lacks are copied. Exits "
-             "with 1 and names the objects of "
-             "the backup that exist in neither place.",
+             "with 1 and names the objects of the backup that exist in neither place.",
      .completion = CLI_COMPLETE_FOLDER, .login = CLI_LOGIN_OWNER, .unmigrated = true,
      .creates = true, .store = true, .json = true, .long_lasting = true, .run = cli_restore},
     {"config", "", 0, 0, "print the settings in effect, and where each comes from",
@@ -705,10 +707,10 @@ const struct cli_verb cli_verbs[] = {
      UPKEEP_JSON, .remote = true, .values = "0>id:trigger", .run = cli_triggers_show},
     {"triggers add", "NAME EVENT job|run|command|webhook TARGET [PAYLOAD]", 4, 5,
      "add a trigger, which runs an action when an event happens",
-     .text = "EVENT is video.uploaded, video.ready, clip.created, search.matched, job.failed, or "
-             "one of your own. "
-             "TARGET is a job type, a workflow, a command's key or a webhook's name. PAYLOAD is "
-             "JSON; {{event.video_id}} and {{event.data.NAME}} become values.",
+     .text =
+         "EVENT is video.uploaded, video.ready, clip.created, search.matched, job.failed, or "
+         "one of your own. TARGET is a job type, a workflow, a command's key or a webhook's name. "
+         "PAYLOAD is JSON; {{event.video_id}} and {{event.data.NAME}} become values.",
      .options = triggers_add_options, OPERATOR_JSON, .operation = "create_trigger",
      .values = "0>name 1>event 2>action 3>target 4>payload:object filter:object key>dedupe_key "
                "window>dedupe_window_seconds:seconds one-at-a-time>one_at_a_time:flag "
@@ -936,10 +938,9 @@ const struct cli_verb cli_verbs[] = {
      .options = token_options, .json = true, .run = cli_token},
     {"login", "URL", 1, 1, "sign in to a server, for --server",
      .text =
-         "URL is the server's address, or a link that signs in (cortana run prints one). Without "
-         "a link, the token (cortana token, or an API key of the page) is read from standard "
-         "input. It is stored in ~/.config/cortana/servers.json, which only you may read, once "
-         "the server has accepted it.",
+         "URL is the server's address, or a link that signs in (cortana run prints one). "
+         "Without a link, the token (cortana token, or an API key of the page) is read from "
+         "standard input, and stored in ~/.config/cortana/servers.json, which only you may read.",
      .json = true, .run = cli_login},
     {"mcp", "", 0, 0, "answer an agent over standard input and output",
      .text = "Speaks the Model Context Protocol, a message a line, for agents that start programs. "

@@ -25,6 +25,9 @@ cli_action cli_login, cli_logout;
 /* videos.c */
 cli_action cli_delete, cli_reindex;
 
+/* why.c */
+cli_action cli_why;
+
 /* jobs.c, archive.c */
 cli_action cli_jobs_change, cli_watch;
 cli_action cli_jobs_archive, cli_jobs_restore;

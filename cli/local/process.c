@@ -13,6 +13,8 @@
 enum {
     OUTPUT_MAX = 64 << 10, /* bytes kept of a program's output */
     POLL_MS = 20,          /* if the kernel has no pidfd_open */
+    AWAIT_MS = 100,        /* between two looks at a process that is awaited */
+    STOP_MS = 3000,        /* until a process that was told to end is killed */
 };
 
 static bool is_database_variable(const char *entry)
@@ -59,13 +61,14 @@ static _Noreturn void run_child(const struct cli_process_params *params, pid_t p
         (void)sigaction(numbers[i], &action, NULL);
     }
     (void)setsid();
-    int input = open("/dev/null", O_RDONLY);
+    int input = params->input ? params->input : open("/dev/null", O_RDONLY);
+    int errors = params->errors ? params->errors : params->output;
     /* Relative paths of the command line and of settings keep their meaning. Another user may not
      * be allowed to enter this folder. */
     bool may_stay =
         params->directory ? chdir(params->directory) == 0 : params->user == 0 || chdir("/") == 0;
-    if (input < 0 || dup2(input, 0) < 0 || dup2(params->output, 1) < 0 ||
-        dup2(params->output, 2) < 0 || !may_stay || !set_environment(params) || !become(params)) {
+    if (input < 0 || dup2(input, 0) < 0 || dup2(params->output, 1) < 0 || dup2(errors, 2) < 0 ||
+        !may_stay || !set_environment(params) || !become(params)) {
         _exit(127);
     }
     /* After the change of user, which would clear it. */
@@ -120,6 +123,26 @@ bool cli_process_wait(pid_t pid, int64_t timeout_ms)
         struct pollfd wait = {.fd = fd, .events = POLLIN};
         (void)poll(&wait, fd >= 0 ? 1 : 0, fd >= 0 || left < POLL_MS ? (int)left : POLL_MS);
     }
+}
+
+int cli_process_await(const struct cli_process_params *params, struct cv_cancel *cancel,
+                      int *ret_status, struct cv_error *error)
+{
+    pid_t pid = 0;
+
+    CV_TRY(cli_process_start(params, &pid, error));
+    while (!cli_process_has_ended(pid, ret_status)) {
+        struct pollfd wait = {.fd = cv_cancel_fd(cancel), .events = POLLIN};
+        if (poll(&wait, 1, AWAIT_MS) > 0) {
+            (void)kill(pid, SIGTERM);
+            if (!cli_process_wait(pid, STOP_MS)) {
+                (void)kill(pid, SIGKILL);
+                (void)cli_process_wait(pid, STOP_MS);
+            }
+            return cv_fail(error, CV_ERROR_CANCELED, "interrupted");
+        }
+    }
+    return 0;
 }
 
 const char *cli_process_reason(char *text, const char *no_reason)

@@ -14,7 +14,9 @@ struct cli_process_params {
     const char *directory; /* where it starts; NULL: where this process is, or as another user / */
     uid_t user;            /* 0: this process's user */
     gid_t group;
-    int output;            /* standard output and error; standard input is /dev/null */
+    int input;             /* standard input; 0: /dev/null */
+    int output;            /* standard output */
+    int errors;            /* standard error; 0: as output */
     bool dies_with_parent; /* it gets SIGTERM when this process ends */
 };
 
@@ -27,6 +29,11 @@ bool cli_process_has_ended(pid_t pid, int *ret_status);
 
 /* Waits up to `timeout_ms` for any process to end; false: it still runs. */
 bool cli_process_wait(pid_t pid, int64_t timeout_ms);
+
+/* Starts it and waits until it ends; *ret_status is its wait status. On `cancel` it is stopped: CV_ERROR_CANCELED. */
+CV_MUST_CHECK int cli_process_await(const struct cli_process_params *params,
+                                    struct cv_cancel *cancel, int *ret_status,
+                                    struct cv_error *error);
 
 /* Finds in a program's output why it failed, and ends that line: what follows the first "error: ",
  * "FATAL: " or the like, else the last line. Messages that begin with `no_reason` (NULL: none) do not

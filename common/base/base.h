@@ -550,6 +550,28 @@ int64_t cv_box_overlap(const struct cv_box *a, const struct cv_box *b);
 /* {"x", "y", "width", "height"}; NULL: out of memory. */
 json_t *cv_box_json(const struct cv_box *box);
 
+/* ---- reasons --------------------------------------------------------------------------------- */
+
+/* What a stage did with the lines of a video, and why, noted where it decides (`cortana why`). Nothing is noted unless a
+ * caller asks: where its pointer to this is NULL, CV_BECAUSE does not evaluate its other arguments. */
+struct cv_reasons {
+    json_t *list;    /* [{"line", "other", "t", "what", "bounding_box"}]; NULL: nothing yet */
+    int64_t t_ms;    /* of what is decided now */
+    int64_t reading; /* the line that is being read */
+    bool has_failed; /* an allocation failed, and something is missing */
+};
+
+void cv_reasons_deinit(struct cv_reasons *reasons);
+CV_DEFINE_CLEANUP_ADDRESS(struct cv_reasons, cv_reasons_deinit)
+
+/* Appends a reason. `other` is the line that it was compared with (0: none); `box` may be NULL. A text that begins with
+ * "joined" says that from now on `other` is `line`. */
+void cv_because(struct cv_reasons *reasons, int64_t line, int64_t other, const struct cv_box *box,
+                const char *format, ...) CV_PRINTF(5, 6);
+
+#define CV_BECAUSE(reasons, line, other, box, ...) \
+    ((reasons) ? cv_because(reasons, line, other, box, __VA_ARGS__) : (void)0)
+
 /* ---- encodings ------------------------------------------------------------------------------- */
 
 /* Writes bytes as hexadecimal digits in lower case: 2 * count characters and a NUL. */

@@ -11,7 +11,7 @@ import uuid
 import psycopg2
 import pytest
 from pipeline import Pipeline
-from test_ocr import Ocr, texts
+from test_ocr import FONT, Ocr, escape, texts
 from workers import wait_until
 
 GERMAN = ["Später gab es Käse mit Grüßen", "über die alte Brücke nach Köln", "Preise ab 24,50 €"]
@@ -280,3 +280,49 @@ def test_an_application_reads_again_what_is_its_own(library):
     run = library.reindex(video, "deu")[0]
     library.query("RESET ROLE")
     library.wait_for_run(run)
+
+
+def drawtext(text, place, size, shown="1"):
+    return f"drawtext=fontfile={FONT}:text='{escape(text)}':x={place[0]}:y={place[1]}:fontsize={size}:enable='{shown}'"
+
+
+def test_a_line_tells_why_it_became_two_rows_and_another_why_it_was_refused(library, program, tmp_path):
+    clip = tmp_path / "counter.mp4"
+    subprocess.run(["ffmpeg", "-nostdin", "-v", "error", "-f", "lavfi", "-i", "color=white:s=640x360:r=25:d=2", "-vf", ",".join(
+        [drawtext("1,476 watching now", (40, 60), 28, "lt(t,1)"), drawtext("1,478 watching now", (40, 60), 28, "gte(t,1)"),
+         drawtext("~ x ,", (420, 260), 20)]), "-pix_fmt", "yuv420p", clip], check=True)
+    video = str(uuid.uuid4())
+    key = f"videos/original/{video}/master.mp4"
+    library.put_original(clip, key)
+    library.query("INSERT INTO videos (id, s3_original_path) VALUES (%s, %s)", video, key)
+    library.query("SELECT enqueue_job('sample', %s, %s)", json.dumps({"video_id": video, "s3_original_path": key}), video)
+    library.start("sample", "ocr", "segment_index")
+    assert library.wait(video) == "ready", library.failures()
+    before = library.rows(video), library.objects()
+
+    def why(*arguments):
+        done = subprocess.run([program("cortana"), "why", video, *arguments, "--json"], text=True, capture_output=True,
+                              env=library.environment, check=False)
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    told = why("1.2", "watching now")
+    rows = {row["line"]: row for row in told if row["kind"] == "row"}
+    first, second = sorted(rows, key=lambda line: rows[line]["t"])
+    assert [rows[line]["text"] for line in rows] == ["1,476 watching now", "1,478 watching now"]
+    assert rows[first]["t_end"] == rows[second]["t"] == 1000
+    merging = [(row["what"], row["text"]) for row in told if row["kind"] == "merging" and row["line"] == second]
+    assert merging == [("not joined: their numbers differ", "1,476 watching now")]
+    reasons = [(row["line"], row["what"]) for row in told if row["kind"] == "reason"]
+    assert (first, "not found any more: a part as large as a third of a letter looks different") in reasons
+    assert (second, "not joined by their readings: each word of both is read surely") in reasons
+    assert any(line == second and what.startswith("read by eng") and "“1,478 watching now”, sure 0.9" in what
+               for line, what in reasons)
+    told = why("0.5")
+    refused = [row["what"] for row in told if row["kind"] == "row" and row["what"].startswith("refused")]
+    assert len(refused) == 1 and refused[0].startswith("refused, few letters"), told
+    assert (library.rows(video), library.objects()) == before, "nothing is written"
+    shutil.rmtree(library.store / "frames")
+    gone = subprocess.run([program("cortana"), "why", video, "0.5"], text=True, capture_output=True,
+                          env=library.environment, check=False)
+    assert gone.returncode == 1 and "reprocess_video" in gone.stderr and "frames/" not in gone.stderr, gone.stderr

@@ -1,25 +1,19 @@
-/* Draws what the OCR stage finds on one picture: look_at_text [--read] [--ink] FRAME.jpg OUT.png, or what it made of
- * a video at one moment: look_at_text --evidence RESULT.json --at MS FRAME.jpg OUT.png
+/* Draws what the OCR stage finds on one picture: look_at_text [--read] [--ink] FRAME.jpg OUT.png
  *
  * Blue and orange: components of dark and light ink. Green: lines; red: lines without clear ink. With
  * --read each line is read and printed with its place, confidence and ink; with --ink the picture shows the
- * ink of each line as Tesseract gets it.
- *
- * RESULT.json is what ocr-worker --once prints for a payload with "evidence": true. Every reading that stood at that
- * moment is printed with how likely it is text, and why it was refused; refused ones are red, the others green. */
+ * ink of each line as Tesseract gets it. What became of a line over time is told by cortana why. */
 #include "workers/ocr/reading/models.h"
 #include "workers/ocr/reading/reader.h"
 
 #include <getopt.h>
-#include <jansson.h>
 #include <leptonica/allheaders.h>
 #include <stdio.h>
 #include <string.h>
 
 struct options {
     bool is_read, is_ink;
-    const char *frame, *out, *evidence;
-    int64_t at_ms;
+    const char *frame, *out;
 };
 
 struct look {
@@ -151,44 +145,6 @@ static void draw_components(struct look *look)
     cv_components_deinit(&components);
 }
 
-static void look_at_reading(const struct look *look, const json_t *reading)
-{
-    const json_t *place = json_object_get(reading, "bounding_box");
-    const char *refusal = json_string_value(json_object_get(reading, "refusal"));
-    const char *text = json_string_value(json_object_get(reading, "text"));
-    struct cv_box box = {.x = (int)json_integer_value(json_object_get(place, "x")),
-                         .y = (int)json_integer_value(json_object_get(place, "y")),
-                         .width = (int)json_integer_value(json_object_get(place, "width")),
-                         .height = (int)json_integer_value(json_object_get(place, "height"))};
-
-    draw(look->picture, &box, refusal ? 255 : 0, refusal ? 0 : 200, 0);
-    printf("%4d %4d %4d %3d %.2f %s: %s\n", box.x, box.y, box.width, box.height,
-           json_number_value(json_object_get(reading, "acceptance")), refusal ? refusal : "text",
-           text ? text : "");
-}
-
-static void look_at_evidence(const struct look *look)
-{
-    json_error_t reason;
-    json_t *result = json_load_file(look->options->evidence, 0, &reason);
-    const json_t *evidence = json_object_get(result, "evidence");
-    int64_t at_ms = look->options->at_ms;
-
-    if (!json_is_array(evidence)) {
-        (void)fprintf(stderr, "look_at_text: %s has no list \"evidence\"%s%s\n",
-                      look->options->evidence, result ? "" : ": ", result ? "" : reason.text);
-        exit(1);
-    }
-    for (size_t i = 0; i < json_array_size(evidence); i++) {
-        const json_t *reading = json_array_get(evidence, i);
-        if (json_integer_value(json_object_get(reading, "t_start")) <= at_ms &&
-            json_integer_value(json_object_get(reading, "t_end")) > at_ms) {
-            look_at_reading(look, reading);
-        }
-    }
-    json_decref(result);
-}
-
 static void open_engine(struct look *look)
 {
     struct ocr_defaults defaults = {0};
@@ -203,27 +159,20 @@ static void open_engine(struct look *look)
 
 static struct options read_options(int argc, char **argv)
 {
-    static const struct option known[] = {{"read", no_argument, NULL, 'r'},
-                                          {"ink", no_argument, NULL, 'i'},
-                                          {"evidence", required_argument, NULL, 'e'},
-                                          {"at", required_argument, NULL, 'a'},
-                                          {0}};
+    static const struct option known[] = {
+        {"read", no_argument, NULL, 'r'}, {"ink", no_argument, NULL, 'i'}, {0}};
     struct options options = {0};
     int option;
 
     while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
         options.is_read |= option == 'r';
         options.is_ink |= option == 'i';
-        options.evidence = option == 'e' ? optarg : options.evidence;
-        if (option == '?' ||
-            (option == 'a' && !cv_parse_int(optarg, 0, INT64_MAX, &options.at_ms))) {
+        if (option == '?') {
             exit(2);
         }
     }
     if (argc - optind != 2) {
-        (void)fprintf(stderr,
-                      "usage: look_at_text [--read] [--ink | --evidence RESULT.json --at MS]"
-                      " FRAME.jpg OUT.png\n");
+        (void)fprintf(stderr, "usage: look_at_text [--read] [--ink] FRAME.jpg OUT.png\n");
         exit(2);
     }
     options.frame = argv[optind];
@@ -246,12 +195,10 @@ int main(int argc, char **argv)
     if (options.is_read) {
         open_engine(&look);
     }
-    if (options.evidence) {
-        look_at_evidence(&look);
-    } else if (!options.is_ink) {
+    if (!options.is_ink) {
         draw_components(&look);
     }
-    for (size_t i = 0; !options.evidence && i < look.lines.count; i++) {
+    for (size_t i = 0; i < look.lines.count; i++) {
         look_at_line(&look, &look.lines.items[i]);
     }
     int written = pixWrite(options.out, look.picture, IFF_PNG);

@@ -56,7 +56,7 @@ static int merge(const struct cv_detection *detections, size_t count,
 {
     cv_auto_free size_t *parts = calloc(count + 1, sizeof(*parts));
     assert_non_null(parts);
-    return cv_text_merge(detections, count, ret_segments, ret_count, parts, error);
+    return cv_text_merge(detections, count, ret_segments, ret_count, parts, NULL, error);
 }
 
 static void expect_fixpoint(const struct cv_detection *segments, size_t count)
@@ -419,7 +419,8 @@ static void test_parts_are_told(void **state)
     see(&s, "Thursday evening train", 0, 500, 60, 100);
     see(&s, "another line of text", 0, 900, 60, 300);
     see(&s, "Thursday evening train", 600, 1000, 60, 100);
-    assert_int_equal(cv_text_merge(s.detections, s.count, &segments, &count, parts, &error), 0);
+    assert_int_equal(cv_text_merge(s.detections, s.count, &segments, &count, parts, NULL, &error),
+                     0);
     assert_int_equal(count, 2);
     assert_int_equal(parts[0], parts[2]);
     assert_int_not_equal(parts[0], parts[1]);

@@ -217,7 +217,7 @@ static json_t *read_moved(struct cv_frame (*picture)(int), int count, int moved,
         struct cv_frame frame = picture(i);
         assert_int_equal(ocr_session_frame(session, &frame, &error), 0);
     }
-    assert_int_equal(ocr_session_finish(session, 0.6, false, &result, &error), 0);
+    assert_int_equal(ocr_session_finish(session, 0.6, &result, &error), 0);
     return result;
 }
 
@@ -281,7 +281,7 @@ static void test_what_stands_is_read_among_too_much(void **state)
         session->budget.columns = i == 0 ? 1 : i < ROOM_AT ? -STEP : 1 - STEP;
         assert_int_equal(ocr_session_frame(session, &frame, &error), 0);
     }
-    assert_int_equal(ocr_session_finish(session, 0.6, false, &result, &error), 0);
+    assert_int_equal(ocr_session_finish(session, 0.6, &result, &error), 0);
     size_t count = json_array_size(json_object_get(result, "detections"));
     for (size_t i = 0; i < count && !is_found; i++) {
         const json_t *row = json_array_get(json_object_get(result, "detections"), i);

@@ -205,7 +205,7 @@ static json_t *read_pictures(struct cv_frame (*picture)(int, unsigned), const in
         struct cv_frame frame = picture(offsets[i], (unsigned)i + 5);
         assert_int_equal(ocr_session_frame(session, &frame, &error), 0);
     }
-    assert_int_equal(ocr_session_finish(session, 0.6, false, &result, &error), 0);
+    assert_int_equal(ocr_session_finish(session, 0.6, &result, &error), 0);
     return result;
 }
 

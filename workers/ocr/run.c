@@ -87,7 +87,8 @@ static int name_unread(const struct ocr_engine *engine, const char *path, json_t
 
 /* CV_OCR_OTHER_MODELS: as read_frames. */
 static int read_new(struct cv_stage_context *context, const struct ocr_payload *payload,
-                    struct ocr_engine *engine, json_t **ret_result, struct cv_error *error)
+                    struct ocr_engine *engine, struct cv_reasons *reasons, json_t **ret_result,
+                    struct cv_error *error)
 {
     cv_auto(ocr_session_free) struct ocr_session *session = NULL;
     cv_auto(ocr_pack_free) struct ocr_pack *pack = NULL;
@@ -97,12 +98,16 @@ static int read_new(struct cv_stage_context *context, const struct ocr_payload *
     CV_TRY(ocr_pack_new(cv_stage_scratch(context), ocr_emoji_network_id(), &pack, error));
     CV_TRY(ocr_session_new(engine, payload->timings, payload->frame_count, &session, error));
     ocr_session_keep(session, pack);
+    if (payload->with_evidence) {
+        cv_reasons_deinit(reasons);
+        ocr_session_explain(session, reasons);
+        ocr_engine_explain(engine, reasons);
+    }
     CV_TRY(read_frames(context, payload, engine, session, error));
-    CV_TRY(ocr_session_finish(session, payload->min_confidence, payload->with_evidence, &found,
-                              error));
+    CV_TRY(ocr_session_finish(session, payload->min_confidence, &found, error));
     CV_TRY(write_pack(context, pack, &path, error));
     CV_TRY(name_unread(engine, path, found, error));
-    CV_TRY(put_pack(context, payload, pack, path, found, error));
+    CV_TRY(payload->with_evidence ? 0 : put_pack(context, payload, pack, path, found, error));
     *ret_result = cv_take(found);
     return 0;
 }
@@ -159,6 +164,7 @@ int ocr_run(struct cv_stage_context *context, const json_t *given, json_t **ret_
 {
     cv_auto(json_decref) json_t *json = NULL, *found = NULL;
     cv_auto(ocr_payload_deinit) struct ocr_payload payload = {0};
+    cv_auto(cv_reasons_deinit) struct cv_reasons reasons = {.list = NULL};
     cv_auto(ocr_engine_free) struct ocr_engine *engine = NULL;
 
     /* Silences Leptonica, whose messages are not in the form of our log; its failures become
@@ -170,7 +176,7 @@ int ocr_run(struct cv_stage_context *context, const json_t *given, json_t **ret_
     int result = CV_OCR_OTHER_MODELS;
     while (result == CV_OCR_OTHER_MODELS) {
         result = payload.line_keys ? ocr_read_packs(context, &payload, engine, &found, error)
-                                   : read_new(context, &payload, engine, &found, error);
+                                   : read_new(context, &payload, engine, &reasons, &found, error);
     }
     CV_TRY(result);
     CV_TRY(complete(engine, found, error));

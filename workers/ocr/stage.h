@@ -42,7 +42,7 @@ struct ocr_payload {
     const char *languages[OCR_LANGUAGES_MAX];
     size_t language_count; /* 0: those of ocr_defaults_init */
     double min_confidence; /* of a line to be text at all: accept.h */
-    bool with_evidence;    /* "evidence": true, for scripts/fit_accept */
+    bool with_evidence;    /* "evidence": true: tells what it does and why, and writes no object */
 };
 
 /* A payload whose "frame_paths" are lists (keys that end in ".json") as one that has "frame_paths" and "frames" of all

@@ -61,18 +61,22 @@ static struct cv_detection read_row(const struct cv_db_result *result, int row)
  * `pending_readings` until they replace the existing text. They are distinguished and ordered like
  * rows of `segments`; of several with one id the longest counts, as in replace_video_text(). */
 static const char from_segments[] = "segments WHERE video_id = $1::uuid AND source = 'screen'";
-static const char from_pending[] =
-    "(SELECT DISTINCT ON (id) segment_id(p.video_id, text_hash(normalized_text), d.t_start,"
-    " d.bounding_box) AS id, d.*, normalized_text"
-    " FROM pending_readings p, jsonb_to_recordset(p.detections) AS d (text text,"
-    " confidence real, language text, t_start int, t_end int, bounding_box jsonb, end_box jsonb,"
-    " track int[], words smallint[], crop_pack text, crop_offset bigint, crop_bytes int),"
-    " LATERAL (SELECT normal_form(d.text) AS normalized_text OFFSET 0) AS n"
-    " WHERE p.video_id = $1::uuid AND normalized_text <> ''"
-    " ORDER BY id, d.t_end DESC, d.text) AS d";
+#define FROM_READINGS(readings)                                                                   \
+    "(SELECT DISTINCT ON (id) segment_id(p.video_id, text_hash(normalized_text), d.t_start,"      \
+    " d.bounding_box) AS id, d.*, normalized_text"                                                \
+    " FROM " readings " p, jsonb_to_recordset(p.detections) AS d (text text,"                     \
+    " confidence real, language text, t_start int, t_end int, bounding_box jsonb, end_box jsonb," \
+    " track int[], words smallint[], crop_pack text, crop_offset bigint, crop_bytes int),"        \
+    " LATERAL (SELECT normal_form(d.text) AS normalized_text OFFSET 0) AS n"                      \
+    " WHERE p.video_id = $1::uuid AND normalized_text <> ''"                                      \
+    " ORDER BY id, d.t_end DESC, d.text) AS d"
+static const char from_pending[] = FROM_READINGS("pending_readings");
+static const char from_payload[] =
+    FROM_READINGS("(SELECT $1::uuid AS video_id, $3::jsonb AS detections)");
 
-static int read_rows(struct cv_db *db, const char *video_id, bool is_pending, struct rows *ret_rows,
-                     struct cv_error *error)
+/* `given`: "detections" of the payload, NULL if it has none. */
+static int read_rows(struct cv_db *db, const char *video_id, bool is_pending, const char *given,
+                     struct rows *ret_rows, struct cv_error *error)
 {
     static const char columns[] =
         "SELECT text, normalized_text, language, confidence, t_start, t_end,"
@@ -88,9 +92,13 @@ static int read_rows(struct cv_db *db, const char *video_id, bool is_pending, st
         " to_json(words) AS words, to_json(track) AS track, crop_pack, crop_offset, crop_bytes";
     cv_auto_free char *sql = NULL;
     CV_TRY(cv_format(&sql, error, "%s FROM %s ORDER BY t_start, id LIMIT $2::bigint", columns,
-                     is_pending ? from_pending : from_segments));
+                     given        ? from_payload
+                     : is_pending ? from_pending
+                                  : from_segments));
     cv_auto(rows_deinit) struct rows rows = {0};
-    CV_TRY(cv_db_run(db, &rows.result, error, sql, video_id, cv_db_number(CV_MERGE_MAX + 1).text));
+    struct cv_db_number most = cv_db_number(CV_MERGE_MAX + 1);
+    CV_TRY(given ? cv_db_run(db, &rows.result, error, sql, video_id, most.text, given)
+                 : cv_db_run(db, &rows.result, error, sql, video_id, most.text));
     rows.count = (size_t)cv_db_rows(rows.result);
     rows.detections = calloc(rows.count + 1, sizeof(*rows.detections));
     CV_TRY_MEMORY(rows.detections, error, "detections");
@@ -373,6 +381,26 @@ static int add_paragraphs(const struct cv_detection *segments, json_t *list, str
     return 0;
 }
 
+/* Adds {"reasons": those of merging, "merged": [{"text", "t_start", "t_end", "segment"}]}: lines are named by their place in
+ * the latter; "segment" is the index of a segment, null for a detection that was left out. */
+static int add_reasons(const struct rows *rows, const size_t *parts,
+                       const struct cv_reasons *reasons, json_t *result, struct cv_error *error)
+{
+    cv_auto(json_decref) json_t *merged = json_array();
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct cv_detection *seen = &rows->detections[i];
+        json_t *segment = parts[i] == SIZE_MAX ? NULL : json_integer((json_int_t)parts[i]);
+        json_t *entry = json_pack("{s:s, s:I, s:I, s:o?}", "text", seen->text, "t_start",
+                                  (json_int_t)seen->t_start_ms, "t_end", (json_int_t)seen->t_end_ms,
+                                  "segment", segment);
+        CV_TRY_MEMORY(json_array_append_new(merged, entry) == 0, error, "reasons");
+    }
+    CV_TRY_MEMORY(!reasons->has_failed && json_object_set(result, "merged", merged) == 0 &&
+                      (!reasons->list || json_object_set(result, "reasons", reasons->list) == 0),
+                  error, "reasons");
+    return 0;
+}
+
 int index_run(struct cv_stage_context *context, const json_t *payload, json_t **ret_result,
               struct cv_error *error)
 {
@@ -381,14 +409,19 @@ int index_run(struct cv_stage_context *context, const json_t *payload, json_t **
     CV_TRY(cv_payload_uuid(payload, "video_id", &video_id, error));
     bool is_pending = json_is_true(json_object_get(payload, "pending"));
     CV_TRY(check_video(db, video_id, is_pending, error));
+    const json_t *readings = json_object_get(payload, "detections");
+    cv_auto_free char *given = readings ? json_dumps(readings, JSON_COMPACT) : NULL;
+    CV_TRY_MEMORY(given || !readings, error, "the detections");
     cv_auto(rows_deinit) struct rows rows = {0};
-    CV_TRY(read_rows(db, video_id, is_pending, &rows, error));
+    CV_TRY(read_rows(db, video_id, is_pending, given, &rows, error));
     cv_stage_progress(context, 0.2, "merge");
     cv_auto_free struct cv_detection *segments = NULL;
     size_t count = 0, entities = 0;
     cv_auto_free size_t *parts = malloc((rows.count + 1) * sizeof(*parts));
     CV_TRY_MEMORY(parts, error, "detections");
-    CV_TRY(cv_text_merge(rows.detections, rows.count, &segments, &count, parts, error));
+    cv_auto(cv_reasons_deinit) struct cv_reasons reasons = {.list = NULL};
+    CV_TRY(cv_text_merge(rows.detections, rows.count, &segments, &count, parts,
+                         given ? &reasons : NULL, error));
     cv_auto(json_decref) json_t *list = NULL;
     CV_TRY(describe(context, &rows, segments, count, parts, &list, &entities, error));
     CV_TRY(add_paragraphs(segments, list, error));
@@ -396,7 +429,7 @@ int index_run(struct cv_stage_context *context, const json_t *payload, json_t **
                             (json_int_t)rows.count, "segments", (json_int_t)count, "entities",
                             (json_int_t)entities);
     CV_TRY_MEMORY(*ret_result, error, "the result");
-    return 0;
+    return given ? add_reasons(&rows, parts, &reasons, *ret_result, error) : 0;
 }
 
 /* ---- the supervisor's side ------------------------------------------------------------------- */

@@ -4,7 +4,8 @@
 
 #include "common/worker/worker.h"
 
-/* Reads the payload's video from the database; *ret_result is {"segments": […], "summary": {…}}.
+/* Reads the payload's video from the database, or its "detections", which are those of the ocr stage, and then tells what it
+ * does with each, and why ("reasons" and "merged"); *ret_result is {"segments": […], "summary": {…}}.
  * A segment is {text, normalized_text, language, confidence, t_start, t_end, bounding_box, end_box,
  * track, words, crop_pack, crop_offset, crop_bytes, entities: [{type, value, normalized_value}], paragraph,
  * paragraph_line}; the last two as replace_video_text() has them. */

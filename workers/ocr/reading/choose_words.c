@@ -136,8 +136,7 @@ void ocr_word_features(const struct ocr_words *words, size_t index,
     features[OCR_WORD_NATIVE_LISTED] = native * word->is_listed;
 }
 
-/* How likely the word is read right. */
-static double likelihood(const struct ocr_words *words, size_t index)
+double ocr_word_likelihood(const struct ocr_words *words, size_t index)
 {
     double features[OCR_WORD_FEATURE_COUNT], sum = 0;
 
@@ -272,8 +271,8 @@ static size_t find_best(struct candidate *candidates, size_t count, int tall)
                 next->before = k;
             }
         }
-        next->worth =
-            before + cv_max(next->right - next->left, 1) * likelihood(next->words, next->index);
+        next->worth = before + cv_max(next->right - next->left, 1) *
+                                   ocr_word_likelihood(next->words, next->index);
         best = next->worth > candidates[best].worth ? i : best;
     }
     return best;

@@ -36,6 +36,9 @@ enum ocr_word_feature { OCR_WORD_FEATURES(OCR_WORD_FEATURE_ENUM) OCR_WORD_FEATUR
 void ocr_word_features(const struct ocr_words *words, size_t index,
                        double features[OCR_WORD_FEATURE_COUNT]);
 
+/* How likely the word at `index` is read right. */
+double ocr_word_likelihood(const struct ocr_words *words, size_t index);
+
 /* Whether a model of another script may read a word of the line better. */
 bool ocr_words_are_doubtful(const struct ocr_words *words);
 

@@ -21,6 +21,7 @@ struct ocr_engine {
     TessBaseAPI *apis[LEADS][2];
     int64_t columns; /* that its models have read */
     struct ocr_choice *choice;
+    struct cv_reasons *reasons; /* NULL: not asked for; borrowed */
 };
 
 static int name_models(struct ocr_engine *engine, const char *const *languages, size_t count,
@@ -121,6 +122,7 @@ int ocr_engine_set_models(struct ocr_engine *engine, const char *const *language
     *engine = *other;
     engine->choice = before.choice;
     engine->columns = before.columns;
+    engine->reasons = before.reasons;
     before.choice = NULL;
     *other = before;
     return 0;
@@ -135,6 +137,16 @@ void ocr_engine_set_choice(struct ocr_engine *engine, struct ocr_choice *choice)
 struct ocr_choice *ocr_engine_choice(const struct ocr_engine *engine)
 {
     return engine->choice;
+}
+
+void ocr_engine_explain(struct ocr_engine *engine, struct cv_reasons *reasons)
+{
+    engine->reasons = reasons;
+}
+
+struct cv_reasons *ocr_engine_reasons(const struct ocr_engine *engine)
+{
+    return engine->reasons;
 }
 
 int64_t ocr_engine_columns(const struct ocr_engine *engine)
@@ -168,7 +180,15 @@ static int read_led(struct ocr_engine *engine, size_t lead, const struct ocr_lin
     engine->columns += (int64_t)line->width * (int64_t)models;
     cv_auto(ocr_words_deinit) struct ocr_words words = {0};
     CV_TRY(ocr_tesseract_read(api, line, &words, error));
-    return ocr_words_finish(&words, line, ret_reading, error);
+    CV_TRY(ocr_words_finish(&words, line, ret_reading, error));
+    if (engine->reasons) {
+        cv_because(engine->reasons, engine->reasons->reading, 0, NULL,
+                   "read by %s at %d pixels, with%s word lists: “%s”, sure %.2f, worst word %.2f",
+                   TessBaseAPIGetInitLanguagesAsString(api), line->tall,
+                   line->dictionary == OCR_WITH_WORDS ? "" : "out", ret_reading->text,
+                   ret_reading->confidence, ret_reading->worst_word);
+    }
+    return 0;
 }
 
 /* How much less sure a reading may be that the line's own language leads: the first model is content
@@ -191,6 +211,8 @@ static int read_again(struct ocr_engine *engine, size_t lead, double less,
 
     CV_TRY(read_led(engine, lead, line, &led, error));
     if (led.text[0] && led.confidence + less >= reading->confidence) {
+        CV_BECAUSE(engine->reasons, engine->reasons->reading, 0, NULL,
+                   "took that reading: it is not less sure by more than %.2f", less);
         struct ocr_reading swap = *reading;
         *reading = led;
         led = swap;
@@ -208,6 +230,24 @@ static void set_language(const struct ocr_engine *engine, size_t model, struct o
     (void)snprintf(reading->language, sizeof(reading->language), "%s", engine->models[model]);
 }
 
+/* Notes the words and how likely each is right, by which the choice is made. */
+static int explain_words(const struct ocr_engine *engine, const char *model,
+                         const struct ocr_line_picture *line, const struct ocr_words *words,
+                         struct cv_error *error)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
+    cv_auto_free char *list = NULL;
+
+    for (size_t i = 0; engine->reasons && i < words->count; i++) {
+        cv_buffer_printf(&text, " “%s” %.2f", words->items[i].text, ocr_word_likelihood(words, i));
+    }
+    CV_TRY(engine->reasons ? cv_buffer_detach(&text, &list, error) : 0);
+    CV_BECAUSE(engine->reasons, engine->reasons->reading, 0, NULL,
+               "words read by %s at %d pixels, and how likely each is right:%s", model, line->tall,
+               list);
+    return 0;
+}
+
 static int read_words(struct ocr_engine *engine, size_t model, const struct ocr_line_picture *line,
                       struct ocr_words *ret_words, struct cv_error *error)
 {
@@ -215,7 +255,8 @@ static int read_words(struct ocr_engine *engine, size_t model, const struct ocr_
 
     CV_TRY(engine_led_by(engine, model, true, &api, error));
     engine->columns += line->width;
-    return ocr_tesseract_read(api, line, ret_words, error);
+    CV_TRY(ocr_tesseract_read(api, line, ret_words, error));
+    return explain_words(engine, engine->models[model], line, ret_words, error);
 }
 
 /* Models of several scripts, each alone, until no other one may read a word better. Word lists help to choose, so that
@@ -230,6 +271,7 @@ static int recognize_words(struct ocr_engine *engine, const struct ocr_line_pict
         cv_auto(ocr_words_deinit) struct ocr_words others = {0};
         CV_TRY(read_words(engine, i, line, &others, error));
         CV_TRY(ocr_words_choose(&words, &others, line->tall, error));
+        CV_TRY(explain_words(engine, "the best of these models", line, &words, error));
     }
     CV_TRY(ocr_words_finish(&words, line, ret_reading, error));
     struct ocr_tongue tongue = tongue_of(engine, ret_reading->text);

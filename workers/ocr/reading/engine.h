@@ -36,6 +36,10 @@ struct ocr_choice;
 void ocr_engine_set_choice(struct ocr_engine *engine, struct ocr_choice *choice);
 struct ocr_choice *ocr_engine_choice(const struct ocr_engine *engine);
 
+/* Notes each reading from now on, of the line reasons->reading, which the engine borrows; NULL: does not. */
+void ocr_engine_explain(struct ocr_engine *engine, struct cv_reasons *reasons);
+struct cv_reasons *ocr_engine_reasons(const struct ocr_engine *engine);
+
 /* The columns of pixels that its models have read so far, of all pictures: the measure of its work.
  * A picture of a line is about 40 pixels high; a column takes a model about 20 microseconds. */
 int64_t ocr_engine_columns(const struct ocr_engine *engine);

@@ -313,7 +313,13 @@ static int read_doubtful(const struct task *task, enum ocr_dictionary dictionary
     if (dictionary == OCR_WITHOUT_WORDS) {
         reading->agreement = next.agreement = alikeness(reading->text, next.text);
     }
-    if (next.text[0] && trust(&next) > trust(reading) + more) {
+    bool is_better = next.text[0] && trust(&next) > trust(reading) + more;
+    struct cv_reasons *reasons = ocr_engine_reasons(task->engine);
+    CV_BECAUSE(reasons, reasons->reading, 0, NULL,
+               "%s: sure and worst word together are %.2f, before %.2f; %.2f more are asked for",
+               is_better ? "took this reading" : "kept the reading before", trust(&next),
+               trust(reading), more);
+    if (is_better) {
         next.agreement = reading->agreement;
         struct ocr_reading swap = *reading;
         *reading = next;

@@ -45,8 +45,8 @@ json_t *ocr_evidence_json(const struct ocr_row *row, int width, const struct ocr
             return NULL;
         }
     }
-    return json_pack("{s:s, s:o, s:I, s:I, s:f, s:s?, s:o}", "text", row->text, "bounding_box",
-                     cv_box_json(&kept->box), "t_start", (json_int_t)kept->t_start, "t_end",
-                     (json_int_t)kept->t_end, "acceptance", acceptance, "refusal", kept->refusal,
-                     "features", values);
+    return json_pack("{s:I, s:s, s:o, s:I, s:I, s:f, s:s?, s:o}", "id", (json_int_t)row->id, "text",
+                     row->text, "bounding_box", cv_box_json(&kept->box), "t_start",
+                     (json_int_t)kept->t_start, "t_end", (json_int_t)kept->t_end, "acceptance",
+                     acceptance, "refusal", kept->refusal, "features", values);
 }

@@ -11,6 +11,6 @@ double ocr_row_judge(const struct ocr_row *row, int width, double least, struct 
  * `kept`; NULL: out of memory. */
 json_t *ocr_detection_json(const struct ocr_row *row, const struct ocr_kept_row *kept);
 
-/* What the model saw of a row, for scripts/fit_accept; NULL: out of memory. */
+/* What the model saw of a row, for scripts/fit_accept, with the id of its track, for `cortana why`; NULL: out of memory. */
 json_t *ocr_evidence_json(const struct ocr_row *row, int width, const struct ocr_kept_row *kept,
                           double acceptance);

@@ -34,7 +34,11 @@ bool ocr_touches_edge(const struct cv_pane *pane, const struct cv_box *box, int 
 void ocr_record_sighting(struct ocr_session *session, struct ocr_track *track)
 {
     struct ocr_sighting here = {(int)session->index, track->box.x, track->box.y};
+    const struct ocr_sighting *last = &track->stretch.last;
 
+    if (!track->open || last->x != here.x || last->y != here.y) {
+        CV_BECAUSE(session->reasons, track->id, 0, &track->box, "seen");
+    }
     if (!track->open) {
         track->open = true;
         track->stretch = (struct ocr_stretch){
@@ -69,6 +73,7 @@ static int try_place(struct ocr_session *session, struct ocr_track *track, struc
     struct ocr_match match;
 
     CV_TRY(ocr_match(&track->crop, session->frame, at, &match, error));
+    track->differs = match.differs;
     if (!match.whole && !(parts && match.part)) {
         return 0;
     }
@@ -82,6 +87,7 @@ static int try_place(struct ocr_session *session, struct ocr_track *track, struc
         pane->top_cuts += match.first && cv_pane_near(pane->top, track->box.y + match.first);
         pane->bottom_cuts += !match.first && cv_pane_near(pane->bottom, track->box.y + match.last);
     }
+    CV_BECAUSE(session->reasons, track->id, 0, &track->box, "an edge hides a part of it");
     track->matched = true;
     track->seen = (struct cv_box){track->box.x, track->box.y + match.first, track->box.width,
                                   match.last - match.first};

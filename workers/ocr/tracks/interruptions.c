@@ -16,6 +16,8 @@ enum {
     SAME_BOX = 3,     /* pixels by which the boxes of an unread and of a read sighting differ */
 };
 
+#define PIECE "left out: a part of that line, which stood around it"
+
 struct bridge {
     const struct ocr_session *session;
     struct ocr_row **rows; /* by their first frame */
@@ -152,16 +154,27 @@ static void bridge_on(struct bridge *all, size_t index)
         bool is_again = standing == STANDS_THERE && strcmp(row->text, next->text) == 0;
         if (is_later &&
             ((is_again && gap <= GAP_MS) || (!all->is_sure[i] && is_same_box(row, next)))) {
+            CV_BECAUSE(all->session->reasons, row->id, next->id, NULL, "joined after %d ms: %s",
+                       (int)gap,
+                       is_again ? "the same text at its place"
+                                : "something of its size at its place that could not be read");
             append_sightings(row, next);
             for (size_t k = 0; k < piece_count; k++) {
                 pieces[k]->is_gone = pieces[k]->is_gone || all->is_sure[i] ||
                                      pieces[k]->stretch.last.frame <= row->stretch.last.frame;
+                if (pieces[k]->is_gone) {
+                    CV_BECAUSE(all->session->reasons, pieces[k]->id, row->id, NULL, PIECE);
+                }
             }
             piece_count = all->is_sure[i] ? 0 : piece_count;
         } else if (gap <= GAP_MS && next->stretch.width <= row->stretch.width + row->tall &&
                    ocr_shares_text(row->text, next->text)) {
             pieces[piece_count++] = next;
         } else if (all->is_sure[i] && is_later) {
+            CV_BECAUSE(all->session->reasons, next->id, row->id, NULL,
+                       "not joined with the line that stood there %d ms before: %s", (int)gap,
+                       is_again ? "it was away for more than 300 ms"
+                                : "it is read surely, and has another text or place");
             return;
         } else {
             continue;
@@ -202,7 +215,10 @@ static void drop_pieces(struct bridge *all, size_t index)
 
     for (size_t i = from; i < all->count && i <= index + LOOKED_AT; i++) {
         struct ocr_row *piece = all->rows[i];
-        piece->is_gone = piece->is_gone || (i != index && is_piece(all, piece, whole));
+        if (!piece->is_gone && i != index && is_piece(all, piece, whole)) {
+            CV_BECAUSE(all->session->reasons, piece->id, whole->id, NULL, PIECE);
+            piece->is_gone = true;
+        }
     }
 }
 

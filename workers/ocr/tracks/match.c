@@ -103,11 +103,14 @@ static bool same_cells(const struct pair *pair, int tall)
     return true;
 }
 
-static bool same_whole(const struct pair *pair, int tall)
+/* NULL: it is the same line; else in what it differs. */
+static const char *whole_differs(const struct pair *pair, int tall)
 {
     int64_t area = (int64_t)pair->width * pair->height;
 
-    return total_difference(pair, 1) <= MEAN_DIFFERENCE * area && same_cells(pair, tall);
+    return total_difference(pair, 1) > MEAN_DIFFERENCE * area ? "the whole place looks different"
+           : !same_cells(pair, tall) ? "a part as large as a third of a letter looks different"
+                                     : NULL;
 }
 
 static bool has_ink(const struct pair *pair, int from, int to)
@@ -154,6 +157,7 @@ int ocr_match(const struct ocr_crop *crop, const struct cv_frame *frame, struct 
     struct cv_box visible = cv_box_clip(&around, frame->width, frame->height);
 
     if (visible.width < crop->width / 2 || visible.height < 3) {
+        match.differs = "less than half of it would be in the picture";
         *ret_match = match;
         return 0;
     }
@@ -177,7 +181,8 @@ int ocr_match(const struct ocr_crop *crop, const struct cv_frame *frame, struct 
         }
     }
     pair.b = best;
-    match.whole = same_whole(&pair, crop->tall);
+    match.differs = whole_differs(&pair, crop->tall);
+    match.whole = !match.differs;
     match.last = crop->height;
     if (!match.whole) {
         find_part(&pair, crop->tall, &match);
@@ -196,7 +201,7 @@ bool ocr_match_crops(const struct ocr_crop *a, const struct ocr_crop *b)
         return false;
     }
     struct pair pair = {a->grey, b->grey, a->width, b->width, width, height};
-    return same_whole(&pair, a->tall);
+    return !whole_differs(&pair, a->tall);
 }
 
 /* Sums over the pixels of two pictures. */

@@ -13,10 +13,11 @@ struct ocr_jump {
 };
 
 struct ocr_match {
-    int dx, dy;      /* where it was found, against the expected place */
-    int first, last; /* rows of the crop that match, `last` exclusive */
-    bool whole;      /* all rows do */
-    bool part;       /* a piece that ends at the crop's top or bottom does: the line is cut there */
+    int dx, dy;          /* where it was found, against the expected place */
+    int first, last;     /* rows of the crop that match, `last` exclusive */
+    bool whole;          /* all rows do */
+    const char *differs; /* why not all rows do, in words; static; NULL: they do */
+    bool part; /* a piece that ends at the crop's top or bottom does: the line is cut there */
 };
 
 /* Searches `crop` in `frame` with its left top corner at `at` ± OCR_MATCH_REACH. */

@@ -141,6 +141,9 @@ int ocr_read_track(struct ocr_session *session, struct ocr_track *track, struct 
 {
     int64_t before = ocr_engine_columns(session->engine);
 
+    if (session->reasons) {
+        session->reasons->reading = track->id;
+    }
     CV_TRY(ocr_read(session->engine, &track->crop, &track->reading, &session->readings, error));
     session->budget.columns -= ocr_engine_columns(session->engine) - before;
     if (session->pack) {
@@ -151,6 +154,10 @@ int ocr_read_track(struct ocr_session *session, struct ocr_track *track, struct 
     track->weight = ocr_text_weight(track->reading.text);
     track->number = session->next_line++;
     session->lines_read++;
+    CV_BECAUSE(session->reasons, track->id, 0, &track->box,
+               "read as “%s”: sure %.2f, worst word %.2f, two ways of reading agree by %.2f",
+               track->reading.text, track->reading.confidence, track->reading.worst_word,
+               track->reading.agreement);
     return 0;
 }
 
@@ -179,6 +186,8 @@ int ocr_end_pieces(struct ocr_session *session, const struct ocr_track *track,
             if (session->shift.dy) {
                 learn_edge(session, piece, &whole);
             }
+            CV_BECAUSE(session->reasons, piece->id, track->id, &piece->seen,
+                       "%s: it is a piece of the line around it", taller ? "left out" : "ends");
             CV_TRY(end_piece(session, piece, taller, error));
         }
         i += session->tracks.count == count;
@@ -199,6 +208,9 @@ static int add_line(struct ocr_session *session, struct ocr_crop *crop,
     track->waits_for_budget = is_whole && session->budget.columns <= 0;
     if (is_whole && !track->waits_for_budget) {
         CV_TRY(ocr_read_track(session, track, error));
+    } else {
+        CV_BECAUSE(session->reasons, track->id, 0, &track->box, "waits to be read: %s",
+                   is_whole ? "the budget of reading is used up" : "an edge may cut it");
     }
     *ret_track = track;
     return 0;
@@ -316,10 +328,15 @@ static int find_forerunner(const struct ocr_session *session, const struct ocr_t
                                         &likeness, error));
     }
     if (likeness == OCR_LIKENESS_NONE) {
+        CV_BECAUSE(session->reasons, fresh->id, 0, &fresh->box,
+                   "begins here: the frame before does not show its picture");
         return 0;
     }
     struct ocr_track *known = find_left(session, &place);
     if (known && likeness != OCR_LIKENESS_BLURRED && is_another_text(known, fresh)) {
+        CV_BECAUSE(
+            session->reasons, fresh->id, known->id, &place,
+            "not joined by their pictures: both readings are sure, and their numbers differ");
         return 0;
     }
     *ret_forerunner = (struct forerunner){
@@ -376,11 +393,15 @@ static int begin_line(struct ocr_session *session, struct ocr_track *track, bool
 
     CV_TRY(track->is_read ? find_forerunner(session, track, &forerunner, error) : 0);
     if (forerunner.known && forerunner.is_whole && forerunner.known->is_read) {
+        CV_BECAUSE(session->reasons, forerunner.known->id, track->id, &track->box,
+                   "joined: the frame before shows its picture where this line stood");
         continue_line(session, forerunner.known, track);
         return ocr_end_pieces(session, forerunner.known, error);
     }
     ocr_record_sighting(session, track);
     if (forerunner.was_there && is_new) {
+        CV_BECAUSE(session->reasons, track->id, forerunner.known ? forerunner.known->id : 0,
+                   &track->box, "begins earlier: the frame before shows its picture");
         begin_earlier(session, track, &forerunner);
     }
     return ocr_end_pieces(session, track, error);
@@ -406,6 +427,7 @@ static int add_new_line(struct ocr_session *session, const struct arrival *arriv
 
     int result = ocr_crop_make(session->frame, arrival->line, arrival->glyphs, &crop, error);
     if (result != 0) {
+        CV_BECAUSE(session->reasons, 0, 0, &arrival->line->box, "not read: it has no clear ink");
         return result < 0 ? result : 0;
     }
     session->lines_seen++;
@@ -413,13 +435,22 @@ static int add_new_line(struct ocr_session *session, const struct arrival *arriv
     struct cv_box place = crop.box;
     struct ocr_track *track = ocr_tracks_recall(&session->tracks, &crop, &place);
     if (track) {
+        CV_BECAUSE(session->reasons, track->id, 0, &place, "came back: it has the same pixels");
         return resume_line(session, track, &place, error);
     }
     CV_TRY(add_line(session, &crop, &track, error));
     record_related(session, known, track);
-    if (track->is_read && known && known->is_read && known->open && ocr_is_variant(known, track)) {
+    bool is_compared = track->is_read && known && known->is_read && known->open;
+    const char *parts = is_compared ? ocr_parts_lines(known, track) : NULL;
+    if (is_compared && !parts) {
+        CV_BECAUSE(session->reasons, known->id, track->id, &track->box,
+                   "joined: two readings of the line at this place");
         continue_line(session, known, track);
         return 0;
+    }
+    if (parts) {
+        CV_BECAUSE(session->reasons, track->id, known->id, &track->box,
+                   "not joined by their readings: %s", parts);
     }
     return begin_line(session, track, true, error);
 }

@@ -56,15 +56,21 @@ int ocr_end_stretch(struct ocr_session *session, struct ocr_track *track, struct
     }
     track->open = false;
     track->stretch.places = track->places;
+    CV_BECAUSE(session->reasons, track->id, 0, &track->box, "was whole in %d kept frames",
+               track->stretch.last.frame - track->stretch.first.frame + 1);
     if (!track->is_read) {
         const struct ocr_sighting *first = &track->stretch.first, *last = &track->stretch.last;
         /* What moves at the frame's edge is cut. What stands there may be whole: the first line of a terminal. */
         bool stood = first->x == last->x && first->y == last->y;
         if (!stood &&
             ocr_touches_edge(NULL, &track->box, session->screen.width, session->screen.height)) {
+            CV_BECAUSE(session->reasons, track->id, 0, NULL,
+                       "left out: it moved at the picture's edge, which cut it all the time");
             return 0;
         }
         if (session->budget.columns <= 0) {
+            CV_BECAUSE(session->reasons, track->id, 0, NULL,
+                       "left out: the budget of reading was used up");
             session->lines_left++;
             return 0;
         }
@@ -207,11 +213,15 @@ static void timed_rows_deinit(struct timed_rows *timed)
 CV_DEFINE_CLEANUP_ADDRESS(struct timed_rows, timed_rows_deinit)
 
 static int time_row(const struct ocr_course *course, const struct ocr_row *row, bool is_cut,
-                    struct timed_rows *timed, struct cv_error *error)
+                    struct cv_reasons *reasons, struct timed_rows *timed, struct cv_error *error)
 {
     struct ocr_visits visits;
 
     ocr_timing_of(course, &row->stretch, &visits);
+    if (visits.count > 1) {
+        CV_BECAUSE(reasons, row->id, 0, NULL,
+                   "%d rows of one line: the content took it out of view and back", visits.count);
+    }
     for (int i = 0; i < visits.count; i++) {
         const struct ocr_visit *visit = &visits.items[i];
         CV_TRY_MEMORY(CV_MAKE_ROOM(timed->items, timed->count), error, "rows");
@@ -232,7 +242,13 @@ static int time_rows(const struct ocr_session *session, struct timed_rows *timed
     for (size_t i = 0; i < session->row_count; i++) {
         const struct ocr_row *row = &session->rows[i];
         enum cut cut = row->is_gone ? CUT_SURELY : cut_of(session, row);
-        CV_TRY(cut == CUT_SURELY ? 0 : time_row(&course, row, cut == CUT_PERHAPS, timed, error));
+        if (cut == CUT_SURELY && !row->is_gone) {
+            CV_BECAUSE(session->reasons, row->id, 0, NULL,
+                       "left out: an edge of its pane cut it all the time");
+        }
+        CV_TRY(cut == CUT_SURELY
+                   ? 0
+                   : time_row(&course, row, cut == CUT_PERHAPS, session->reasons, timed, error));
     }
     if (timed->count > 0) {
         qsort(timed->items, timed->count, sizeof(*timed->items), compare_rows);
@@ -274,8 +290,8 @@ static int add_row(const struct gathering *all, const struct timed_row *timed,
     return pack && row->picture >= 0 && is_kept ? ocr_pack_row(pack, &kept, error) : 0;
 }
 
-int ocr_session_finish(struct ocr_session *session, double min_confidence, bool with_evidence,
-                       json_t **ret_result, struct cv_error *error)
+int ocr_session_finish(struct ocr_session *session, double min_confidence, json_t **ret_result,
+                       struct cv_error *error)
 {
     if (session->timing_count) {
         ocr_budget_advance(&session->budget, session->timings[session->timing_count - 1].t_end);
@@ -288,19 +304,21 @@ int ocr_session_finish(struct ocr_session *session, double min_confidence, bool 
     CV_TRY(ocr_join_interrupted_rows(session, min_confidence, error));
     cv_auto(timed_rows_deinit) struct timed_rows timed = {0};
     cv_auto(json_decref) json_t *detections = json_array();
-    cv_auto(json_decref) json_t *evidence = with_evidence ? json_array() : NULL;
-    CV_TRY_MEMORY(detections && (evidence || !with_evidence), error, "rows");
+    struct cv_reasons *reasons = session->reasons;
+    cv_auto(json_decref) json_t *evidence = reasons ? json_array() : NULL;
+    CV_TRY_MEMORY(detections && (evidence || !reasons), error, "rows");
     CV_TRY(time_rows(session, &timed, error));
     struct gathering all = {session, course_of(session), min_confidence, detections, evidence};
     for (size_t i = 0; i < timed.count; i++) {
         CV_TRY(add_row(&all, &timed.items[i], error));
     }
-    json_t *result = json_pack(
-        "{s:O, s:O*, s:I, s:I, s:I, s:I, s:I}", "detections", detections, "evidence", evidence,
-        "frames", (json_int_t)session->index, "lines_seen", (json_int_t)session->lines_seen,
-        "lines_read", (json_int_t)session->lines_read, "readings", (json_int_t)session->readings,
-        "truncated", (json_int_t)session->lines_left);
-    CV_TRY_MEMORY(result, error, "rows");
+    json_t *result =
+        json_pack("{s:O, s:O*, s:O*, s:I, s:I, s:I, s:I, s:I}", "detections", detections,
+                  "evidence", evidence, "reasons", reasons ? reasons->list : NULL, "frames",
+                  (json_int_t)session->index, "lines_seen", (json_int_t)session->lines_seen,
+                  "lines_read", (json_int_t)session->lines_read, "readings",
+                  (json_int_t)session->readings, "truncated", (json_int_t)session->lines_left);
+    CV_TRY_MEMORY(result && !(reasons && reasons->has_failed), error, "rows");
     *ret_result = result;
     return 0;
 }

@@ -83,7 +83,7 @@ bool ocr_shares_text(const char *a, const char *b)
 
 /* Two readings of one line at one place, of which one is unsure: over a moving picture every frame
  * reads a little differently. Numbers have to agree. */
-bool ocr_is_variant(const struct ocr_track *known, const struct ocr_track *fresh)
+const char *ocr_parts_lines(const struct ocr_track *known, const struct ocr_track *fresh)
 {
     const char *a = known->reading.text, *b = fresh->reading.text;
     size_t longest = strlen(a) > strlen(b) ? strlen(a) : strlen(b);
@@ -94,14 +94,16 @@ bool ocr_is_variant(const struct ocr_track *known, const struct ocr_track *fresh
 
     /* Two lines that cannot be read are not one line for that reason. */
     if (strcmp(a, b) == 0) {
-        return a[0] != '\0';
+        return a[0] ? NULL : "neither could be read";
     }
-    if (longest < 4 || longest > OCR_COMPARED_MAX || (!picture && unsure > 0.7) ||
-        abs(known->box.x - fresh->box.x) > known->crop.tall ||
-        abs(known->crop.height - fresh->crop.height) > known->crop.tall) {
-        return false;
-    }
-    return !ocr_digits_differ(a, b) && ocr_text_edits(a, b) * 6 <= longest;
+    return longest < 4 || longest > OCR_COMPARED_MAX ? "their texts are too short or too long"
+           : !picture && unsure > 0.7                ? "each word of both is read surely"
+           : abs(known->box.x - fresh->box.x) > known->crop.tall ||
+                   abs(known->crop.height - fresh->crop.height) > known->crop.tall
+               ? "they stand apart"
+           : ocr_digits_differ(a, b)            ? "their numbers differ"
+           : ocr_text_edits(a, b) * 6 > longest ? "more than a sixth of the letters differ"
+                                                : NULL;
 }
 
 /* How much of a line the second row shows, against the first; by their texts. */
@@ -176,12 +178,23 @@ static void compare(const struct ocr_session *session, struct ocr_row *before,
     enum share share = share_of(before, after);
 
     if (share == SHARE_SAME) {
+        CV_BECAUSE(session->reasons, after->id, before->id, NULL,
+                   "joined: the same text took its place in the content");
         unite(session, before, after);
     } else if (share != SHARE_NONE && hid_before && (share == SHARE_MORE || !hid_after)) {
+        CV_BECAUSE(session->reasons, after->id, before->id, NULL,
+                   "joined: something hid a part of it before");
         unite(session, before, after);
         after->stretch.pieced = true;
     } else if (share != SHARE_NONE && hid_after) {
+        CV_BECAUSE(session->reasons, after->id, before->id, NULL,
+                   "left out: a part of that line, of which something hides the rest");
         after->is_gone = true;
+    } else {
+        CV_BECAUSE(session->reasons, after->id, before->id, NULL,
+                   "not joined with the line whose place it took: %s",
+                   share == SHARE_NONE ? "their texts have too little in common"
+                                       : "nothing hid a part of either");
     }
 }
 
@@ -232,6 +245,8 @@ static struct growth find_growth(const struct pair *pairs, size_t count)
     return best;
 }
 
+#define CUT_BY_SIDE "left out: a part of that line, of which the picture's side cuts the rest"
+
 /* One line, or one and a piece of it that the picture's right side has left. */
 static void settle_pair(const struct ocr_session *session, const struct pair *pair, double scale)
 {
@@ -242,12 +257,16 @@ static void settle_pair(const struct ocr_session *session, const struct pair *pa
     enum share share = share_of(before, after);
 
     if (share == SHARE_SAME && !before->is_gone) {
+        CV_BECAUSE(session->reasons, after->id, before->id, NULL,
+                   "joined: the page grew or shrank, and its lines with it");
         after->stretch.first = before->stretch.first;
         after->has_company = after->has_company || before->has_company;
         before->is_gone = true;
     } else if (share == SHARE_LESS && after->stretch.first.x + is >= side) {
+        CV_BECAUSE(session->reasons, after->id, before->id, NULL, CUT_BY_SIDE);
         after->is_gone = true;
     } else if (share == SHARE_MORE && before->stretch.last.x + was >= side) {
+        CV_BECAUSE(session->reasons, before->id, after->id, NULL, CUT_BY_SIDE);
         before->is_gone = true;
     }
 }

@@ -13,8 +13,8 @@ enum { OCR_TEXT_MIN = 3 }; /* bytes of a text that tells a line from another */
  * numbers it is another text. */
 bool ocr_shares_text(const char *a, const char *b);
 
-/* Whether two tracks are two readings of one line at one place, one of them unsure. */
-bool ocr_is_variant(const struct ocr_track *known, const struct ocr_track *fresh);
+/* Why two tracks at one place are two lines, in words; NULL: they are two readings of one line, one of them unsure. */
+const char *ocr_parts_lines(const struct ocr_track *known, const struct ocr_track *fresh);
 
 /* Whether a line that was found stands where a known one should be by now, seen with more of it or
  * with less. */

@@ -28,6 +28,11 @@ void ocr_session_keep(struct ocr_session *session, struct ocr_pack *pack)
     session->pack = pack;
 }
 
+void ocr_session_explain(struct ocr_session *session, struct cv_reasons *reasons)
+{
+    session->reasons = reasons;
+}
+
 void ocr_session_free(struct ocr_session *session)
 {
     if (!session) {
@@ -98,6 +103,8 @@ static int settle_waiting(struct ocr_session *session, struct ocr_track *track,
     if (ocr_is_found(session, &line)) {
         return ocr_read_track(session, track, error);
     }
+    CV_BECAUSE(session->reasons, track->id, 0, &line,
+               "left out: what waited at an edge is now a part of other lines");
     ocr_tracks_remove(&session->tracks, track);
     return 0;
 }
@@ -108,6 +115,8 @@ static int settle(struct ocr_session *session, struct cv_error *error)
     for (size_t i = session->tracks.count; i-- > 0;) {
         struct ocr_track *track = session->tracks.items[i];
         if (track->present && !track->matched) {
+            CV_BECAUSE(session->reasons, track->id, 0, &track->box, "not found any more: %s",
+                       track->differs ? track->differs : "it was not looked for");
             CV_TRY(ocr_end_stretch(session, track, error));
             track->present = false;
         } else if (track->open && !track->is_read && !ocr_track_is_left(track) &&
@@ -150,6 +159,9 @@ int ocr_session_frame(struct ocr_session *session, struct cv_frame *frame, struc
         return cv_fail(error, CV_ERROR_INTERNAL, "more frames than times");
     }
     ocr_budget_advance(&session->budget, session->timings[session->index].t_start);
+    if (session->reasons) {
+        session->reasons->t_ms = session->timings[session->index].t_start;
+    }
     session->screen.width = cv_max(session->screen.width, here.width);
     session->screen.height = cv_max(session->screen.height, here.height);
     session->reduction = cv_max(session->reduction, here.reduction);

@@ -16,7 +16,8 @@ enum { OCR_JUMPS_MAX = 4 }; /* in one frame */
 
 struct ocr_session {
     struct ocr_engine *engine;
-    struct ocr_pack *pack; /* NULL: nothing is kept */
+    struct ocr_pack *pack;      /* NULL: nothing is kept */
+    struct cv_reasons *reasons; /* NULL: not asked for */
     const struct ocr_timing *timings;
     size_t timing_count;
     size_t index;                 /* of the frame being worked on */

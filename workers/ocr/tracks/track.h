@@ -37,7 +37,8 @@ struct ocr_track {
     bool open;          /* a stretch of whole sightings runs */
     struct ocr_stretch stretch;
     struct cv_places places;
-    int64_t last_frame; /* for eviction */
+    int64_t last_frame;  /* for eviction */
+    const char *differs; /* in what the last place that was looked at differs from it; static */
 };
 
 /* Whether the line was whole and is not read only because the budget was used up. */

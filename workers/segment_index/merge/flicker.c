@@ -112,7 +112,7 @@ static size_t first_from(const struct cv_detection *segments, size_t count, int6
 
 /* Finds what follows the state at `here`, or that it was a piece. */
 static void find_next_state(const struct cv_detection *segments, size_t count, size_t here,
-                            struct state *states)
+                            struct cv_reasons *reasons, struct state *states)
 {
     const struct cv_detection *before = &segments[here];
     int64_t from = before->t_end_ms - CV_OVERLAP_MS;
@@ -126,6 +126,9 @@ static void find_next_state(const struct cv_detection *segments, size_t count, s
             return;
         }
         if (i != here && is_piece(before, after)) {
+            CV_BECAUSE(
+                reasons, (int64_t)before->part, (int64_t)after->part, NULL,
+                "left out: it stood for 500 ms at most, and that text around it has all of it");
             states[here].is_gone = true;
         }
         if (pause <= CV_MERGE_GAP_MS && i > here && states[i].previous == SIZE_MAX &&
@@ -138,7 +141,7 @@ static void find_next_state(const struct cv_detection *segments, size_t count, s
 
 /* Puts the chain that begins at `first` together in its first segment. */
 static void join_chain(struct cv_detection *segments, struct state *states, size_t first,
-                       size_t *parts)
+                       size_t *parts, struct cv_reasons *reasons)
 {
     struct cv_detection joined = segments[first];
     int64_t longest = -1, start = joined.t_start_ms, end = 0;
@@ -154,6 +157,10 @@ static void join_chain(struct cv_detection *segments, struct state *states, size
         end = state->t_end_ms > end ? state->t_end_ms : end;
         end_box = cv_end_of(state);
         states[i].is_gone = i != first;
+        if (i != first) {
+            CV_BECAUSE(reasons, (int64_t)segments[first].part, (int64_t)state->part, NULL,
+                       "joined: a number that changes faster than anybody reads");
+        }
         cv_part_join(parts, state->part, segments[first].part);
     }
     joined.t_start_ms = start;
@@ -175,7 +182,7 @@ static size_t chain_length(const struct state *states, size_t first)
 }
 
 int cv_join_flicker(struct cv_detection *segments, size_t *count, size_t *parts,
-                    struct cv_error *error)
+                    struct cv_reasons *reasons, struct cv_error *error)
 {
     cv_auto_free struct state *states = malloc((*count + 1) * sizeof(*states));
     size_t kept = 0;
@@ -186,12 +193,12 @@ int cv_join_flicker(struct cv_detection *segments, size_t *count, size_t *parts,
     }
     for (size_t i = 0; i < *count; i++) {
         if (is_brief(&segments[i])) {
-            find_next_state(segments, *count, i, states);
+            find_next_state(segments, *count, i, reasons, states);
         }
     }
     for (size_t i = 0; i < *count; i++) {
         if (states[i].previous == SIZE_MAX && chain_length(states, i) >= STATES_MIN) {
-            join_chain(segments, states, i, parts);
+            join_chain(segments, states, i, parts, reasons);
         }
     }
     for (size_t i = 0; i < *count; i++) {

@@ -9,4 +9,4 @@
  * longest. Drops such a state where the next one goes on with more letters. `segments` are
  * those of cv_text_merge, ordered; *count is what is left of them. */
 CV_MUST_CHECK int cv_join_flicker(struct cv_detection *segments, size_t *count, size_t *parts,
-                                  struct cv_error *error);
+                                  struct cv_reasons *reasons, struct cv_error *error);

@@ -72,7 +72,7 @@ static struct cv_detection segment_of(const struct cv_tracks *tracks, const stru
 
 /* One pass over detections in order; the segments replace them. */
 static int merge_once(struct cv_detection *detections, size_t *count, size_t *parts,
-                      struct cv_error *error)
+                      struct cv_reasons *reasons, struct cv_error *error)
 {
     cv_auto(keys_deinit) struct keys keys = {calloc(*count + 1, sizeof(*keys.items)), 0};
     CV_TRY_MEMORY(keys.items, error, "merging detections");
@@ -82,6 +82,7 @@ static int merge_once(struct cv_detection *detections, size_t *count, size_t *pa
     cv_auto(cv_tracks_deinit) struct cv_tracks tracks;
     CV_TRY(cv_tracks_init(&tracks, detections, keys.items, *count, error));
     tracks.parts = parts;
+    tracks.reasons = reasons;
     cv_auto(cv_pairs_deinit) struct cv_pairs pairs = {0};
     size_t group = 0;
     for (size_t begin = 0, end; begin < *count; begin = end) {
@@ -124,7 +125,7 @@ static int number_parts(const struct cv_detection *segments, size_t segment_coun
 
 int cv_text_merge(const struct cv_detection *detections, size_t count,
                   struct cv_detection **ret_segments, size_t *ret_count, size_t *parts,
-                  struct cv_error *error)
+                  struct cv_reasons *reasons, struct cv_error *error)
 {
     if (count > CV_MERGE_MAX) {
         return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED,
@@ -144,10 +145,10 @@ int cv_text_merge(const struct cv_detection *detections, size_t count,
     for (int pass = 0; pass < MAX_PASSES && count < before; pass++) {
         before = count;
         qsort(segments, count, sizeof(*segments), compare_detections);
-        CV_TRY(merge_once(segments, &count, parts, error));
+        CV_TRY(merge_once(segments, &count, parts, reasons, error));
     }
     qsort(segments, count, sizeof(*segments), compare_detections);
-    CV_TRY(cv_join_flicker(segments, &count, parts, error));
+    CV_TRY(cv_join_flicker(segments, &count, parts, reasons, error));
     CV_TRY(number_parts(segments, count, parts, given, error));
     *ret_segments = cv_take(segments);
     *ret_count = count;

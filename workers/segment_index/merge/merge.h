@@ -37,10 +37,11 @@ enum { CV_MERGE_MAX = 2000000 };
  * Texts that differ in a word or a number stay separate, and so do equal texts at two places.
  * Merging the result again changes nothing. Deterministic; about n log n. free() the array; its
  * texts are those of `detections`. parts[i] is set to the index of the segment that contains
- * detection i, or SIZE_MAX if that detection was left out; `parts` has room for `count`. */
+ * detection i, or SIZE_MAX if that detection was left out; `parts` has room for `count`. Reasons (may be NULL) name
+ * detections by their index. */
 CV_MUST_CHECK int cv_text_merge(const struct cv_detection *detections, size_t count,
                                 struct cv_detection **ret_segments, size_t *ret_count,
-                                size_t *parts, struct cv_error *error);
+                                size_t *parts, struct cv_reasons *reasons, struct cv_error *error);
 
 /* Lines of a paragraph; what is longer is divided. */
 enum { CV_PARAGRAPH_MAX = 16 };

@@ -170,16 +170,24 @@ static int consider(struct cv_tracks *tracks, size_t which, size_t detection,
     }
     enum cv_likeness likeness =
         cv_text_likeness(&tracks->keys[track->key], &tracks->keys[detection]);
-    if (likeness == CV_LIKENESS_NONE ||
-        (likeness == CV_LIKENESS_READING && has_grown(tracks, track, detection))) {
-        return 0;
-    }
-    int64_t place = place_error(tracks, track, detection, motion, likeness);
+    const char *parts = likeness == CV_LIKENESS_NONE ? cv_text_difference(&tracks->keys[track->key],
+                                                                          &tracks->keys[detection])
+                        : likeness == CV_LIKENESS_READING && has_grown(tracks, track, detection)
+                            ? "letters came or went"
+                            : NULL;
+    int64_t place = parts ? -1 : place_error(tracks, track, detection, motion, likeness);
     if (place < 0) {
+        if (!parts || cv_is_same_place(track->end_box, next->box)) {
+            CV_BECAUSE(tracks->reasons, cv_given(tracks, detection), cv_given_first(tracks, track),
+                       NULL, "not joined: %s",
+                       parts ? parts
+                             : "it stands elsewhere, and nothing tells that it moved there");
+        }
         return 0;
     }
     int64_t rank = CV_LIKENESS_SAME - likeness;
-    return add_pair(pairs, (struct cv_pair){detection, which, rank * 1000000 + place}, error);
+    return add_pair(pairs, (struct cv_pair){detection, which, rank * CV_PAIR_READING + place},
+                    error);
 }
 
 static int consider_row(struct cv_tracks *tracks, int row, size_t detection,

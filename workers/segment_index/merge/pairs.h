@@ -10,6 +10,9 @@ struct cv_motion {
     size_t begin, end;
 };
 
+/* The cost from which on a pair's texts are readings of one text and not the same. */
+enum { CV_PAIR_READING = 1000000 };
+
 struct cv_pair {
     size_t detection, track;
     int64_t cost; /* least first */

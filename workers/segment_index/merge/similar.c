@@ -131,18 +131,23 @@ static bool words_agree(const char *first, const char *second)
     }
 }
 
-static bool are_readings(const struct cv_text_key *first, const struct cv_text_key *second)
+const char *cv_text_difference(const struct cv_text_key *first, const struct cv_text_key *second)
 {
     size_t shorter = first->count < second->count ? first->count : second->count;
     size_t allowed = shorter < MIN_FUZZY ? 0 : shorter < 10 ? 1 : shorter * 12 / 100;
     size_t distance = cv_edits(first->skeleton, first->count, second->skeleton, second->count,
                                sizeof(*first->skeleton), allowed);
 
-    if (!shorter || distance > allowed || !distance || first->digits != second->digits) {
-        return shorter && !distance;
+    if (!shorter || distance > allowed) {
+        return "too many letters differ";
+    }
+    if (distance && first->digits != second->digits) {
+        return "their numbers differ";
     }
     /* one letter of a long line is noise even where it makes another short word */
-    return (distance == 1 && shorter >= 20) || words_agree(first->normalized, second->normalized);
+    bool is_noise = !distance || (distance == 1 && shorter >= 20) ||
+                    words_agree(first->normalized, second->normalized);
+    return is_noise ? NULL : "a word is another one";
 }
 
 enum cv_likeness cv_text_likeness(const struct cv_text_key *first, const struct cv_text_key *second)
@@ -150,5 +155,5 @@ enum cv_likeness cv_text_likeness(const struct cv_text_key *first, const struct 
     if (first->hash == second->hash && strcmp(first->normalized, second->normalized) == 0) {
         return CV_LIKENESS_SAME;
     }
-    return are_readings(first, second) ? CV_LIKENESS_READING : CV_LIKENESS_NONE;
+    return cv_text_difference(first, second) ? CV_LIKENESS_NONE : CV_LIKENESS_READING;
 }

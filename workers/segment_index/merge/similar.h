@@ -25,5 +25,8 @@ enum cv_likeness {
     CV_LIKENESS_SAME,    /* equal normal forms */
 };
 
+/* Why two texts are not readings of one, in words; NULL: they are. */
+const char *cv_text_difference(const struct cv_text_key *first, const struct cv_text_key *second);
+
 enum cv_likeness cv_text_likeness(const struct cv_text_key *first,
                                   const struct cv_text_key *second);

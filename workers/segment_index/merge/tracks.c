@@ -97,6 +97,10 @@ static size_t live(struct cv_tracks *tracks, enum cv_index index, size_t which, 
 {
     while (which != CV_NONE && is_over(&tracks->items[which], now)) {
         size_t next = tracks->items[which].links[index].next;
+        if (index == CV_BY_TEXT) {
+            CV_BECAUSE(tracks->reasons, cv_given_first(tracks, &tracks->items[which]), -1, NULL,
+                       "ends: no text continued it within 400 ms");
+        }
         leave(tracks, index, which);
         which = next;
     }
@@ -248,6 +252,9 @@ int cv_tracks_add(struct cv_tracks *tracks, size_t begin, size_t end, size_t gro
         struct cv_track *track = &tracks->items[pair->track];
         if (!pairs->is_taken[pair->detection - begin] && track->group != group) {
             pairs->is_taken[pair->detection - begin] = true;
+            CV_BECAUSE(tracks->reasons, cv_given_first(tracks, track),
+                       cv_given(tracks, pair->detection), NULL, "joined: %s",
+                       pair->cost < CV_PAIR_READING ? "the same text" : "two readings of one text");
             continue_track(tracks, pair->track, pair->detection, group);
         }
     }
@@ -255,6 +262,8 @@ int cv_tracks_add(struct cv_tracks *tracks, size_t begin, size_t end, size_t gro
     for (size_t i = begin; i < end; i++) {
         size_t other = pairs->is_taken[i - begin] ? CV_NONE : find_double(tracks, i, first_fresh);
         if (other != CV_NONE) {
+            CV_BECAUSE(tracks->reasons, cv_given_first(tracks, &tracks->items[other]),
+                       cv_given(tracks, i), NULL, "joined: one place was read twice");
             continue_track(tracks, other, i, group);
         } else if (!pairs->is_taken[i - begin]) {
             begin_track(tracks, i, group);

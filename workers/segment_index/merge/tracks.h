@@ -36,7 +36,8 @@ struct cv_track {
 struct cv_tracks {
     const struct cv_detection *detections;
     const struct cv_text_key *keys;
-    size_t *parts; /* of all detections: see cv_part_root */
+    size_t *parts;              /* of all detections: see cv_part_root */
+    struct cv_reasons *reasons; /* NULL: not asked for */
     struct cv_track *items;
     size_t count;
     struct cv_reading *readings;
@@ -53,6 +54,17 @@ CV_MUST_CHECK int cv_tracks_init(struct cv_tracks *tracks, const struct cv_detec
  * was not merged. cv_part_join merges `part` into `into`. */
 size_t cv_part_root(size_t *parts, size_t part);
 void cv_part_join(size_t *parts, size_t part, size_t into);
+
+/* The detection that a track began with, or `detection` of this pass, among those that were given to cv_text_merge. */
+static inline int64_t cv_given_first(const struct cv_tracks *tracks, const struct cv_track *track)
+{
+    return (int64_t)tracks->detections[track->first].part;
+}
+
+static inline int64_t cv_given(const struct cv_tracks *tracks, size_t detection)
+{
+    return (int64_t)tracks->detections[detection].part;
+}
 
 void cv_tracks_deinit(struct cv_tracks *tracks);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_tracks, cv_tracks_deinit)
