@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Runs the benchmark suites and prints their figures as a table or as JSON lines.
+"""Runs the benchmark suites and prints their figures as a table (each also as it comes, to standard error) or as JSON lines.
 
 Each suite is a list of programs that print one JSON object a line:
 {"suite", "name", "unit", "ours", "peer", "peer_name", "ratio", "goal", "better"}.
@@ -11,6 +11,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -32,7 +33,7 @@ def programs(suite, build, fixtures, stack):
                 [python, HERE / "recordings_bench.py", build, fixtures],
                 [python, HERE / "screens_bench.py", build, fixtures]]
     if suite == "cost":
-        return [[python, HERE / "cost_bench.py", build, fixtures]]
+        return [[python, HERE / "cost_bench.py", build, fixtures], [python, HERE / "kinds_bench.py", build, fixtures]]
     if suite == "media":
         return [[python, HERE / "media_bench.py", build, fixtures]]
     if suite == "clips":
@@ -61,6 +62,13 @@ def figures(command):
             yield json.loads(line)
     if run.returncode != 0:
         raise RuntimeError(f"{pathlib.Path(command[0]).name} {command[1:2]} exited with {run.returncode}")
+
+
+def tell_progress(figure, began):
+    """A line for whom waits for the table."""
+    ratio = "" if figure.get("ratio") is None else f", {number(figure['ratio'])} of {figure['peer_name']}"
+    print(f"{time.monotonic() - began:6.0f} s  {figure['suite']}: {figure['name']}: {number(figure['ours'])} {figure['unit']}{ratio}",
+          file=sys.stderr, flush=True)
 
 
 def number(value):
@@ -96,7 +104,7 @@ def main():
         if suite not in SUITES:
             parser.error(f"no suite {suite}; there are {', '.join(SUITES)}")
 
-    rows, broken = [], False
+    rows, broken, began = [], False, time.monotonic()
     for suite in options.suites or SUITES:
         with contextlib.ExitStack() as stack:
             for command in programs(suite, options.build.resolve(), options.fixtures.resolve(), stack):
@@ -105,6 +113,8 @@ def main():
                         rows.append(figure)
                         if options.json:
                             print(json.dumps(figure), flush=True)
+                        else:
+                            tell_progress(figure, began)
                 except (RuntimeError, json.JSONDecodeError) as problem:
                     broken = True
                     print(f"{suite}: {problem}", file=sys.stderr)

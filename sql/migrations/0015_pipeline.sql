@@ -529,7 +529,7 @@ BEGIN
             (t_end <= t_start, 't_end', format('t_end (%s ms) must be after t_start (%s ms)', t_end, t_start)),
             (t_end - t_start > longest, 't_end',
              format('from t_start to t_end there are %s ms, more than the limit of %s ms', t_end - t_start, longest)),
-            (t_start >= ceil(p_duration * 1000)
+            (p_duration IS NOT NULL AND t_start >= ceil(p_duration * 1000)
              AND NOT EXISTS (SELECT FROM jobs j  -- until transcode has ended, it is the length of the pictures without sound
                              WHERE j.video_id = (p_payload ->> 'video_id')::uuid AND j.job_type = 'transcode'
                                AND j.status IN ('queued', 'processing')), 't_start',

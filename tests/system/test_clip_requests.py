@@ -78,6 +78,18 @@ def test_the_last_instant_of_a_video_can_be_a_clip(queue, known):
         assert queue.value("SELECT is_new FROM request_clip(%s, %s, %s, %s, %s)", VIDEO, *asked)
 
 
+def test_many_clips_of_videos_without_a_length_are_checked_without_reading_the_other_jobs(queue):
+    """Otherwise a statement that inserts n jobs reads all those before each of them."""
+    queue.run("INSERT INTO videos (id, s3_original_path) VALUES (%s, %s)", VIDEO, ORIGINAL)
+    scans = queue.value(
+        "BEGIN; INSERT INTO jobs (job_type, video_id, payload) SELECT 'clip_generate', %s, jsonb_build_object('clip_id', gen_random_uuid(),"
+        " 't_start', n, 't_end', n + 1000) FROM generate_series(1, 20) AS n;"
+        " SELECT coalesce(seq_scan, 0) + coalesce(idx_scan, 0) FROM pg_stat_xact_user_tables WHERE relid = 'jobs'::regclass", VIDEO)
+    queue.run("COMMIT")
+    assert queue.value("SELECT count(*) FROM jobs") == 20
+    assert scans < 20
+
+
 def test_one_range_with_one_set_of_options_is_one_object(program, workers, jobs, video):
     first = request(jobs, 1000, 3000)
     again = request(jobs, 1000, 3000, mode="smart", mute=False, format=None)
