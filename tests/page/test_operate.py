@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from screen import on_desk_and_phone
+from screen import NARROW, WIDE, on_desk_and_phone
 from selenium.webdriver.common.keys import Keys
 
 
@@ -115,8 +115,13 @@ def test_a_run_is_a_graph_that_follows(operator, place):
     operator.see("h1", f"Processing: {title}")
     operator.see(".graph")
     steps = place.queue.value("SELECT steps FROM workflows WHERE name = 'video_pipeline' ORDER BY version DESC LIMIT 1")
-    assert len(operator.all(".graph g")) == len(steps)
-    assert len(operator.all(".graph .edge")) == sum(len(step.get("depends_on", [])) for step in steps)
+    for shape, size in (("across", WIDE), ("down", NARROW)):
+        operator.resize(*size)
+        graph = operator.see(f".graph.{shape}")
+        assert len(operator.all(f".graph.{shape} g")) == len(steps)
+        assert len(operator.all(f".graph.{shape} .edge")) == sum(len(step.get("depends_on", [])) for step in steps)
+        assert operator.script("return arguments[0].parentElement.scrollWidth <= arguments[0].parentElement.clientWidth", graph), "all of it is seen"
+    operator.resize(*WIDE)
     operator.see(".actions button", "Cancel the run").click()
     operator.see("#question button.main").click()
     operator.see("[data-state=canceled]")
@@ -427,3 +432,40 @@ def test_a_workflow_is_checked_while_it_is_written(operator, place):
                     steps.replace('"ocr"', '"nothing"', 1))
     operator.see("[role=status] .fault")
     operator.see(".stages li", "in use")
+
+
+@on_desk_and_phone("operator")
+def test_a_job_opens_beside_its_list_which_keeps_its_place(operator, place):
+    operator.open("/jobs?type=ocr")
+    operator.see("tbody tr")
+    operator.wait(lambda: operator.script("scrollTo(0, document.body.scrollHeight); return scrollY") > 900, "a list that can be scrolled")
+    rows = "return [...document.querySelectorAll('tbody tr')].map((one) => one.dataset.id)"
+    before, at = operator.script(rows), operator.script("return scrollY")
+    link = next(one for one in operator.all("tbody td a.of-video") if 150 < one.rect["y"] - at < 600)
+    job = link.get_attribute("href").rsplit("/", 1)[1]
+    link.click()
+    operator.see(".beside .facts-list", job)
+    assert operator.script("return document.activeElement.className") == "beside"
+    shown, y = operator.script(rows), operator.script("return scrollY")
+    assert shown[:len(before)] == before and abs(y - at) < 200, (at, y)
+    operator.driver.refresh()
+    operator.see(".beside .facts-list", job)  # its address holds both
+    assert "type=ocr" in operator.driver.current_url
+    operator.press(Keys.ESCAPE)
+    operator.wait(lambda: not operator.all(".beside"), "it to close")
+    assert operator.driver.current_url.endswith("/jobs?type=ocr")
+    operator.see(f"tr[data-id='{job}'] a").click()
+    operator.see(".beside a.button", "Open as a page").click()
+    operator.see(".page.narrow .facts-list", job)
+    assert operator.driver.current_url.endswith(f"/jobs/{job}") and not operator.all(".beside")
+
+
+def test_a_phone_has_short_rows_and_folded_filters(operator):
+    operator.resize(*NARROW)
+    operator.open("/jobs?state=failed")
+    operator.see("tbody tr")
+    heights = operator.script("return [...document.querySelectorAll('tbody tr')].map((one) => one.offsetHeight)")
+    assert max(heights) <= 72, heights
+    assert not [one for one in operator.all(".filters select") if one.is_displayed()]
+    operator.see(".filters .fold").click()
+    operator.see(".filters select")

@@ -111,6 +111,34 @@ def test_the_stage_has_the_shape_of_the_video(screen, place):
         place.queue.run("UPDATE videos SET resolution = %s WHERE id = %s", f"{WIDTH}x{HEIGHT}", place.film)
 
 
+# How much of the picture is in the window, from 0 to 1; whether it covers the lines; and how far the page can be scrolled.
+SIGHT = """const stage = document.querySelector('.stage').getBoundingClientRect(), lines = document.querySelector('.lines').getBoundingClientRect();
+    const cut = (from, to, most) => Math.max(Math.min(to, most) - Math.max(from, 0), 0);
+    return {share: cut(stage.left, stage.right, innerWidth) * cut(stage.top, stage.bottom, innerHeight) / (stage.width * stage.height),
+        over: stage.bottom > lines.top && stage.top < lines.bottom && stage.right > lines.left && stage.left < lines.right,
+        wide: stage.width === document.documentElement.clientWidth, height: document.documentElement.scrollHeight};"""
+
+
+@on_desk_and_phone("screen")
+def test_the_player_stays_in_sight_while_lines_are_read(screen, place):
+    place.queue.run("UPDATE videos SET resolution = '1080x1920' WHERE id = %s", place.film)
+    try:
+        watch(screen, place)
+        screen.see(".bar .clock")
+        first = screen.script(SIGHT)
+        assert first["wide"] == screen.script("return innerWidth < 500"), "a portrait recording is as wide as a phone"
+        screen.script("document.querySelector('.left').style.paddingBottom = '900px'")  # as with many clips and parts
+        screen.script("scrollTo(0, document.body.scrollHeight)")
+        small = screen.wait(lambda: screen.all("cv-player.small") and (found := screen.script(SIGHT))["share"] > 0.99 and found, "the picture in sight")
+        assert not small["over"] and screen.see(".lines")
+        screen.see("cv-transcript li.found").click()
+        screen.wait(lambda: screen.script(LOOK) is not None, "boxes on the small picture")
+        screen.script("scrollTo(0, 0)")
+        screen.wait(lambda: not screen.all("cv-player.small"), "its place in the page")
+    finally:
+        place.queue.run("UPDATE videos SET resolution = %s WHERE id = %s", f"{WIDTH}x{HEIGHT}", place.film)
+
+
 def test_a_failed_video_says_why_in_place_of_the_player(screen, place):
     video = make_videos(place, "Not a film")[0]
     place.queue.add("embed", video_id=video)

@@ -26,6 +26,16 @@ function detailOf({reason, detail, facts}) {
 
 class JobScreen extends Element {
     reasons = [];
+    static observedAttributes = ['data-id'];
+
+    /** Another job, beside a list. */
+    attributeChangedCallback(_, before) {
+        if (before && this.isConnected) {
+            this.disconnectedCallback();
+            this.job = null;
+            this.connectedCallback();
+        }
+    }
 
     connectedCallback() {
         this.live = listen([`job:${this.dataset.id}`], (kind, data) => this.heard(kind, data));

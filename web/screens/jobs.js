@@ -7,7 +7,7 @@ import {Choice} from '../parts/choice.js';
 import {isOperator, learnPlaces, places} from '../parts/operate.js';
 import {Pages, watchEnd} from '../parts/pages.js';
 import {empty, failure, jobName, OPEN, skeleton, typeName, videoLink} from '../parts/states.js';
-import {goQuery, queried} from '../router.js';
+import {goQuery, queried, remember, remembered} from '../router.js';
 import {ago, count, moment, span, t} from '../text.js';
 import '../parts/bulk.js';
 
@@ -56,6 +56,8 @@ class JobsScreen extends Element {
         this.end = watchEnd(this);
         this.countLater = atMostEvery(SETTLE_MS, () => this.countAll());
         this.live = listen(['tenant'], (kind, data) => this.heard(kind, data));
+        this.keys = (event) => this.onKey(event);
+        document.addEventListener('keydown', this.keys);
         this.onAddress();
         who().then((me) => {
             this.mayMany = ['service', 'operator', 'admin'].includes(me.role);
@@ -68,6 +70,7 @@ class JobsScreen extends Element {
     }
 
     disconnectedCallback() {
+        document.removeEventListener('keydown', this.keys);
         this.live.stop();
         this.end.stop();
         this.pages.stop();
@@ -82,8 +85,11 @@ class JobsScreen extends Element {
     }
 
     onAddress(isRepeated = false) {
-        const key = location.search;
+        const key = FILTERS.map(queried).join('\n');
         document.title = `${t('nav.jobs')} · cortana`;
+        if (this.showBeside() && this.key === key && !isRepeated) {
+            return; // the list stays as it is
+        }
         this.fresh.clear();
         this.several.all(false);
         if (isRepeated || this.key === key) {
@@ -96,6 +102,45 @@ class JobsScreen extends Element {
         }
         this.countAll();
         this.update();
+    }
+
+    /** Shows the job of the address beside the list. @returns {boolean} whether another one was shown before, or none */
+    showBeside() {
+        const id = queried('job');
+        const isOther = id !== this.beside;
+        if (isOther) {
+            const before = this.beside;
+            this.beside = id;
+            (id ? import('./job.js') : Promise.resolve()).then(async () => {
+                this.update();
+                await Promise.resolve();
+                (id ? this.querySelector('.beside') : this.querySelector(`tr[data-id="${before}"] a`))?.focus({preventScroll: true});
+            });
+        }
+        return isOther;
+    }
+
+    openBeside(event, id) {
+        if (event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) {
+            return; // a tab of its own
+        }
+        event.preventDefault();
+        goQuery({job: id}, !!this.beside);
+        remember({isFromList: true});
+    }
+
+    closeBeside() {
+        if (remembered().isFromList) {
+            history.back();
+        } else {
+            goQuery({job: null}, true);
+        }
+    }
+
+    onKey(event) {
+        if (event.key === 'Escape' && this.beside && !document.querySelector('dialog[open], .menu[open], :popover-open')) {
+            this.closeBeside();
+        }
     }
 
     /** What was heard while the list was read again is in the list, too. */
@@ -177,16 +222,16 @@ class JobsScreen extends Element {
     }
 
     row(job) {
-        return html`<tr data-id=${job.id}><td>${this.mayMany ? this.several.box(job.id, `${
+        return html`<tr data-id=${job.id} class=${job.id === this.beside ? 'open' : ''}><td>${this.mayMany ? this.several.box(job.id, `${
                 jobName(job)}, ${ago(job.created_at)}`) : nothing}<span class="badge ${job.state}">${t(`state.${job.state}`)}</span></td>
-            <td>${videoLink(`/jobs/${job.id}`, job.video, typeName(job.job_type))}
+            <td @click=${(event) => event.target.closest('a') && this.openBeside(event, job.id)}>${videoLink(`/jobs/${job.id}`, job.video, typeName(job.job_type))}
             ${job.error?.message ? html`<small class="why" dir="auto">${job.error.message}</small>`
                 : job.state === 'processing' ? html`<progress max="1" value=${job.progress} aria-label=${t('progress')}></progress>
                     <small class="why">${job.message ?? ''}</small>`
                     : job.state === 'canceled' && job.message ? html`<small class="why">${job.message}</small>` : nothing}</td>
             ${shownTo(this.columns).map((name) => {
                 const value = COLUMNS[name](job);
-                return html`<td data-label=${t(`job.${name}`)} class=${value === null ? 'none' : ''}>${value ?? '–'}</td>`;
+                return html`<td data-label=${t(`job.${name}`)} data-column=${name} class=${value === null ? 'none' : ''}>${value ?? '–'}</td>`;
             })}</tr>`;
     }
 
@@ -225,7 +270,11 @@ class JobsScreen extends Element {
     filters() {
         const chip = (name, key) => queried(name) ? html`<button class="chip on" @click=${() => goQuery({[name]: null})}>${t(key)}
             <cv-icon name="close"></cv-icon></button>` : nothing;
-        return html`<div class="filters"><input type="search" name="q" maxlength="100" placeholder=${t('jobs.search')} aria-label=${t('jobs.search')}
+        const chosen = FILTERS.filter((name) => !['q', 'state'].includes(name) && queried(name)).length;
+        return html`<div class="filters ${this.areFiltersOpen ? 'open' : ''}"><button class="fold" aria-expanded=${!!this.areFiltersOpen} @click=${() => {
+                this.areFiltersOpen = !this.areFiltersOpen;
+                this.update();
+            }}>${t('jobs.fold')}${chosen ? html` <small>${chosen}</small>` : nothing}</button><input type="search" name="q" maxlength="100" placeholder=${t('jobs.search')} aria-label=${t('jobs.search')}
             @input=${(event) => this.searchLater(event.target.value.trim())}>${this.choice('job.type', 'type', [['', t('state.all')], ...this.types.map((type) => (
                 [type.name, `${typeName(type.name)}${type.paused_at ? ` (${t('job.paused')})` : ''}`]))])}
             ${this.choice('job.within', 'within', WITHIN.map((hours) => [hours, t(`job.within.${hours || 'any'}`)]))}
@@ -245,7 +294,10 @@ class JobsScreen extends Element {
             ${isAsked && !items.length && !problem && !next ? empty('jobs', t('jobs.none'), t('jobs.none.text')) : nothing}
             ${isLoading ? skeleton('row', items.length ? 2 : 8) : nothing}
             ${next && !isLoading && !problem ? html`<p class="end"><button @click=${() => this.pages.more()}>${t('more')}
-                </button></p>` : nothing}<cv-bulk @cv-changed=${() => this.onAddress(true)}></cv-bulk></div>`;
+                </button></p>` : nothing}<cv-bulk @cv-changed=${() => this.onAddress(true)}></cv-bulk>
+            ${this.beside && customElements.get('screen-job') ? html`<div class="beside" role="dialog" aria-label=${t('job.one')} tabindex="-1"><p class="actions"><a
+                class="button" href="/jobs/${this.beside}">${t('job.page')}</a><button class="plain" title=${t('close')} aria-label=${t('close')}
+                @click=${() => this.closeBeside()}><cv-icon name="close"></cv-icon></button></p><screen-job data-id=${this.beside}></screen-job></div>` : nothing}</div>`;
     }
 }
 customElements.define('screen-jobs', JobsScreen);

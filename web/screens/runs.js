@@ -53,8 +53,8 @@ class RunsScreen extends Element {
         const end = run.finished_at ? Date.parse(run.finished_at) : Date.now();
         return html`<tr><td><span class="badge ${run.status}">${t(`run.${run.status}`)}</span></td>
             <td>${videoLink(`/runs/${run.id}`, run.video, `${workflowName(run.workflow)} · v${run.version}`)}</td>
-            <td data-label=${t('job.created')}><time datetime=${run.created_at} title=${moment(run.created_at)}>${ago(run.created_at)}</time></td>
-            <td data-label=${t('job.ran')}>${span(end - Date.parse(run.created_at))}</td></tr>`;
+            <td data-label=${t('job.created')} data-column="created"><time datetime=${run.created_at} title=${moment(run.created_at)}>${ago(run.created_at)}</time></td>
+            <td data-label=${t('job.ran')} data-column="ran">${span(end - Date.parse(run.created_at))}</td></tr>`;
     }
 
     view() {

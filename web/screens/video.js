@@ -3,6 +3,7 @@ import {html, nothing} from '../vendor/lit-html.js';
 import {ask, who} from '../api.js';
 import {Element} from '../element.js';
 import {listen} from '../live.js';
+import {keepInSight} from '../parts/in-sight.js';
 import {failure, menuButton, OPEN, skeleton, stageText, titleOf} from '../parts/states.js';
 import {unreadLines} from '../parts/unread.js';
 import {searchUrl} from '../query.js';
@@ -38,6 +39,7 @@ class VideoScreen extends Element {
     disconnectedCallback() {
         removeEventListener('cv-video', this.changed);
         document.querySelector('.early')?.remove();
+        this.letGo?.();
         this.live.stop();
     }
 
@@ -143,7 +145,10 @@ class VideoScreen extends Element {
             await Promise.resolve();
             this.clips = this.querySelector('cv-clips');
             this.clips.load(this.id_);
-            await this.player.load(this.video, grant, this.asked());
+            const isLoaded = this.player.load(this.video, grant, this.asked());
+            await Promise.resolve();
+            this.letGo = keepInSight(this.player);
+            await isLoaded;
         }
     }
 
