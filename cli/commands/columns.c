@@ -213,6 +213,7 @@ const struct cli_column cli_columns_invitations[] = {
 const struct cli_column cli_columns_tenants[] = {
     {"[{tenant_id}|default]", "TENANT"},
     {"name", "NAME"},
+    {"time_zone", "ZONE"},
     {"{stored_bytes:size}", "STORED"},
     {"{max_bytes:size}", "LIMIT"},
     {"videos", "VIDEOS"},

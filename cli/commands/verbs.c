@@ -202,6 +202,12 @@ static const struct cli_option collections_set_options[] = {
     NO_MORE,
 };
 
+static const struct cli_option tenants_set_options[] = {
+    {"name", 0, "TEXT", "another name", 0, NULL},
+    {"zone", 0, "ZONE", "time zone of file names that have none, such as Europe/Berlin", 0, NULL},
+    NO_MORE,
+};
+
 static const struct cli_option collections_put_options[] = {
     {"before", 0, "VIDEO", "before this video of it (at the end)", CLI_COMPLETE_VIDEO, NULL},
     NO_MORE,
@@ -833,9 +839,10 @@ const struct cli_verb cli_verbs[] = {
 
     {"tenants add", "NAME", 1, 1, "make a tenant", OPERATOR_JSON, .operation = "make_tenant",
      .values = "0>name", .done = "{tenant_id}", .run = cli_request},
-    {"tenants rename", "TENANT NAME", 2, 2, "give a tenant another name", OPERATOR_JSON,
-     .operation = "name_tenant", .values = "0>id:uuid 1>name",
-     .done = "tenant {0} is called {1} now", .run = cli_request},
+    {"tenants set", "TENANT", 1, 1, "change the name or the time zone of a tenant",
+     .options = tenants_set_options, OPERATOR_JSON, .operation = "change_tenant",
+     .values = "0>id:uuid name zone>time_zone", .done = "tenant {0} is changed",
+     .run = cli_request},
 
     {"share list", "", 0, 0, "list the links, and how often each was opened", OPERATOR_JSON,
      .operation = "shares", .columns = cli_columns_shares,

@@ -82,7 +82,7 @@ CREATE TABLE videos (
     description text CHECK (length(description) <= 5000),
     tags text[] NOT NULL DEFAULT '{}' CHECK (cardinality(tags) <= 50),
     recorded_at timestamptz,
-    recorded_from text CHECK (recorded_from IN ('person', 'tag', 'name', 'name_utc')),
+    recorded_from text CHECK (recorded_from IN ('person', 'tag', 'name', 'name_zone', 'name_utc')),
     recorded_tag timestamptz,
     fields jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(fields) = 'object' AND length(fields::text) <= 16384),
     created_at timestamptz NOT NULL DEFAULT now(),
@@ -113,8 +113,8 @@ COMMENT ON COLUMN videos.description IS 'What its owner writes about it.';
 COMMENT ON COLUMN videos.tags IS 'Words under which its owner files it, as clean_tags() leaves them; not the hashtags in its text.';
 COMMENT ON COLUMN videos.recorded_at IS 'When its recording began; null: unknown.';
 COMMENT ON COLUMN videos.recorded_from IS
-    'Who says so: person, a tag of the file, the name of the file, or name_utc, a name without a time zone, taken as UTC. What a '
-    'person says is never replaced.';
+    'Who says so: person, a tag of the file, the name of the file, name_zone, a name without a time zone, taken in that of the '
+    'tenant, or name_utc, taken as UTC. What a person says is never replaced.';
 COMMENT ON COLUMN videos.recorded_tag IS 'When its recording began, as tags of the file say, believable or not.';
 COMMENT ON COLUMN videos.fields IS 'Members of the owner''s own, such as {"camera": "GX80"}.';
 COMMENT ON COLUMN videos.resolution IS 'Width and height of the upright picture in pixels: 1080x1920.';
@@ -209,7 +209,7 @@ COMMENT ON FUNCTION cortana.clean_video_names IS
 CREATE TRIGGER videos_clean_names BEFORE INSERT OR UPDATE OF original_name, title ON videos
     FOR EACH ROW EXECUTE FUNCTION clean_video_names();
 
-CREATE FUNCTION cortana.recording_time_in_name(p_name text, OUT recorded_at timestamptz, OUT recorded_from text)
+CREATE FUNCTION cortana.recording_time_in_name(p_name text, p_zone text, OUT recorded_at timestamptz, OUT recorded_from text)
 LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE AS $$
 DECLARE
     at text[];
@@ -219,25 +219,27 @@ BEGIN
     FROM (VALUES (1, '\mRPReplay_Final()()()()()(\d{10})\M', 'name'),       -- iOS: seconds since 1970
                  (2, '\mGMTday-clock(?!\d)', 'name'),                       -- Zoom
                  (3, '\mPXL_day_clock\d{3}(?!\d)', 'name'),                 -- Pixel: UTC, with milliseconds
-                 (4, '(?<!\d)day(?: at |[ ,T_-]{1,2})clock[\s\u202f]?([AP])M\M', 'name_utc'),    -- macOS with 12 hours
+                 (4, '(?<!\d)day(?: at |[ ,T_-]{1,2})clock[\s\u202f]?([AP])M\M', 'name_zone'),   -- macOS with 12 hours
                  -- OBS, Android, macOS, Game Bar, Snipping Tool, GNOME, Xiaomi, Teams, dashcams
-                 (5, '(?<!\d)day(?: at |[ ,T_-]{0,2})clock(?!\d)', 'name_utc')) AS n (place, pattern, said),
+                 (5, '(?<!\d)day(?: at |[ ,T_-]{0,2})clock(?!\d)', 'name_zone')) AS n (place, pattern, said),
          regexp_match(p_name, replace(replace(n.pattern, 'day', '(20\d\d)[-_.]?([01]\d)[-_.]?([0-3]\d)'),
                                       'clock', '([012]?\d)[-.:_h]?([0-5]\d)[-.:_m]?([0-5]\d)')) AS m (parts)
     WHERE m.parts IS NOT NULL ORDER BY n.place LIMIT 1;
     recorded_at := CASE WHEN at[1] = '' THEN to_timestamp(at[6]::bigint)
                         ELSE make_timestamptz(at[1]::int, at[2]::int, at[3]::int,
                                               CASE WHEN at[7] IS NULL THEN at[4]::int ELSE at[4]::int % 12 + CASE at[7] WHEN 'P' THEN 12 ELSE 0 END END,
-                                              at[5]::int, at[6]::int, 'UTC') END;
+                                              at[5]::int, at[6]::int, CASE recorded_from WHEN 'name' THEN 'UTC' ELSE p_zone END) END;
+    recorded_from := CASE WHEN recorded_from = 'name_zone' AND p_zone = 'UTC' THEN 'name_utc' ELSE recorded_from END;
 EXCEPTION WHEN datetime_field_overflow THEN
     recorded_at := NULL;    -- digits that are no time
 END
 $$;
 COMMENT ON FUNCTION cortana.recording_time_in_name IS
-    'When a recording began by the file name that its recorder gave it, and what this time is (see videos.recorded_from).';
+    'When a recording began by the file name that its recorder gave it, and what this time is (see videos.recorded_from). p_zone is '
+    'the time zone of names that have none.';
 
 CREATE FUNCTION cortana.find_recording_time() RETURNS trigger
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     -- Clocks that were never set say 1904, 1970 or 1980; a clock in local time may be hours ahead.
     earliest CONSTANT timestamptz := '1990-01-01 UTC';
@@ -252,7 +254,9 @@ BEGIN
     NEW.recorded_at := NULL;
     NEW.recorded_from := NULL;
     SELECT f.* INTO NEW.recorded_at, NEW.recorded_from
-    FROM (SELECT NEW.recorded_tag, 'tag' UNION ALL SELECT * FROM recording_time_in_name(NEW.original_name)) AS f (found, said)
+    FROM (SELECT NEW.recorded_tag, 'tag' UNION ALL
+          SELECT n.* FROM recording_time_in_name(NEW.original_name, coalesce(
+                              (SELECT t.time_zone FROM tenants t WHERE t.id = coalesce(NEW.team_id, NEW.owner_id)), 'UTC')) AS n) AS f (found, said)
     WHERE f.found BETWEEN earliest AND latest ORDER BY f.said = 'tag' DESC LIMIT 1;
     RETURN NEW;
 END
@@ -261,7 +265,7 @@ COMMENT ON FUNCTION cortana.find_recording_time IS
     'Trigger: finds when a video was recorded, by a tag of its file, else by its name, unless a person has said so. Times before '
     '1990 and in the future are not believed.';
 CREATE TRIGGER videos_find_recording_time
-    BEFORE INSERT OR UPDATE OF original_name, recorded_tag, recorded_at, recorded_from ON videos
+    BEFORE INSERT OR UPDATE OF original_name, recorded_tag, recorded_at, recorded_from, owner_id, team_id ON videos
     FOR EACH ROW EXECUTE FUNCTION find_recording_time();
 
 CREATE TRIGGER videos_before_update BEFORE UPDATE ON videos

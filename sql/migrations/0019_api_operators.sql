@@ -520,6 +520,7 @@ BEGIN
     RETURN api.all_items((
         SELECT jsonb_agg(jsonb_build_object(
                    'tenant_id', tenant, 'name', (SELECT t.name FROM tenants t WHERE t.id = tenant),
+                   'time_zone', (SELECT t.time_zone FROM tenants t WHERE t.id = tenant),
                    'stored_bytes', coalesce(tenant_bytes(tenant), 0),
                    'videos', (SELECT count(*) FROM videos v WHERE coalesce(v.team_id, v.owner_id) = tenant),
                    'max_bytes', tenant_max_bytes(tenant),

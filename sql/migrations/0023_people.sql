@@ -4,10 +4,12 @@
 CREATE TABLE cortana.tenants (
     id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
     name text NOT NULL CHECK (length(name) BETWEEN 1 AND 100),
+    time_zone text NOT NULL DEFAULT 'UTC',
     created_at timestamptz NOT NULL DEFAULT now()
 );
 COMMENT ON TABLE cortana.tenants IS
     'Tenants with a name. Their id is the team_id of their videos. A tenant of an issuer''s tokens needs no row.';
+COMMENT ON COLUMN tenants.time_zone IS 'In which the names of its files say when they were recorded.';
 SELECT secure_table('cortana.tenants');
 
 CREATE TABLE cortana.people (
@@ -640,12 +642,38 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION api.name_tenant(p jsonb) RETURNS api.answer
+CREATE FUNCTION cortana.check_time_zone(p_time_zone text) RETURNS text
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    proper text;
+BEGIN
+    SELECT name INTO proper FROM pg_timezone_names
+    WHERE lower(name) = lower(p_time_zone) AND name !~ '^(posix/|right/|posixrules|localtime|Factory)';
+    IF NOT FOUND THEN
+        RAISE EXCEPTION '"%" is not a time zone of the IANA database', left(p_time_zone, 100)
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Write Europe/Berlin, America/New_York, UTC, …';
+    END IF;
+    RETURN proper;
+END
+$$;
+COMMENT ON FUNCTION cortana.check_time_zone IS
+    'Returns the name of a time zone as the IANA database writes it; raises an error if it does not exist.';
+
+CREATE FUNCTION api.change_tenant(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    tenant CONSTANT uuid := p ->> 'id';
 BEGIN
     PERFORM api.require_admin();
-    UPDATE tenants SET name = p ->> 'name' WHERE id = (p ->> 'id')::uuid AND manages_tenant(id);
-    RETURN api.done(FOUND);
+    UPDATE tenants SET name = coalesce(p ->> 'name', name),
+                       time_zone = CASE WHEN p ? 'time_zone' THEN check_time_zone(p ->> 'time_zone') ELSE time_zone END
+    WHERE id = tenant AND manages_tenant(id);
+    PERFORM api.require_found(FOUND);
+    IF p ? 'time_zone' THEN
+        UPDATE videos SET recorded_from = recorded_from -- so that their names are read again
+        WHERE coalesce(team_id, owner_id) = tenant AND recorded_from IN ('name_zone', 'name_utc');
+    END IF;
+    RETURN api.done();
 END
 $$;
 

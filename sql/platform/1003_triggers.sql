@@ -277,23 +277,6 @@ END
 $$;
 COMMENT ON FUNCTION next_crons IS 'Returns the next p_count instants of a cron expression.';
 
-CREATE FUNCTION cortana.check_time_zone(p_time_zone text) RETURNS text
-LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    proper text;
-BEGIN
-    SELECT name INTO proper FROM pg_timezone_names
-    WHERE lower(name) = lower(p_time_zone) AND name !~ '^(posix/|right/|posixrules|localtime|Factory)';
-    IF NOT FOUND THEN
-        RAISE EXCEPTION '"%" is not a time zone of the IANA database', left(p_time_zone, 100)
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'Write Europe/Berlin, America/New_York, UTC, …';
-    END IF;
-    RETURN proper;
-END
-$$;
-COMMENT ON FUNCTION cortana.check_time_zone IS
-    'Returns the name of a time zone as the IANA database writes it; raises an error if it does not exist.';
-
 -- ---- triggers -----------------------------------------------------------------------------------
 
 CREATE TABLE job_triggers (

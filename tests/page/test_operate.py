@@ -363,6 +363,11 @@ def test_tenants_wait_and_go_on(operator, place):
     place.queue.run("INSERT INTO cortana.tenants (id, name) VALUES ('0f0e0d0c-0000-4000-8000-0000000000ef', 'Newsroom')")
     operator.open("/tenants")
     assert operator.see(f"{row} a").text == "Newsroom"
+    zone = operator.see(f"{row} input")
+    zone.clear()
+    zone.send_keys("Europe/Berlin", Keys.TAB)
+    operator.see("cv-toasts p", "time zone is changed")
+    assert place.queue.value("SELECT time_zone FROM cortana.tenants") == "Europe/Berlin"
     place.queue.run("DELETE FROM cortana.tenants")
     operator.see(row, "the invoice is open")
     operator.see(f"{row} button", "Resume").click()

@@ -185,6 +185,21 @@ def test_a_person_of_several_tenants_chooses(gateway, tenants):
     assert person.ask(f"/tenants/{tenants[1]}", "PATCH", {"name": "Mine"}).status == 404
 
 
+def test_an_admin_says_in_which_zone_files_are_named(gateway, place, tenants):
+    admin = join(gateway, tenants[0], "admin")
+    video = place[1].value("INSERT INTO videos (original_name, team_id) VALUES ('2026-03-01 15-05-10.mkv', %s) RETURNING id::text", tenants[0])
+    change = lambda zone, tenant=tenants[0]: check(admin.ask(f"/tenants/{tenant}", "PATCH", {"time_zone": zone}), "PATCH", "/tenants/{id}")
+    recorded = lambda: [admin.ask(f"/videos/{video}").json[member] for member in ("recorded_at", "recorded_from")]
+    assert recorded() == ["2026-03-01T15:05:10+00:00", "name_utc"]
+    assert change("europe/berlin").status == 204 and recorded() == ["2026-03-01T14:05:10+00:00", "name_zone"]
+    (listed,) = (one for one in gateway.ask("/tenants", SERVICE).json["items"] if one["tenant_id"] == tenants[0])
+    assert (listed["name"], listed["time_zone"]) == ("News", "Europe/Berlin")
+    assert "not a time zone" in change("Berlin").json["detail"] and change("UTC", tenants[1]).status == 404
+    assert join(gateway, tenants[0]).ask(f"/tenants/{tenants[0]}", "PATCH", {"time_zone": "UTC"}).status == 403
+    assert change("UTC").status == 204 and recorded() == ["2026-03-01T15:05:10+00:00", "name_utc"]
+    place[1].run("DELETE FROM videos WHERE id = %s", video)
+
+
 def test_who_is_disabled_or_removed_is_out_at_once(gateway, place, tenants):
     admin, person = join(gateway, tenants[0], "admin"), join(gateway, tenants[0], "admin")
     key = person.ask("/keys", "POST", {"name": "mine", "role": "viewer"}).json["secret"]

@@ -101,6 +101,19 @@ def test_digits_of_a_name_that_are_no_time(queue, name):
         [{"recorded_at": None, "recorded_from": None}]
 
 
+def test_a_name_without_a_zone_is_in_that_of_the_tenant(queue):
+    tenant, other = (queue.value("INSERT INTO cortana.tenants (name, time_zone) VALUES ('News', %s) RETURNING id", zone)
+                     for zone in ("Europe/Berlin", "Asia/Tokyo"))
+    made = {name: queue.value("INSERT INTO videos (original_name, team_id) VALUES (%s, %s) RETURNING id", name, tenant)
+            for name in ("2026-03-01 15-05-10.mkv", "2026-07-01 15-05-10.mkv", "GMT20260301-140510_Recording.mp4")}
+    read = "SELECT to_char(recorded_at AT TIME ZONE 'UTC', 'MM-DD HH24:MI') AS at, recorded_from AS said FROM videos WHERE id = ANY (%s::uuid[]) ORDER BY created_at"
+    assert queue.run(read, list(made.values())) == [{"at": "03-01 14:05", "said": "name_zone"}, {"at": "07-01 13:05", "said": "name_zone"},
+                                                    {"at": "03-01 14:05", "said": "name"}]
+    queue.run("UPDATE videos SET team_id = %s WHERE id = %s", other, made["2026-03-01 15-05-10.mkv"])
+    assert queue.run(read, list(made.values()))[0] == {"at": "03-01 06:05", "said": "name_zone"}
+    queue.run("DELETE FROM cortana.tenants WHERE id IN (%s, %s)", tenant, other)
+
+
 @pytest.mark.parametrize("tag, source", [("1904-01-01", "name_utc"), ("1970-01-01", "name_utc"), ("2099-01-01", "name_utc"), ("2025-01-01", "tag")])
 def test_a_tag_is_asked_before_the_name_if_it_can_be_believed(queue, tag, source):
     assert queue.value("INSERT INTO videos (original_name, recorded_tag) VALUES ('2026-03-01 14-05-10.mkv', %s) RETURNING recorded_from", tag) == source
