@@ -120,6 +120,8 @@ export function span(ms) {
 export const timeOf = (time, step) => (step < 86400 ? shortTime : date)().format(time);
 /** @param {Date} time */
 export const timeOfDay = (time) => clockTime().format(time);
+/** The time of day of a moment of a video. @param {string} recordedAt RFC 3339 @param {number} ms */
+export const atTime = (recordedAt, ms) => new Date(Date.parse(recordedAt) + ms);
 /** @param {string} time RFC 3339 */
 export const day = (time) => date().format(new Date(time));
 /** @param {string} time RFC 3339 */

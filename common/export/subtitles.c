@@ -276,12 +276,16 @@ static int begin_subtitles(struct export *export, const char *sql, const char *p
     return read_portion(export, subtitles, error);
 }
 
-/* SubRip and WebVTT. */
+/* SubRip and WebVTT. The time of day is a comment, which players do not show; SubRip has none. */
 static void append_cue(struct export *export, const struct subtitles *subtitles, int number,
                        const struct cue *cue, int row)
 {
     struct cv_buffer *text = &export->text;
     bool is_vtt = export->params->format == CV_EXPORT_VTT;
+    const char *shown_at = cv_db_text(subtitles->rows, row, "shown_at");
+    if (is_vtt && shown_at) {
+        cv_buffer_printf(text, "NOTE %s\n\n", shown_at);
+    }
     cv_buffer_printf(text, "%d\n", number);
     export_append_time(text, cue->start, is_vtt ? '.' : ',');
     cv_buffer_text(text, " --> ");
@@ -312,12 +316,12 @@ static void append_ass_head(struct cv_buffer *text, const struct subtitles *subt
                      "Format: Name, Fontname, Fontsize, PrimaryColour, OutlineColour, BackColour, "
                      "BorderStyle, Outline, Shadow, Alignment, MarginL, MarginR, MarginV\n"
                      "Style: Default,Sans,%d,&H00FFFFFF,&H00000000,&H80000000,3,1,0,%d,10,10,10\n\n"
-                     "[Events]\nFormat: Layer, Start, End, Style, Text\n",
+                     "[Events]\nFormat: Layer, Start, End, Style, Name, Text\n",
                      subtitles->width, subtitles->height, subtitles->height / 20,
                      subtitles->is_positioned ? 7 : 2);
 }
 
-/* Writes every line at its place on screen, in its height. */
+/* Writes every line at its place on screen, in its height. Its time of day is the name, which players do not show. */
 static void append_ass(struct cv_buffer *text, const struct subtitles *subtitles,
                        const struct cue *cue, int row)
 {
@@ -326,7 +330,8 @@ static void append_ass(struct cv_buffer *text, const struct subtitles *subtitles
     append_ass_time(text, cue->start);
     cv_buffer_text(text, ",");
     append_ass_time(text, cue->end);
-    cv_buffer_text(text, ",Default,");
+    const char *shown_at = cv_db_text(rows, row, "shown_at");
+    cv_buffer_printf(text, ",Default,%s,", shown_at ? shown_at : "");
     if (subtitles->is_positioned && cv_db_text(rows, row, "x")) {
         cv_buffer_printf(text, "{\\pos(%.0f,%.0f)\\fs%.0f}", cv_db_double(rows, row, "x", 0),
                          cv_db_double(rows, row, "y", 0), cv_db_double(rows, row, "height", 0));

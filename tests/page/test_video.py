@@ -250,6 +250,13 @@ def test_a_line_says_its_time_of_day(screen, place):
     watch(screen, place)
     line = screen.script("const line = document.querySelector('cv-transcript .at'); line.focus(); return line.title")
     assert "2026" in line and ":05:1" in line
+    screen.script("document.querySelector('cv-player').seek(3000)")
+    screen.wait(lambda: ":05:13" in screen.see(".bar time").text, "the time of day beside the position")
+    screen.script("window.copied = []; navigator.clipboard.writeText = async (text) => copied.push(text)")
+    screen.see("button", "Copy link").click()
+    screen.see("cv-transcript button[aria-label*=Copy]").click()
+    link, lines = screen.wait(lambda: len(found := screen.script("return copied")) == 2 and found, "both to be copied")
+    assert "t=3.000&at=2026-03-01T14%3A05%3A13.000Z" in link and "\t2026-03-01T14:05:1" in lines.splitlines()[0]
     place.queue.run("UPDATE videos SET recorded_tag = NULL WHERE id = %s", place.film)
 
 

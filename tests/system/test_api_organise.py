@@ -106,6 +106,9 @@ def test_what_was_on_screen_at_a_time_of_day(ask, gateway, videos):
     assert ask("GET", f"/videos/{videos[0]}/moment?t=500")["shown_at"].startswith("2026-03-01T14:05:10.5")
     exported = gateway.ask(f"/videos/{videos[0]}/export?format=csv", OWNER).data.decode()
     assert [row["shown_at"] for row in csv.DictReader(io.StringIO(exported))] == ["2026-03-01T14:05:10.000Z"]
+    subtitles = {kind: gateway.ask(f"/videos/{videos[0]}/export?format={kind}", OWNER).data.decode() for kind in ("vtt", "ass", "srt")}
+    assert subtitles["vtt"].startswith("WEBVTT\n\nNOTE 2026-03-01T14:05:10.000Z\n\n1\n00:00:00.000 --> ")
+    assert "Dialogue: 0,0:00:00.00,0:00:00.90,Default,2026-03-01T14:05:10.000Z," in subtitles["ass"] and "2026" not in subtitles["srt"]
     line, = gateway.ask(f"/videos/{videos[0]}/export?format=json", OWNER).json["segments"]
     assert line["shown_at"].startswith("2026-03-01T14:05:10")
     for value in ("noon", "14:05", "2026-03-01", "2026-02-30T14:05", "2026-03-01T25:05", "2026-03-01T14:05%2B-1d"):

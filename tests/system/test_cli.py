@@ -98,6 +98,7 @@ def test_export_csv(cortana, video):
 @pytest.mark.parametrize("kind", ["srt", "vtt"])
 def test_subtitles_are_read_by_ffmpeg(cortana, video, tmp_path, kind):
     path = tmp_path / f"out.{kind}"
+    assert cortana("videos", "set", video[:8], "--recorded", "2026-03-01").returncode == 0  # a comment in WebVTT
     assert cortana("export", video[:8], "--format", kind, "-o", path).returncode == 0
     packets = json.loads(subprocess.run(
         ["ffprobe", "-v", "error", "-show_packets", "-of", "json", path], check=True,

@@ -1,7 +1,7 @@
 /* The player: the video, its bar, and keys. hls.js is loaded here alone, and only where the browser needs it. */
 import {html, nothing} from '../vendor/lit-html.js';
 import {Element} from '../element.js';
-import {clock, readClock, t} from '../text.js';
+import {atTime, clock, momentIn, readClock, t, timeOfDay} from '../text.js';
 import {placeRange, rangeOnLine, strip} from './clip-range.js';
 import {loadSprites, showSprite} from './sprites.js';
 import {say} from './toast.js';
@@ -33,6 +33,7 @@ const toTheatre = () => {
 /** Fires cv-expired when the files may be read no longer, cv-time (detail: ms) for each frame that is shown, cv-mark (detail: from or to) for the ends of a clip. */
 class Player extends Element {
     /** @type {any} */ grant = null;
+    /** @type {string | null} */ recordedAt = null; // when its recording began
     poster = ''; // URL of the picture that is shown until there is one of the video itself
     /** @type {any[]} */ lines = [];
     hits = new Map();
@@ -185,6 +186,10 @@ class Player extends Element {
         const place = this.querySelector('button.clock');
         if (place) {
             place.textContent = `${clock(this.now)} / ${clock(this.last)}`;
+        }
+        const ofDay = this.querySelector('time.clock');
+        if (ofDay && this.recordedAt) {
+            ofDay.textContent = timeOfDay(atTime(this.recordedAt, this.now));
         }
     }
 
@@ -368,7 +373,9 @@ class Player extends Element {
                 @input=${(event) => this.seek(Number(event.target.value))}><div class="sprite" aria-hidden="true" hidden><div></div><span></span></div></div>
             <div class="bar">
                 ${button(this.isPlaying ? 'pause' : 'play', this.isPlaying ? 'player.pause' : 'player.play', () => this.playOrPause())}
-                ${this.clock()}<span class="gap"></span>
+                ${this.clock()}<time class="clock" @pointerenter=${({target}) => {
+                    target.title = this.recordedAt ? momentIn(atTime(this.recordedAt, this.now).toISOString(), null) : '';
+                }}></time><span class="gap"></span>
                 <button class="plain words" title=${t('keys.boxes')} @click=${() => this.nextMode()}><cv-icon name="boxes"></cv-icon>
                     ${t(`boxes.${this.mode}`)}</button>
                 <select aria-label=${t('player.speed')} @change=${(event) => {

@@ -2,7 +2,7 @@
 import {html, noChange, nothing} from '../vendor/lit-html.js';
 import {ask} from '../api.js';
 import {Element, whenQuiet} from '../element.js';
-import {clock, momentIn, t} from '../text.js';
+import {atTime, clock, momentIn, t} from '../text.js';
 import {empty, failure, skeleton} from './states.js';
 import {copy} from './toast.js';
 
@@ -123,12 +123,13 @@ export class Transcript extends Element {
     /** The time of day of a line, in the reader's zone; made when it is asked for, because a format for each of thousands is slow. */
     showTime(button, line) {
         if (this.recordedAt) {
-            button.title = momentIn(new Date(Date.parse(this.recordedAt) + line.t_start).toISOString(), null);
+            button.title = momentIn(atTime(this.recordedAt, line.t_start).toISOString(), null);
         }
     }
 
     copyAll(lines) {
-        copy(lines.map((line) => `${clock(line.t_start)}\t${line.text}`).join('\n'), t('transcript.copied', {n: lines.length}));
+        const ofDay = (line) => this.recordedAt ? `${atTime(this.recordedAt, line.t_start).toISOString()}\t` : '';
+        copy(lines.map((line) => `${clock(line.t_start)}\t${ofDay(line)}${line.text}`).join('\n'), t('transcript.copied', {n: lines.length}));
     }
 
     /** The lines in parts, each of which the browser lays out when it comes into view; drawn when they are others. */

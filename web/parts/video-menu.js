@@ -2,7 +2,7 @@
 import {html, nothing, render} from '../vendor/lit-html.js';
 import {ask, who} from '../api.js';
 import {go} from '../router.js';
-import {clock, size, t} from '../text.js';
+import {atTime, clock, size, t} from '../text.js';
 import {removeLater} from './deletions.js';
 import {share} from './share.js';
 import {titleOf} from './states.js';
@@ -31,6 +31,9 @@ const DEEDS = {
     link(video, now) {
         const query = location.pathname === `/videos/${video.id}` ? new URLSearchParams(location.search) : new URLSearchParams();
         query.set('t', (now / 1000).toFixed(3));
+        if (video.recorded_at) {
+            query.set('at', atTime(video.recorded_at, now).toISOString()); // for who reads the link
+        }
         return copy(`${location.origin}/videos/${video.id}?${query}`, t('video.link.copied', {time: clock(now, 1)}));
     },
     async download({id, name}) {

@@ -333,7 +333,7 @@ class VideoScreen extends Element {
             return html`<div class="page">${skeleton('row', 4)}</div>`;
         }
         return html`<div class="page watch ${this.mayHavePlayer ? 'with-player' : ''}"><div class="left">
-            <cv-player .poster=${video.poster_url ?? ''} @cv-time=${(event) => this.onTime(event.detail)}
+            <cv-player .poster=${video.poster_url ?? ''} .recordedAt=${video.recorded_at} @cv-time=${(event) => this.onTime(event.detail)}
                 @cv-mark=${(event) => this.clips?.mark(event.detail, this.player.now)} @cv-clip=${() => this.clips?.toggle(this.player.now)}
                 @cv-drag=${({detail}) => this.clips?.mark(detail.end, detail.ms)}></cv-player>
             <div class="heading"><h1 dir="auto">${titleOf(video)}</h1><p class="actions">
