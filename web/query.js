@@ -4,9 +4,9 @@
 export const fields = {
     'lang:': 'lang:deu', 'tag:': 'tag:recipe', 'from:': 'from:anna', 'after:': 'after:2026-01-01',
     'before:': 'before:2026-02-01', 'kind:': 'kind:url', 'conf:': 'conf:0.8', 'owner:': 'owner:me',
-    'video:': 'video:ID', 'team:': 'team:ID', 'source:': 'source:subtitle',
+    'video:': 'video:ID', 'team:': 'team:ID', 'source:': 'source:subtitle', 'like:': 'like:ID',
 };
-const piece = /(-?)(?:(lang|tag|after|before|from|kind|conf|owner|video|team|source):("[^"]*"?|\S*)|("[^"]*"?|\S+))/g;
+const piece = /(-?)(?:(lang|tag|after|before|from|kind|conf|owner|video|team|source|like):("[^"]*"?|\S*)|("[^"]*"?|\S+))/g;
 
 /**
  * The parts of a query in their order.

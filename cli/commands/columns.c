@@ -5,6 +5,14 @@
         NULL, NULL \
     }
 
+const struct cli_column cli_columns_alike[] = {
+    {"video.id", "VIDEO"},
+    {"{share:percent}", "SAME"},
+    {"shared_lines", "LINES"},
+    {"video.title", "NAME"},
+    END,
+};
+
 const struct cli_column cli_columns_collections[] = {
     {"id", "COLLECTION"},
     {"videos", "VIDEOS"},

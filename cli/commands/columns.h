@@ -4,8 +4,8 @@
 #include "cli/terminal/terminal.h"
 
 extern const struct cli_column cli_columns_alerts[], cli_columns_searches[];
-extern const struct cli_column cli_columns_collections[], cli_columns_commands[],
-    cli_columns_shares[];
+extern const struct cli_column cli_columns_alike[], cli_columns_collections[],
+    cli_columns_commands[], cli_columns_shares[];
 extern const struct cli_column cli_columns_hosts[], cli_columns_nodes[];
 extern const struct cli_column cli_columns_invitations[], cli_columns_people[];
 extern const struct cli_column cli_columns_rules[], cli_columns_tenants[];

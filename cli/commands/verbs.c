@@ -425,9 +425,9 @@ const struct cli_verb cli_verbs[] = {
          "hits come first. Words that were mistyped, misread, joined or split are found too, "
          "unless --exact is given. Fields restrict the search: from:holiday (file name, title, "
          "platform or id of a video, or a part of it), lang:deu, tag:berlin or tag:@anna, in:\"my "
-         "holidays\" (a collection), recorded:2024, at:2026-03-01T14:05, source:subtitle, after: "
-         "and before: with the date when the video was imported (2024, 2024-05-17; before is "
-         "exclusive) or a time in the video (1:30, 90s).\n\nEach hit has its time, its box in "
+         "holidays\" (a collection), recorded:2024, at:2026-03-01T14:05, source:subtitle, like:ID, "
+         "after: and before: with the date when the video was imported (2024, 2024-05-17; before "
+         "is exclusive) or a time in the video (1:30, 90s).\n\nEach hit has its time, its box in "
          "pixels of the frame, the kind of match, and the text with the match marked. If thousands "
          "of lines contain a word, the newest are ranked. Exit status 1: nothing was found.",
      .options = search_options, .dash_words = true, OPERATOR_JSON, .remote = true,
@@ -542,6 +542,9 @@ const struct cli_verb cli_verbs[] = {
      .text = NAMED_VIDEO, .completion = CLI_COMPLETE_VIDEO, OPERATOR_JSON, .operation = "video",
      .values = "0>id:video", .fields = cli_fields_video, .also = "stages",
      .columns = cli_columns_stages, .run = cli_request},
+    {"videos alike", "VIDEO", 1, 1, "list other recordings of the same thing",
+     .completion = CLI_COMPLETE_VIDEO, OPERATOR_JSON, .operation = "alike", .values = "0>id:video",
+     .columns = cli_columns_alike, .note = "no other video shows the same", .run = cli_request},
     {"videos set", "VIDEO…", 1, MANY, "change the title, the tags and other words of videos",
      .text = NAMED_VIDEO, .options = videos_set_options, .completion = CLI_COMPLETE_VIDEO,
      OPERATOR_JSON, .operation = "change_video", .each = true,
@@ -586,8 +589,7 @@ const struct cli_verb cli_verbs[] = {
     {"jobs show", "JOB", 1, 1, "show one job with its attempts and events", UPKEEP_JSON,
      .operation = "job", .values = "0>id:job", .fields = cli_fields_job,
      .also = "attempts job_events", .columns = cli_columns_job, .thing = "job", .run = cli_request},
-    {"jobs payload", "JOB", 1, 1,
-     "print the payload as it was enqueued, without secrets, for a worker's --once",
+    {"jobs payload", "JOB", 1, 1, "print the payload, without secrets, for a worker's --once",
      .login = CLI_LOGIN_UPKEEP, .operation = "job", .values = "0>id:job", .shows = "payload",
      .thing = "job", .run = cli_request},
     {"jobs why", "JOB", 1, 1, "explain why a job is not running", OPERATOR_JSON, .operation = "why",
@@ -603,8 +605,7 @@ const struct cli_verb cli_verbs[] = {
     {"jobs cancel", "[JOB]", 0, 1, "cancel jobs: waiting ones at once, running ones are stopped",
      .options = jobs_filter_options, OPERATOR_JSON, .operation = "cancel_job", .values = "0>id:job",
      .done = "job {id} is canceled, or stops soon", .thing = "job", .run = cli_jobs_change},
-    {"jobs priority", "N [JOB]", 1, 2,
-     "change the priority of waiting jobs: low, normal, high, urgent, or 0 to 10",
+    {"jobs priority", "N [JOB]", 1, 2, "change the priority of waiting jobs: low … urgent, 0 to 10",
      .options = jobs_filter_options, OPERATOR_JSON, .operation = "job_priority",
      .values = "0>priority 1>id:job", .done = "job {id} has priority {priority} now",
      .run = cli_jobs_change},
@@ -765,8 +766,7 @@ const struct cli_verb cli_verbs[] = {
     {"webhooks test", "NAME", 1, 1, "send a message of type webhook.test", OPERATOR_JSON,
      .operation = "test_webhook", .values = "0>name", .done = "job {job_id}", .thing = "webhook",
      .run = cli_request},
-    {"webhooks rotate", "NAME", 1, 1,
-     "make and print a new secret; the old ones also sign for a while",
+    {"webhooks rotate", "NAME", 1, 1, "make a new secret; the old ones also sign for a while",
      .options = webhooks_rotate_options, OPERATOR_JSON, .operation = "rotate_webhook",
      .values = "0>name keep>keep_hours:hours secret", .done = "{secret}",
      .note = "messages are signed with the old secrets, too, for [{keep_hours}|24] hours",

@@ -339,6 +339,7 @@ BEGIN
     INSERT INTO frames_to_thin (video_id) VALUES (p_video_id)
     ON CONFLICT (video_id) DO UPDATE SET read_at = excluded.read_at;
     PERFORM refresh_search_materialized(p_video_id);
+    PERFORM record_video_bands(p_video_id);
     PERFORM match_saved_searches(p_video_id);
     PERFORM settle_video(p_video_id);
 END

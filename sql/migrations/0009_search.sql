@@ -632,7 +632,8 @@ CREATE TYPE cortana.search_terms AS (
     recorded_after timestamptz,
     recorded_before timestamptz,
     at_first timestamptz,
-    at_last timestamptz
+    at_last timestamptz,
+    alike uuid[]
 );
 COMMENT ON TYPE cortana.search_terms IS 'A parsed query. At most 200 characters of a query are read.';
 COMMENT ON COLUMN cortana.search_terms.sides IS
@@ -667,6 +668,7 @@ COMMENT ON COLUMN cortana.search_terms.recorded_after IS 'Of recorded:; videos t
 COMMENT ON COLUMN cortana.search_terms.recorded_before IS 'Of recorded:; videos that were recorded before this time.';
 COMMENT ON COLUMN cortana.search_terms.at_first IS 'Of at:; the text was still on screen at this time of day.';
 COMMENT ON COLUMN cortana.search_terms.at_last IS 'Of at:; the text was on screen before this time of day.';
+COMMENT ON COLUMN cortana.search_terms.alike IS 'Of like:; the video of a result shows the same as one of these.';
 
 CREATE FUNCTION cortana.search_refuse(p_message text) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
@@ -778,7 +780,7 @@ BEGIN
     RETURN p_value::uuid;
 END
 $$;
-COMMENT ON FUNCTION cortana.search_uuid IS 'Returns the id that owner:, team: or video: has.';
+COMMENT ON FUNCTION cortana.search_uuid IS 'Returns the id that owner:, team:, video: or like: has.';
 
 CREATE FUNCTION cortana.search_add_field(p_terms search_terms, p_field text, p_value text)
 RETURNS search_terms
@@ -845,6 +847,11 @@ BEGIN
             PERFORM search_refuse('conf: takes a number from 0 to 1, the least confidence: write conf:0.8');
         END IF;
         terms.min_confidence := greatest(terms.min_confidence, p_value::real);
+    WHEN 'like' THEN
+        terms.alike := terms.alike || search_uuid(p_field, p_value);
+        IF search_own_videos(terms.alike[cardinality(terms.alike):]) = '{}' THEN
+            PERFORM search_refuse('like: there is no such video');
+        END IF;
     WHEN 'owner' THEN terms.owner := search_uuid(p_field, p_value);
     WHEN 'team' THEN terms.team := search_uuid(p_field, p_value);
     WHEN 'video' THEN terms.video := search_uuid(p_field, p_value);
@@ -1043,7 +1050,7 @@ BEGIN
             CONTINUE;
         END IF;
         token := replace(token, either, 'or');
-        field := regexp_match(token, '^(-?)(lang|tag|after|before|from|kind|conf|owner|team|video|in|recorded|at|source):"?(.*?)"?$');
+        field := regexp_match(token, '^(-?)(lang|tag|after|before|from|kind|conf|owner|team|video|in|recorded|at|source|like):"?(.*?)"?$');
         IF token LIKE '%:' AND right(query, length(token)) <> token THEN
             field := NULL;   -- "From: Anna" is text; at the end, the value was forgotten
         END IF;
@@ -1054,7 +1061,7 @@ BEGIN
             terms := search_add_field(terms, field[2], btrim(field[3]));
         ELSIF token ~ '^-?[a-z]{2,}:["[:alnum:]]' THEN
             PERFORM search_refuse(format('%s: is not a field; fields are from:, lang:, tag:, in:, recorded:, at:, after:, before:, kind:, '
-                                         'conf:, owner:, team:, video: and source:. To look for the text, put it into quotes: "%s"',
+                                         'conf:, owner:, team:, video:, like: and source:. To look for the text, put it into quotes: "%s"',
                                          substring(token, '[a-z]+'), translate(ltrim(token, '-'), '"', '')));
         ELSIF token ~ '^-\(' OR token LIKE '(%' AND query LIKE '%' || either || '%' THEN
             PERFORM search_refuse('parentheses are not part of the syntax: all words must be there, OR stands between two '
@@ -1219,7 +1226,7 @@ COMMENT ON FUNCTION cortana.search_id_range IS
     'Returns the condition that an id begins with the given digits; null: the text is not the beginning of an id.';
 
 CREATE FUNCTION cortana.search_own_videos(p_ids uuid[]) RETURNS uuid[]
-LANGUAGE sql STABLE PARALLEL SAFE AS $$
+LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER AS $$
     SELECT ARRAY(SELECT v.id FROM videos v
                  WHERE v.id = ANY (p_ids)
                    AND (search_sees_all() OR v.owner_id = auth.uid() OR v.team_id = ANY (current_team_ids()))
@@ -1270,6 +1277,11 @@ BEGIN
                      format('video_id = ANY (%L) AND EXISTS (SELECT FROM videos v WHERE v.id = m.video_id'
                             ' AND v.recorded_at + m.t_end * interval ''1 ms'' > %L AND v.recorded_at + m.t_start * interval ''1 ms'' < %L)',
                             ids, p_terms.at_first, p_terms.at_last));
+    END IF;
+    IF p_terms.alike IS NOT NULL THEN
+        ids := search_own_videos(ARRAY(SELECT a.video_id FROM unnest(p_terms.alike) AS one, alike_videos(one) AS a));
+        RETURN NEXT (format('keys && %L', ARRAY(SELECT search_key('v' || id) FROM unnest(ids) AS id)),
+                     format('video_id = ANY (%L)', ids));
     END IF;
     IF p_terms.after_ms IS NOT NULL THEN
         RETURN NEXT (NULL::text, format('t_end > %s', p_terms.after_ms));
@@ -1830,7 +1842,7 @@ COMMENT ON FUNCTION cortana.search_paragraph_matches IS
 
 CREATE FUNCTION cortana.search_has_subject(p_terms search_terms) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN num_nonnulls(p_terms.sides, p_terms.tags, p_terms.labels, p_terms.sources, p_terms.at_first) > 0;
+RETURN num_nonnulls(p_terms.sides, p_terms.tags, p_terms.labels, p_terms.sources, p_terms.at_first, p_terms.alike) > 0;
 COMMENT ON FUNCTION cortana.search_has_subject IS 'Whether a query says what to find, and not only where.';
 
 CREATE FUNCTION cortana.search_rate(terms search_terms, candidates tid[], wanted int, start_mark text, stop_mark text)
@@ -1936,7 +1948,7 @@ BEGIN
                     terms.owner::text, terms.team::text, terms.video::text, terms.collections[1],
                     terms.recorded_after::text, terms.line_sources[1]) IS NOT NULL THEN
             PERFORM search_refuse('lang:, in:, recorded:, after:, before:, kind:, conf:, owner:, team:, video: and source: narrow a search down: '
-                                  'add a word, a tag:, a from: or an at:');
+                                  'add a word, a tag:, a from:, a like: or an at:');
         END IF;
         RETURN;
     END IF;
@@ -1950,7 +1962,7 @@ END
 $$;
 COMMENT ON FUNCTION search_segments IS
     'Searches the text on screen, and what was said. A query consists of words, "phrases", -exclusions, OR, prefix* and the fields '
-    'from:, lang:, tag:, recorded:, at:, after:, before:, kind:, conf:, owner:, team:, video: and source:. Exact hits come first, then lines with the words, then lines that OCR or '
+    'from:, lang:, tag:, recorded:, at:, after:, before:, kind:, conf:, owner:, team:, video:, like: and source:. Exact hits come first, then lines with the words, then lines that OCR or '
     'a typing error may have changed. At most 200 characters of a query are read, and at most 1000 results are '
     'returned. A message that wraps on screen is one result if several of its lines have the words together: its first line, '
     'with the text of all lines, continued_by the others. A line that '
@@ -1966,4 +1978,4 @@ GRANT EXECUTE ON FUNCTION cortana.search_fold, cortana.search_grams, cortana.sea
     cortana.search_spaced, cortana.search_typed_words, cortana.search_has_subject, cortana.search_pattern, cortana.search_add_beginning,
     cortana.search_add_parts, cortana.search_is_beginning, cortana.search_read_side, cortana.search_read_sides,
     cortana.search_parse, cortana.search_candidates, cortana.search_marks, cortana.search_side_matches,
-    cortana.search_paragraph_matches, cortana.search_snippet, cortana.search_rate, search_segments TO authenticated;
+    cortana.search_paragraph_matches, cortana.search_snippet, cortana.search_rate, cortana.search_own_videos, search_segments TO authenticated;

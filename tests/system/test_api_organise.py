@@ -115,6 +115,40 @@ def test_what_was_on_screen_at_a_time_of_day(ask, gateway, videos):
         ask("GET", f"/search?q=at:{value}", status=400)
 
 
+def show(queue, video, texts):
+    queue.run("SELECT replace_video_text(%s, (SELECT jsonb_agg(jsonb_build_object('text', t, 'language', 'eng', 'confidence', 0.9,"
+              " 't_start', 0, 't_end', 900, 'entities', '[]'::jsonb)) FROM unnest(%s::text[]) AS t))", video, texts)
+
+
+def test_other_recordings_of_the_same_thing(ask, place, library, videos):
+    """`videos`: the talk, half of it, another talk with the same buttons; the others of tenants are never named."""
+    queue, stranger = place[1], library.videos["foreign"]
+    talk = [f"slide {n} of the talk about bridges" for n in range(30)]
+    buttons = ["Leave the meeting", "Share your screen", "Raise your hand", "Show captions", "More reactions",
+               "Mute yourself", "Participants (12)", "Record this meeting", "Breakout rooms", "Stop the video"]
+    other = [f"quarter {n} of the budget in figures" for n in range(30)]
+    for video, texts in ((videos[0], talk + buttons), (videos[1], talk[:14] + ["harbour"]), (videos[2], other + buttons),
+                         (stranger, talk + buttons)):
+        show(queue, video, texts)
+    one, = ask("GET", f"/videos/{videos[0]}/alike")["items"]
+    assert (one["video"]["id"], one["video"]["title"], one["shared_lines"], one["share"]) == (videos[1], "walk 1", 14, 1.0)
+    assert [item["video"]["id"] for item in ask("GET", f"/videos/{videos[1]}/alike")["items"]] == [videos[0]]
+    assert ask("GET", f"/videos/{videos[2]}/alike")["items"] == ask("GET", f"/videos/{videos[3]}/alike")["items"] == []
+    assert found(ask, f"like:{videos[0]}+slide") == [videos[1]] * 14 and found(ask, f"harbour+like:{videos[0]}") == [videos[1]]
+    assert set(found(ask, f"like:{videos[1]}")) == {videos[0]} and found(ask, f"like:{videos[2]}+slide") == []
+    for unseen in (stranger, uuid.uuid4()):
+        ask("GET", f"/videos/{unseen}/alike", status=404)
+        ask("GET", f"/search?q=slide+like:{unseen}", status=400)
+    show(queue, videos[1], ["something else"])
+    assert ask("GET", f"/videos/{videos[0]}/alike")["items"] == [], "its text is another now"
+    show(queue, videos[1], talk)
+    assert ask("GET", f"/videos/{videos[0]}/alike")["items"]
+    ask("DELETE", f"/videos/{videos[1]}", status=202)
+    assert ask("GET", f"/videos/{videos[0]}/alike")["items"] == []
+    assert not queue.value("SELECT count(*) FROM cortana.video_bands WHERE video_id = %s", videos[1])
+    show(queue, stranger, ["hello"])
+
+
 def test_a_hashtag_on_screen_is_found_beside_the_tag_of_a_video(ask, place, videos):
     ask("PATCH", f"/videos/{videos[0]}", {"tags": ["anna"]})
     before = set(found(ask, "tag:@anna"))

@@ -171,6 +171,23 @@ def test_text_alone(pipeline, fixtures_dir):
     assert pipeline.query("SELECT truncated FROM videos WHERE id = %s", cut_off) == [(True,)]
 
 
+def test_recordings_of_the_same_thing_find_each_other(pipeline, fixtures_dir, tmp_path):
+    """A feed, its second half encoded anew at two thirds of its size, and its beginning: as other posts in the same application."""
+    pipeline.start("sample", "ocr", "segment_index")
+    made = []
+    for name, options in (("half", ["-ss", "5.7", "-vf", "scale=720:-2", "-crf", "28"]), ("beginning", ["-t", "3.4"])):
+        made.append(tmp_path / f"{name}.mp4")
+        subprocess.run(["ffmpeg", "-v", "error", "-i", fixtures_dir / "feed.mp4", *options, made[-1]], check=True)
+    videos = [pipeline.submit(path, workflow="video_text") for path in (fixtures_dir / "feed.mp4", *made)]
+    for video in videos:
+        assert pipeline.wait(video) == "ready", pipeline.failures()
+    whole, half, beginning = videos
+    alike = {video: {str(other): share for other, share in pipeline.query(
+        "SELECT video_id, share FROM cortana.alike_videos(%s)", video)} for video in videos}
+    assert set(alike[whole]) == {half, beginning} and set(alike[half]) == set(alike[beginning]) == {whole}, alike
+    assert min(alike[whole].values()) > 0.7, alike
+
+
 NO_VIDEOS = ["audio_only", "garbage", "text", "truncated_index", "zero_bytes"]
 
 

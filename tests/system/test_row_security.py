@@ -218,6 +218,8 @@ def test_every_function_that_writes_is_listed_above(queue):
                 "redacted_text", "track_points", "track_at",  # read no table
                 "plan_redaction",  # reads what the caller may read
                 "line_sources", "search_clock",  # a list
+                "search_own_videos",  # whether the caller may see them
+                "telling_lines", "alike_videos",  # read what the caller may read
                     "own_person",  # the caller's own
                 "search_is_language"}  # whether any line of the installation was read with a model of that name
     open_to_users = {row["name"] for row in queue.run("""
@@ -226,6 +228,16 @@ def test_every_function_that_writes_is_listed_above(queue):
           AND has_function_privilege('authenticated', p.oid, 'EXECUTE')
           AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = p.oid AND d.deptype = 'e')""")}
     assert open_to_users == harmless
+
+
+def test_recordings_of_the_same_thing_are_looked_up_by_index_under_the_policy(library):
+    library.become(ALICE)
+    library.queue.run("SET enable_seqscan = off")
+    plan = "\n".join(row["QUERY PLAN"] for row in library.queue.run(
+        "EXPLAIN SELECT o.video_id FROM cortana.video_bands b JOIN cortana.video_bands o USING (band)"
+        " WHERE b.video_id = %s GROUP BY o.video_id ORDER BY count(*) DESC", library.videos["alice"]))
+    library.queue.run("RESET enable_seqscan")
+    assert "video_bands_video" in plan and "video_bands_pkey" in plan and "Seq Scan on video_bands" not in plan, plan
 
 
 @pytest.mark.parametrize("role", ["authenticated", "anon"])

@@ -160,6 +160,8 @@ class VideoScreen extends Element {
         this.stages = (await stages).items;
         this.watch();
         this.update();
+        this.alike = (await ask(`/videos/${this.id_}/alike`).catch(() => none)).items;
+        this.update();
     }
 
     async findHits() {
@@ -229,6 +231,14 @@ class VideoScreen extends Element {
                 href="/videos?${new URLSearchParams({tag})}">${tag}</a>`)}${collections.map((one) => html`<a class="chip" dir="auto"
                 href="/videos?collection=${one.id}"><cv-icon name="library"></cv-icon>${one.name}</a>`)}${recordedAt ? html`<span
                 class="faint" title="${moment(recordedAt)} · ${t(`recorded.${from}`)}">${t('words.recorded')} ${day(recordedAt)}</span>` : nothing}</p>` : nothing}`;
+    }
+
+    /** Other recordings of the same thing. */
+    alsoIn() {
+        return this.alike?.length ? html`<nav class="where" aria-label=${t('alike')}><h4>${t('alike')}</h4>${this.alike.map((one) => html`<a
+            href="/videos/${one.video.id}"><span dir="auto">${one.video.title || t('untitled')}</span><span
+            class="faint">${t('alike.share', {percent: Math.round(one.share * 100)})} · ${one.video.duration_ms ? `${clock(one.video.duration_ms)} · ` : ''}${day(one.video.created_at)}</span></a>`)}
+            <a href=${searchUrl(`like:${this.id_}`)}>${t('alike.search')}</a></nav>` : nothing;
     }
 
     /** Somebody has changed it here. */
@@ -353,7 +363,7 @@ class VideoScreen extends Element {
                 ${video.size ? html`<span>${size(video.size)}</span>` : nothing}<span>${moment(video.created_at)}</span></p>
             ${this.words()}
             ${video.truncated ? html`<p class="faint">${t('video.truncated')}</p>` : nothing}
-            ${unreadLines(video.unread)}</div>
+            ${unreadLines(video.unread)}${this.alsoIn()}</div>
             <div class="right">${this.tabs()}<div id="panel" role="tabpanel" aria-labelledby="tab-${this.tab}">
                 <cv-transcript .recordedAt=${this.video.recorded_at} ?hidden=${this.tab !== 'text'} @cv-seek=${(event) => this.seek(event.detail)}></cv-transcript>
                 ${this.tab === 'names' ? this.names() : this.tab === 'work' ? this.work() : nothing}</div></div></div>`;
