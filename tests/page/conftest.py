@@ -1,6 +1,7 @@
 """A gateway over a made-up library, and a browser that looks at its page. The database and the programs are those of
 the system tests."""
 
+import contextlib
 import importlib.util
 import pathlib
 import sys
@@ -16,8 +17,12 @@ shared_cluster, stopped_cluster = system_fixtures.shared_cluster, system_fixture
 cluster, program = system_fixtures.cluster, system_fixtures.program
 
 from api import token  # noqa: E402
+from firefox import firefox  # noqa: E402
 from place import Place  # noqa: E402
 from screen import DESK, Screen, browser  # noqa: E402
+
+
+BROWSERS = {"chromium": browser, "firefox": firefox}
 
 
 @pytest.fixture(scope="session")
@@ -40,9 +45,16 @@ def pytest_runtest_makereport(item):
 
 
 @pytest.fixture(scope="session")
-def driver():
-    with browser() as started:
-        yield started
+def browsers():
+    """A function that gives a browser by its name, which is started once."""
+    started = {}
+    with contextlib.ExitStack() as all_of_them:
+        yield lambda name: started.get(name) or started.setdefault(name, all_of_them.enter_context(BROWSERS[name]()))
+
+
+@pytest.fixture(scope="session")
+def driver(request, browsers):
+    return browsers(getattr(request, "param", "chromium"))
 
 
 def look(driver, place, request, **claims):

@@ -25,6 +25,11 @@ def on_desk_and_phone(fixture):
     return pytest.mark.parametrize(fixture, [DESK, PHONE], indirect=True, ids=["desk", "phone"])
 
 
+def in_both_browsers(test):
+    """Runs a test in Chromium and in Firefox."""
+    return pytest.mark.parametrize("driver", ["chromium", "firefox"], indirect=True)(test)
+
+
 STATE = """const end = document.querySelector('.end');
     return {address: location.href, seen: document.visibilityState, place: JSON.stringify(history.state), y: scrollY,
         height: document.body.scrollHeight, end: end && end.getBoundingClientRect().top,

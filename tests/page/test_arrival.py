@@ -6,7 +6,7 @@ import pytest
 from api import BOB, token
 from fault_proxy import FaultProxy
 from mail_server import MailServer
-from screen import GO, Screen
+from screen import GO, Screen, in_both_browsers
 from selenium.webdriver.common.keys import Keys
 from workers import Workers
 
@@ -120,6 +120,7 @@ def test_what_is_typed_is_searched_for_when_the_reader_pauses(screen):
     assert screen.script(searches) == ["/api/v1/search?q=bridge&limit=20&facets=true&group=video"]
 
 
+@in_both_browsers
 def test_somebody_who_is_invited_signs_in_and_out(screen, place):
     """From the People screen to the account, out, and by a copied link to the sign-in and then to the video."""
     screen.token = token(exp=2000000000, role="service_role", sub=None)

@@ -8,7 +8,7 @@ import urllib.parse
 import pytest
 from api import ALICE, token
 from film import HEIGHT, TEXT
-from screen import on_desk_and_phone
+from screen import in_both_browsers, on_desk_and_phone
 from selenium.webdriver.common.keys import Keys
 from test_access import AXE, RUN
 from test_video import FRAME_PX, LOOK
@@ -35,6 +35,7 @@ def plays(screen):
     screen.see("cv-boxes span", TEXT.split()[0])
 
 
+@in_both_browsers
 @on_desk_and_phone("screen")
 def test_a_stranger_plays_a_part_and_nothing_else(screen, place):
     """The boxes lie on their text, so that times are those of the video, and no request goes beside what was shared."""
@@ -139,6 +140,7 @@ def test_who_comes_back_after_hours_goes_on_where_they_were(screen, place):
     assert place.queue.value("SELECT views FROM cortana.shares") == 1
 
 
+@in_both_browsers
 def test_another_page_embeds_the_player_alone(screen, place, elsewhere):
     made = share(place)
     screen.driver.get(elsewhere(made["embed"]))

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from screen import NARROW, WIDE, on_desk_and_phone
+from screen import NARROW, WIDE, in_both_browsers, on_desk_and_phone
 from selenium.webdriver.common.keys import Keys
 
 
@@ -32,6 +32,7 @@ def test_an_unknown_address_is_a_page_that_leads_on(operator):
     operator.see(".start h1")
 
 
+@in_both_browsers
 def test_queues_are_cards_that_follow_the_work(operator, place):
     operator.open("/queues")
     card = operator.see(".queue[data-type=ocr]")

@@ -9,7 +9,7 @@ import uuid
 import pytest
 from api import ALICE, Gateway, token
 from refusals import refusals
-from screen import on_desk_and_phone
+from screen import in_both_browsers, on_desk_and_phone
 from selenium.webdriver.common.keys import Keys
 
 WEB = pathlib.Path(__file__).resolve().parents[2] / "web"
@@ -104,6 +104,7 @@ def test_every_refusal_has_a_translation_and_every_translation_a_refusal():
 # ---- signing in ------------------------------------------------------------------------------------
 
 
+@in_both_browsers
 def test_the_link_signs_in_and_leaves_no_token_in_the_address(screen):
     screen.open("/")
     screen.see(".card")
@@ -140,6 +141,7 @@ def test_search_marks_what_was_found_by_video(screen):
     assert re.fullmatch(r"1 line|\d+ lines", screen.all(".group h2 small")[0].text)
 
 
+@in_both_browsers
 def test_results_by_keyboard(screen):
     screen.open("/?q=bridge")
     screen.see(".hit")

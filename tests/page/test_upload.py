@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from api import token
 from s3_server import S3Server
-from screen import WIDE, Screen, on_desk_and_phone
+from screen import WIDE, Screen, in_both_browsers, on_desk_and_phone
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from store_client import StoreClient
@@ -166,6 +166,7 @@ def test_a_list_that_is_read_again_goes_on_to_its_end(screen, hold):
     screen.wait(lambda: len(screen.all(".card")) > shown, "the next page")
 
 
+@in_both_browsers
 def test_what_came_while_the_stream_was_cut_is_there_afterwards(screen, place):
     job = place.queue.add("embed", video_id=place.film)
     screen.open(f"/jobs/{job}")

@@ -77,9 +77,9 @@ class Clips extends Element {
         this.dispatchEvent(new CustomEvent('cv-range', {detail: this.isOpen && this.from !== null ? {from: this.from, to: this.to ?? this.from} : null}));
     }
 
-    /** Opens the panel with a clip from here on, so that Enter makes it; or closes it. @param {number} ms */
+    /** Opens the panel with a clip from here on, or goes to what is marked, so that Enter makes it; or closes it. @param {number} ms */
     async toggle(ms) {
-        this.isOpen = !this.isOpen;
+        this.isOpen = !this.isOpen || !this.contains(document.activeElement);
         if (this.isOpen && this.from === null) {
             this.from = Math.round(ms);
             this.to = Math.round(Math.min(ms + LENGTH_MS, this.end || Infinity));

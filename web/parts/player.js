@@ -153,8 +153,9 @@ class Player extends Element {
 
     watchFrames() {
         const element = this.video;
-        const seen = (_, frame) => {
-            this.show(frame ? frame.mediaTime * 1000 : momentOf(element));
+        const seen = (_, frame) => { // Firefox says the time that was asked for of a sought frame, and on a busy machine that of a frame to come
+            const most = momentOf(element) + 1000 / (this.file?.fps || 30);
+            this.show(frame.mediaTime === element.currentTime ? momentOf(element) : Math.min(frame.mediaTime * 1000, most));
             if (this.isConnected) {
                 element.requestVideoFrameCallback?.(seen);
             }
