@@ -475,3 +475,19 @@ def test_a_phone_has_short_rows_and_folded_filters(operator):
     assert not [one for one in operator.all(".filters select") if one.is_displayed()]
     operator.see(".filters .fold").click()
     operator.see(".filters select")
+
+
+@on_desk_and_phone("operator")
+def test_a_provider_to_sign_in_by_is_made_on_the_page(operator, place):
+    operator.open("/people")
+    operator.see("summary", "Add or change a provider").click()
+    operator.fill(".make", name="ours", title="Our login", issuer="https://login.example.org", client_id="cortana", client_secret="s3cret")
+    operator.see(".make code", "/signed-in")
+    operator.see(".make button.main").click()
+    operator.see(".providers tr[data-name=ours]", "Our login")
+    assert [list(row.values()) for row in place.queue.run("SELECT title, issuer, client_id, client_secret, tenant_id FROM sign_in_providers WHERE name = 'ours'")] == [
+        ["Our login", "https://login.example.org", "cortana", "s3cret", None]]
+    operator.script("document.querySelector('.providers tr[data-name=ours] button').click()")
+    operator.wait(lambda: not operator.all(".providers tr[data-name=ours]"), "it to go")
+    operator.pass_time()
+    operator.wait(lambda: place.queue.value("SELECT count(*)::int FROM sign_in_providers WHERE name = 'ours'") == 0, "it to be deleted")

@@ -440,6 +440,32 @@ def test_videos_are_filed_in_the_library_and_beside_the_player(screen, place):
     place.queue.run("DELETE FROM collections")
 
 
+@on_desk_and_phone("screen")
+def test_a_collection_is_put_into_order(screen, place):
+    videos = make_videos(place, "One", "Two", "Three")
+    collection = place.gateway.ask("/collections", screen.token, "POST", {"name": "Trip", "videos": videos}).json["id"]
+    order = "SELECT array_agg(video_id::text ORDER BY place) FROM collection_videos WHERE collection_id = %s"
+    screen.open(f"/videos?collection={collection}")
+    screen.see(f".card[data-id='{videos[0]}'] [data-by='1']").send_keys(Keys.ENTER)
+    screen.see("cv-toasts p", "“One” is number 2 now")
+    assert place.queue.value(order, collection) == [videos[1], videos[0], videos[2]]
+    screen.wait(lambda: screen.script("return document.activeElement.closest('.card')?.dataset.id") == videos[0], "its button to have the focus")
+    screen.press(Keys.ENTER)
+    screen.see("cv-toasts p", "“One” is number 3 now")
+    screen.script("""const [from, to] = [...arguments].map((id) => document.querySelector(`.card[data-id="${id}"] .poster`));
+        for (const [on, kind] of [[from, 'dragstart'], [to, 'dragover'], [to, 'drop'], [from, 'dragend']]) {
+            on.dispatchEvent(new DragEvent(kind, {bubbles: true, cancelable: true, dataTransfer: new DataTransfer()}));
+        }""", videos[0], videos[1])
+    screen.see("cv-toasts p", "“One” is number 1 now")
+    assert place.queue.value(order, collection) == videos
+    assert [one.get_attribute("data-id") for one in screen.all(".card")] == videos
+    screen.see(f".card[data-id='{videos[2]}'] input").click()
+    screen.see(".chosen button", "Take out of the collection").click()
+    screen.wait(lambda: len(screen.all(".card")) == 2 and place.queue.value(order, collection) == videos[:2], "it to be out")
+    place.queue.run("DELETE FROM videos WHERE id = ANY (%s::uuid[])", videos)
+    place.queue.run("DELETE FROM collections")
+
+
 def test_several_videos_are_processed_again(screen, place):
     videos = make_videos(place, "Once", "Twice")
     screen.open("/videos?status=failed")
@@ -576,6 +602,31 @@ def test_what_a_clip_covers_is_seen_before_it_is_cut(screen, place):
     job = screen.wait(lambda: place.queue.run("SELECT payload FROM jobs WHERE payload ? 'redact' ORDER BY created_at DESC LIMIT 1"), "its job")[0]
     screen.see(f".clips li[data-id='{job['payload']['clip_id']}']")
     assert job["payload"]["redact"] == ["handle", "harbour"] and len(job["payload"]["covers"]) == 2
+
+
+@on_desk_and_phone("screen")
+def test_a_clip_is_cut_out_of_the_picture(screen, place):
+    watch(screen, place)
+    screen.press("c")
+    screen.see("cv-crop button", "Crop").click()
+    screen.script("scrollTo(0, 0)")
+    screen.wait(lambda: not screen.all("cv-player.small"), "the whole picture")
+    frame = screen.see(".crop-cover > div")
+    width = screen.script("return document.querySelector('.stage').clientWidth")
+    corner = screen.all(".crop-cover [data-corner='3']")[0]
+    ActionChains(screen.driver).drag_and_drop_by_offset(corner, -round(width / 8), 0).perform()  # narrower by an eighth of the picture
+    ActionChains(screen.driver).drag_and_drop_by_offset(frame, -round(width / 8), 0).perform()  # to its left edge
+    area = screen.script("return document.querySelector('cv-crop').area")
+    assert area["x"] <= 4 and abs(area["width"] - WIDTH * 5 / 8) <= 6 and abs(area["height"] - HEIGHT * 3 / 4) <= 2, area
+    field = screen.see("input[name=crop-height]")
+    field.send_keys(Keys.CONTROL, "a")
+    field.send_keys("100", Keys.TAB)
+    screen.wait(lambda: abs(frame.rect["height"] - 100 * width / WIDTH) < 2, "the frame to follow what was typed")
+    screen.see(".cut button.main").click()
+    job = screen.wait(lambda: place.queue.run("SELECT payload FROM jobs WHERE payload ? 'crop' ORDER BY created_at DESC LIMIT 1"), "its job")[0]
+    assert job["payload"]["crop"] == {**area, "height": 100}
+    screen.see("cv-crop button").click()
+    assert not screen.all(".crop-cover")
 
 
 # ---- jobs ------------------------------------------------------------------------------------------

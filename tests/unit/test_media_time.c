@@ -328,7 +328,7 @@ static void tracks_have_names_of_their_own(void **state)
 
 /* A picture that is black, grey with a gradient, or lines of "text". */
 enum { SIDE = 256 };
-static double score_of(int kind)
+static AVFrame picture_of(int kind)
 {
     static uint8_t luma[SIDE * SIDE];
     for (int i = 0; i < SIDE * SIDE; i++) {
@@ -338,7 +338,16 @@ static double score_of(int kind)
                   : (x * 7 + y / 8) % 5 ? 235
                                         : 16;
     }
-    AVFrame picture = {.width = SIDE, .height = SIDE, .data = {luma}, .linesize = {SIDE}};
+    return (AVFrame){.format = AV_PIX_FMT_GRAY8,
+                     .width = SIDE,
+                     .height = SIDE,
+                     .data = {luma},
+                     .linesize = {SIDE}};
+}
+
+static double score_of(int kind)
+{
+    AVFrame picture = picture_of(kind);
     return cv_poster_score(&picture);
 }
 
@@ -349,6 +358,16 @@ static void posters_show_something(void **state)
     assert_true(black < 0.001);
     assert_true(faint > black);
     assert_true(text > faint);
+    /* A recording that is blank at first, and whose picture then stays: the second one is looked at, however soon it comes. */
+    struct cv_error error;
+    struct cv_poster poster;
+    cv_poster_init(&poster, INT64_C(3600) * 1000 * 1000);
+    for (int kind = 0; kind <= 2; kind += 2) {
+        AVFrame picture = picture_of(kind);
+        assert_int_equal(cv_poster_offer(&poster, &picture, kind * 10000, &error), 0);
+    }
+    assert_true(poster.best_score == text);
+    cv_poster_deinit(&poster);
 }
 
 /* Ten bits, one grey: what it becomes. */

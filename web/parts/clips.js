@@ -9,6 +9,7 @@ import {share} from './share.js';
 import {OPEN} from './states.js';
 import {say} from './toast.js';
 import './covers.js';
+import './crop.js';
 
 const FORMATS = ['mp4', 'webm', 'gif', 'jpg'];
 const HEIGHTS = [1080, 720, 480]; // that a picture may be scaled down to
@@ -22,6 +23,8 @@ class Clips extends Element {
     isOpen = false;
     height = ''; // '': the original's
     end = 0; // of the video, ms
+    resolution = ''; // of its original
+    /** @type {() => HTMLElement | null} where its picture is */ stage = () => null;
     items = [];
     from = null; // ms
     to = null;
@@ -112,8 +115,9 @@ class Clips extends Element {
 
     /** What is asked for, but for what is covered; null: an end is missing. */
     request() {
+        const crop = this.querySelector('cv-crop')?.area;
         return this.isWhole ? {video_id: this.video, t_start: this.from, padding_ms: 0, ...this.format !== 'jpg' && {t_end: this.to},
-            options: {format: this.format, ...this.height && {max_height: Number(this.height)}}} : null;
+            options: {format: this.format, ...crop && {crop}, ...this.height && {max_height: Number(this.height)}}} : null;
     }
 
     async make() {
@@ -172,6 +176,7 @@ class Clips extends Element {
             ${this.isWhole && this.format !== 'jpg' ? html`<button type="button" @click=${() => this.dispatchEvent(new CustomEvent('cv-preview', {
                 detail: {from: this.from, to: this.to}}))}>${t('clip.preview')}</button>` : nothing}
             <button class="main" ?disabled=${!this.isWhole}>${t('clip.make')}</button>
+            <cv-crop .resolution=${this.resolution} .stage=${this.stage} @cv-crop=${() => this.querySelector('cv-covers').lookSoon()}></cv-crop>
             <cv-covers .request=${() => this.request()}></cv-covers></form>` : nothing}
             ${items.length ? html`<ul class="clips">${items.map((clip) => this.card(clip))}</ul>` : nothing}`;
     }

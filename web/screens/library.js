@@ -3,6 +3,7 @@ import {html, nothing} from '../vendor/lit-html.js';
 import {ask, who} from '../api.js';
 import {atMostEvery, Element} from '../element.js';
 import {listen} from '../live.js';
+import {Arrange} from '../parts/arrange.js';
 import {Choice} from '../parts/choice.js';
 import {isLeaving} from '../parts/deletions.js';
 import {Pages, watchEnd} from '../parts/pages.js';
@@ -27,6 +28,7 @@ function dayStart(text, more = 0) {
 
 class LibraryScreen extends Element {
     several = new Choice(() => this.shown(), () => this.update()); // videos that something is to be done to
+    order = new Arrange(this, () => (this.mayChange ? queried('collection') : ''));
     stages = new Map(); // video → what is done with it
     unsure = new Set(); // videos that are to be asked for again
     lookLater = atMostEvery(SETTLE_MS, () => this.lookAgain());
@@ -195,7 +197,11 @@ class LibraryScreen extends Element {
             this.shown().filter((video) => this.several.has(video.id)))}>${t(key)}</button>`;
         const file = html`<button @click=${() => this.querySelector('cv-video-words').open(
             this.shown().filter((video) => this.several.has(video.id)), true)}>${t('words.many')}</button>`;
-        return this.several.bar(html`${file}${open('reindex', 'video.reindex')}${open('reprocess', 'video.reprocess')}${open('delete', 'delete')}
+        const takeOut = queried('collection') ? html`<button @click=${() => {
+            this.order.remove([...this.several.chosen]);
+            this.several.all(false);
+        }}>${t('order.remove')}</button>` : nothing;
+        return this.several.bar(html`${file}${takeOut}${open('reindex', 'video.reindex')}${open('reprocess', 'video.reprocess')}${open('delete', 'delete')}
             ${this.several.size < this.shown().length ? html`<button class="plain" @click=${() => this.several.all(true)}>${t('choose.all')}</button>` : nothing}`);
     }
 
@@ -209,13 +215,15 @@ class LibraryScreen extends Element {
         const {isAsked, isLoading, next, problem} = this.pages;
         const items = this.shown();
         const isAll = !FILTERS.some(queried);
+        const drag = this.order.events;
         return html`<div class="page"><div class="heading"><h1>${t('nav.library')}</h1>${this.mayUpload
                 ? html`<button class="main" @click=${() => this.querySelector('cv-uploads').choose()}><cv-icon name="upload"></cv-icon>${
                     t('upload')}</button>` : nothing}</div><cv-uploads></cv-uploads>
             <nav class="tabs" aria-label=${t('library.filter')}>${STATUSES.map((status) => this.tab(status))}</nav>
             ${this.days()}${this.few()}<h2 class="unseen">${t(`status.${this.status || 'all'}`)}</h2>
-            <div class="cards ${this.several.size ? 'choosing' : ''}" data-state=${isAsked ? 'shown' : 'loading'}>
-            ${items.map((video) => card(video, this.stages.get(video.id), this.mayChange ? this.several.box(video.id, titleOf(video)) : nothing))}</div>
+            <div class="cards ${this.several.size ? 'choosing' : ''}" data-state=${isAsked ? 'shown' : 'loading'}
+                @dragstart=${drag.dragstart} @dragover=${drag.dragover} @drop=${drag.drop} @dragend=${drag.dragend}>
+            ${items.map((video, n) => card(video, this.stages.get(video.id), this.mayChange ? html`${this.several.box(video.id, titleOf(video))}${this.order.buttons(video, n)}` : nothing))}</div>
             ${problem ? failure(problem, () => this.pages.more()) : nothing}
             ${isAsked && !items.length && !problem ? empty('film', t(!isAll ? 'library.none' : 'library.empty'),
                 t(!isAll ? 'library.none.text' : this.mayUpload ? 'library.empty.drop' : 'library.empty.text')) : nothing}

@@ -2,6 +2,7 @@
 import {html, nothing} from '../vendor/lit-html.js';
 import {ask, who} from '../api.js';
 import {isOperator, Overview} from '../parts/operate.js';
+import {providers} from '../parts/providers.js';
 import {empty} from '../parts/states.js';
 import {copy, say} from '../parts/toast.js';
 import {ago, day, moment, t} from '../text.js';
@@ -17,7 +18,7 @@ class PeopleScreen extends Overview {
     }
 
     get sources() {
-        return {people: '/people?limit=200', invitations: '/invitations'};
+        return {people: '/people?limit=200', invitations: '/invitations', ...isOperator() && {providers: '/providers'}};
     }
 
     async load() {
@@ -94,7 +95,8 @@ class PeopleScreen extends Overview {
                 <th>${t('failure.do')}</th></tr></thead><tbody>${people.map((one) => this.row(one))}</tbody></table>` : empty('person', t('person.none'), t('person.none.text'))}
             ${invitations.length ? html`<h2>${t('invite.open')}</h2><table class="invitations"><tbody>${invitations.map((one) => html`<tr data-id=${one.id}>
                 <td dir="auto">${one.email ?? t('invite.anybody')}</td><td>${one.tenant} · ${t(`role.${one.role}`)}</td><td dir="auto">${one.created_by}</td><td>${t('key.until')} ${day(one.expires_at)}</td>
-                <td><button @click=${() => this.remove({id: one.id, name: one.email ?? t('invite.anybody')}, '/invitations')}>${t('invite.withdraw')}</button></td></tr>`)}</tbody></table>` : nothing}`;
+                <td><button @click=${() => this.remove({id: one.id, name: one.email ?? t('invite.anybody')}, '/invitations')}>${t('invite.withdraw')}</button></td></tr>`)}</tbody></table>` : nothing}
+            ${this.lists.providers ? providers(this, [...new Map(people.flatMap((one) => one.tenants).map((one) => [one.id, one])).values()]) : nothing}`;
     }
 }
 customElements.define('screen-people', PeopleScreen);

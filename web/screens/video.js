@@ -147,7 +147,7 @@ class VideoScreen extends Element {
             this.clips.load(this.id_);
             const isLoaded = this.player.load(this.video, grant, this.asked());
             await Promise.resolve();
-            this.letGo = keepInSight(this.player);
+            this.letGo = keepInSight(this.player, this.querySelector('.right'));
             await isLoaded;
         }
     }
@@ -352,7 +352,7 @@ class VideoScreen extends Element {
                 ${this.mayChange ? html`<button @click=${() => this.doTo('share')}><cv-icon name="share"></cv-icon>${t('share')}</button>` : nothing}
                 <button @click=${() => this.doTo('link')}><cv-icon name="link"></cv-icon>${t('video.link')}</button>
                 ${menuButton(video, () => this.now)}</p></div>
-            ${this.hasPlayer ? html`<cv-clips .end=${video.duration_ms ?? 0} @cv-preview=${({detail}) => this.player.preview(detail.from, detail.to)}
+            ${this.hasPlayer ? html`<cv-clips .end=${video.duration_ms ?? 0} .resolution=${video.resolution ?? ''} .stage=${() => this.player.querySelector('.stage')} @cv-preview=${({detail}) => this.player.preview(detail.from, detail.to)}
                 @cv-clip=${() => this.clips.toggle(this.player.now)} @cv-range=${({detail}) => this.player.plan({range: detail, ...!detail && {covers: []}})} @cv-covers=${({detail}) => this.player.plan({covers: detail})}></cv-clips>` : nothing}
             ${this.failed()}${this.reading()}
             <cv-chapters @cv-seek=${(event) => this.seek(event.detail)}></cv-chapters>
