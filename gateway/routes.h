@@ -73,6 +73,7 @@ enum step {
     STEP_UPLOAD_WRITE,  /* upload_write, for each piece of the body until its end */
     STEP_UPLOAD_CLOSE,  /* upload_close */
     STEP_UPLOAD_END,    /* upload_end */
+    STEP_UPLOAD_TEXT,   /* upload_keep_text */
     STEP_AGENT_PICTURE, /* agents_add_picture */
     STEP_COUNT,
 };

@@ -312,6 +312,7 @@ static const struct action {
     [STEP_UPLOAD_WRITE] = {.work = upload_write, .is_of_body = true},
     [STEP_UPLOAD_CLOSE] = {.work = upload_close},
     [STEP_UPLOAD_END] = {.work = upload_end},
+    [STEP_UPLOAD_TEXT] = {.work = upload_keep_text},
     [STEP_AGENT_PICTURE] = {.work = agents_add_picture},
 };
 

@@ -280,6 +280,27 @@ int upload_join(struct cv_store *store, struct exchange *exchange, struct cv_err
     return result;
 }
 
+int upload_keep_text(struct cv_store *store, struct exchange *exchange, struct cv_error *error)
+{
+    cv_auto(json_decref) json_t *body = answer_json(&exchange->answer);
+    const json_t *text = json_object_get(exchange->values, "text");
+    struct cv_object_info info;
+    const struct cv_new_object object = {.key = json_string_value(json_object_get(body, "key")),
+                                         .data = json_string_value(text),
+                                         .size = json_string_length(text)};
+    if (!object.key || !object.data) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "no text to store, or no key for it");
+    }
+    CV_TRY(cv_store_put(store, &object, &info, error));
+    cv_auto(json_decref) json_t *stored =
+        json_pack("{s:s, s:I}", "etag", info.etag, "size", (json_int_t)info.size);
+    CV_TRY_MEMORY(stored && json_object_update(exchange->values, stored) == 0 &&
+                      json_object_del(exchange->values, "text") == 0,
+                  error, "an upload");
+    answer_deinit(&exchange->answer);
+    return 0;
+}
+
 /* ---- tus ----------------------------------------------------------------------------------------- */
 
 enum {

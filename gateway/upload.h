@@ -18,6 +18,10 @@ int upload_end(struct cv_store *store, struct exchange *exchange, struct cv_erro
 /* Deletes the bytes that have arrived. */
 int upload_forget(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
 
+/* Stores the parameter "text" under the "key" of the answer, and puts its size and ETag into the parameters' place,
+ * for the same operation's next STEP_DATABASE. */
+int upload_keep_text(struct cv_store *store, struct exchange *exchange, struct cv_error *error);
+
 /* Uploads to a bucket: the client uploads parts to signed URLs, in any order and several at once;
  * the gateway lists and joins them. The bucket knows the upload of a key and its parts, so that a
  * client can continue after a reload, with any gateway. */

@@ -5,6 +5,7 @@
 #include "cli/commands/operation.h"
 #include "cli/commands/page.h"
 #include "cli/commands/sources.h"
+#include "cli/commands/subtitles.h"
 #include "cli/commands/verbs.h"
 #include "cli/commands/wait.h"
 
@@ -117,6 +118,7 @@ static int add_path(void *opaque, const char *path, const char *name, struct cv_
         return 0;
     }
     const struct cli_video *video = &run->list.videos[before];
+    CV_TRY(cli_add_subtitles_beside(call, video->id, path, error));
     if (video->state != CLI_VIDEO_NEW) {
         say(run, "%s %s: video %s", video->name,
             video->state == CLI_VIDEO_KNOWN      ? "is known already"
@@ -253,7 +255,8 @@ static int choose_query(struct cli_call *call, const char *video_id, char *query
                      "SELECT word FROM segments s,"
                      " regexp_split_to_table(s.text, '\\s+') AS piece,"
                      " btrim(piece, '.,;:!?()[]\"''') AS word"
-                     " WHERE s.video_id = $1::uuid AND length(word) BETWEEN 1 AND 24"
+                     " WHERE s.video_id = $1::uuid AND s.source = 'screen'"
+                     " AND length(word) BETWEEN 1 AND 24"
                      " AND s.t_end > s.t_start"
                      " ORDER BY word ~ '^[[:alpha:]]{3,}$' DESC, s.confidence >= 0.9 DESC,"
                      " length(word) BETWEEN 5 AND 12 DESC, s.confidence DESC,"

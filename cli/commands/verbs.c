@@ -454,6 +454,12 @@ const struct cli_verb cli_verbs[] = {
                "max-height>options.max_height:number mute>options.mute:flag crop>options.crop:crop "
                "redact>options.redact:texts 0>video_id:video",
      .run = cli_clip},
+    {"subtitles", "VIDEO FILE", 2, 2, "add a file of subtitles to a video, or replace one",
+     .text = "FILE is SubRip, WebVTT or SSA/ASS. The end of its name says language and format: "
+             "talk.en.srt. cortana run takes such files that lie beside a video, and so does the "
+             "inbox.\n\n" NAMED_VIDEO,
+     .completion = CLI_COMPLETE_FILE, .store = true, OPERATOR_JSON, .remote = true,
+     .run = cli_subtitles},
     {"reindex", "[VIDEO]…", 0, MANY,
      "read videos again, with other languages or models, without decoding them",
      .text = "Reads the pictures of lines that were kept when a video was first read, and replaces "

@@ -22,6 +22,9 @@ cli_action cli_mcp;
 /* server.c */
 cli_action cli_login, cli_logout;
 
+/* subtitles.c */
+cli_action cli_subtitles;
+
 /* videos.c */
 cli_action cli_delete, cli_reindex;
 

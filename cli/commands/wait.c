@@ -287,7 +287,9 @@ static int read_changes(struct cli_call *call, struct watch *watch, const char *
     /* The number first: what ends meanwhile is printed before the wait ends. */
     CV_TRY(cv_db_run(call->session.db, &counts, error,
                      "SELECT count(*) FILTER (WHERE v.status NOT IN ('ready', 'failed')"
-                     " OR r.status = 'running') AS waiting,"
+                     " OR r.status = 'running' OR EXISTS (SELECT FROM jobs j"
+                     " WHERE j.video_id = v.id AND j.job_type = 'subtitles'"
+                     " AND j.status IN ('queued', 'processing'))) AS waiting,"
                      " count(*) FILTER (WHERE v.status = 'failed'"
                      " OR r.status IN ('failed', 'canceled')) AS failed"
                      " FROM videos v LEFT JOIN runs r"

@@ -22,6 +22,7 @@
 #include "common/media/info.h"
 #include "common/media/jpeg.h"
 #include "common/media/jpeg_read.h"
+#include "common/media/language.h"
 #include "common/media/libav.h"
 #include "common/media/output.h"
 #include "common/media/scale.h"

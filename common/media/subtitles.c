@@ -1,8 +1,10 @@
 #include "common/media/subtitles.h"
 
+#include "common/media/language.h"
 #include "common/media/libav.h"
 #include "common/media/picture_codec.h"
 
+#include <libavutil/avstring.h>
 #include <string.h>
 
 enum {
@@ -225,26 +227,6 @@ static bool is_text(const AVStream *stream)
     }
 }
 
-/* Containers have the bibliographic codes of ISO 639-2 for twenty languages; Tesseract's models,
- * which segments.language names, have the others. */
-static void read_language(const AVStream *stream, char language[CV_SUBTITLE_LANGUAGE_SIZE])
-{
-    static const char *const codes[][2] = {
-        {"alb", "sqi"}, {"arm", "hye"}, {"baq", "eus"}, {"bur", "mya"}, {"cze", "ces"},
-        {"dut", "nld"}, {"fre", "fra"}, {"geo", "kat"}, {"ger", "deu"}, {"gre", "ell"},
-        {"ice", "isl"}, {"mac", "mkd"}, {"mao", "mri"}, {"may", "msa"}, {"per", "fas"},
-        {"rum", "ron"}, {"slo", "slk"}, {"tib", "bod"}, {"wel", "cym"}, {"und", ""},
-    };
-    const AVDictionaryEntry *entry = av_dict_get(stream->metadata, "language", NULL, 0);
-    const char *name = entry ? entry->value : "";
-    for (size_t i = 0; i < CV_COUNT(codes); i++) {
-        name = strcmp(name, codes[i][0]) == 0 ? codes[i][1] : name;
-    }
-    size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz");
-    bool is_code = length == 3 && name[length] == '\0';
-    (void)snprintf(language, CV_SUBTITLE_LANGUAGE_SIZE, "%s", is_code ? name : "");
-}
-
 int cv_subtitle_tracks_open(AVFormatContext *format, struct cv_subtitle_list *list,
                             struct cv_subtitle_tracks **ret_tracks, struct cv_error *error)
 {
@@ -262,7 +244,9 @@ int cv_subtitle_tracks_open(AVFormatContext *format, struct cv_subtitle_list *li
         if (cv_codec_open(stream, 1, &track->codec, &ignored) == 0) {
             stream->discard = AVDISCARD_DEFAULT;
             track->stream = stream;
-            read_language(stream, track->language);
+            const AVDictionaryEntry *language = av_dict_get(stream->metadata, "language", NULL, 0);
+            (void)snprintf(track->language, sizeof(track->language), "%s",
+                           cv_language_code(language ? language->value : ""));
             tracks->count++;
         }
     }
@@ -351,4 +335,162 @@ int cv_subtitle_tracks_read(struct cv_subtitle_tracks *tracks, AVPacket *packet,
         avsubtitle_free(&event);
     }
     return result;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* The bytes of a file, for libavformat. */
+struct file {
+    unsigned char *data;
+    int64_t size, at;
+    AVIOContext *io;
+    AVFormatContext *format;
+};
+
+static void file_deinit(struct file *file)
+{
+    avformat_close_input(&file->format);
+    if (file->io) {
+        av_freep(&file->io->buffer);
+        avio_context_free(&file->io);
+    }
+    free(file->data);
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct file, file_deinit)
+
+static int read_bytes(void *opaque, uint8_t *buffer, int size)
+{
+    struct file *file = opaque;
+    int64_t left = file->size - file->at;
+    size = size < left ? size : (int)left;
+    if (size <= 0) {
+        return AVERROR_EOF;
+    }
+    (void)memcpy(buffer, file->data + file->at, (size_t)size);
+    file->at += size;
+    return size;
+}
+
+static int64_t seek_bytes(void *opaque, int64_t offset, int whence)
+{
+    struct file *file = opaque;
+    if ((whence & ~AVSEEK_FORCE) == AVSEEK_SIZE) {
+        return file->size;
+    }
+    if ((whence & ~AVSEEK_FORCE) != SEEK_SET || offset < 0 || offset > file->size) {
+        return AVERROR(EINVAL);
+    }
+    file->at = offset;
+    return offset;
+}
+
+static bool is_utf8(const unsigned char *bytes, int64_t size)
+{
+    const unsigned char *end = bytes + size;
+    int32_t character;
+    while (bytes < end &&
+           av_utf8_decode(&character, &bytes, end, AV_UTF8_FLAG_ACCEPT_NON_CHARACTERS) >= 0) {
+    }
+    return bytes == end;
+}
+
+static int check_text(const struct file *file, struct cv_error *error)
+{
+    const unsigned char *data = file->data;
+    bool has_mark = file->size >= 2 &&
+                    ((data[0] == 0xff && data[1] == 0xfe) || (data[0] == 0xfe && data[1] == 0xff));
+    if (has_mark) {
+        return cv_fail(error, CV_ERROR_UNSUPPORTED_MEDIA,
+                       "the subtitles are in UTF-16; save the file as UTF-8");
+    }
+    if (memchr(data, 0, (size_t)file->size)) {
+        return cv_fail(error, CV_ERROR_UNSUPPORTED_MEDIA,
+                       "the file is no text; subtitles are SubRip, WebVTT or SSA/ASS");
+    }
+    return is_utf8(data, file->size)
+               ? 0
+               : cv_fail(error, CV_ERROR_UNSUPPORTED_MEDIA,
+                         "the subtitles are not in UTF-8; save the file as UTF-8");
+}
+
+static int read_whole(const struct cv_byte_source *source, struct file *file,
+                      struct cv_error *error)
+{
+    if (source->size > CV_SUBTITLE_FILE_MAX) {
+        return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED,
+                       "the file has more than %d MiB, which no subtitles have",
+                       CV_SUBTITLE_FILE_MAX >> 20);
+    }
+    file->data = calloc(1, (size_t)source->size + 1);
+    CV_TRY_MEMORY(file->data, error, "subtitles");
+    for (size_t count = 1; count > 0 && file->size < source->size; file->size += (int64_t)count) {
+        CV_TRY(source->read(source->opaque, file->size, file->data + file->size,
+                            (size_t)(source->size - file->size), &count, error));
+    }
+    return check_text(file, error);
+}
+
+/* By the ending of its name: what a text is cannot be told from any first line. */
+static int open_file(struct file *file, const char *ending, struct cv_error *error)
+{
+    enum { BUFFER = 1 << 16 };
+    const AVInputFormat *demuxer = av_find_input_format(strcmp(ending, "vtt") == 0   ? "webvtt"
+                                                        : strcmp(ending, "srt") == 0 ? "srt"
+                                                                                     : "ass");
+    unsigned char *buffer = av_malloc(BUFFER);
+    file->io =
+        buffer ? avio_alloc_context(buffer, BUFFER, 0, file, read_bytes, NULL, seek_bytes) : NULL;
+    file->format = avformat_alloc_context();
+    if (!file->io) {
+        av_free(buffer);
+    }
+    CV_TRY_MEMORY(file->io && file->format && demuxer, error, "subtitles");
+    file->format->pb = file->io;
+    file->format->flags |= AVFMT_FLAG_CUSTOM_IO;
+    CV_TRY_AV(avformat_open_input(&file->format, NULL, demuxer, NULL), error,
+              CV_ERROR_UNSUPPORTED_MEDIA, "the file is not what its ending says, .%s", ending);
+    return 0;
+}
+
+/* The first part of a name between dots, behind its beginning, that is a language: "talk.en.srt". */
+static const char *language_of(const char *name)
+{
+    const char *code = "";
+    for (const char *dot = strchr(name, '.'); dot && !code[0]; dot = strchr(dot + 1, '.')) {
+        char part[4];
+        size_t length = strcspn(dot + 1, "._-");
+        (void)snprintf(part, sizeof(part), "%.*s", length < sizeof(part) ? (int)length : 0,
+                       dot + 1);
+        code = dot[1 + strcspn(dot + 1, ".")] ? cv_language_code(part) : "";
+    }
+    return code;
+}
+
+int cv_subtitle_file_read(const struct cv_byte_source *source, const char *name,
+                          struct cv_subtitle_list *list, struct cv_error *error)
+{
+    cv_auto(file_deinit) struct file file = {0};
+    cv_auto(cv_subtitle_tracks_close) struct cv_subtitle_tracks *tracks = NULL;
+    cv_auto(cv_av_packet_free) AVPacket *packet = av_packet_alloc();
+    const char *ending = strrchr(name, '.');
+    cv_media_capture_log();
+    CV_TRY_MEMORY(packet, error, "subtitles");
+    CV_TRY(read_whole(source, &file, error));
+    CV_TRY(open_file(&file, ending ? ending + 1 : "", error));
+    CV_TRY(cv_subtitle_tracks_open(file.format, list, &tracks, error));
+    if (tracks) {
+        (void)snprintf(tracks->items[0].language, CV_SUBTITLE_LANGUAGE_SIZE, "%s",
+                       language_of(name));
+    }
+    while (av_read_frame(file.format, packet) >= 0) {
+        bool is_one = false;
+        int result = cv_subtitle_tracks_read(tracks, packet, 0, &is_one, error);
+        av_packet_unref(packet);
+        CV_TRY(result);
+    }
+    return list->count > 0
+               ? 0
+               : cv_fail(error, CV_ERROR_UNSUPPORTED_MEDIA,
+                         "the file has no line with a time; see whether its ending .%s is right",
+                         ending ? ending + 1 : "");
 }

@@ -11,6 +11,7 @@ enum {
     CV_SUBTITLE_LINES_MAX = 50000, /* two days of a line in 3.5 s */
     CV_SUBTITLE_BYTES_MAX = 2000,  /* of one line's text; what is behind is left out */
     CV_SUBTITLE_LANGUAGE_SIZE = 12,
+    CV_SUBTITLE_FILE_MAX = 8 << 20, /* bytes; a film's have a tenth of one MiB */
 };
 
 struct cv_subtitle {
@@ -48,3 +49,9 @@ CV_DEFINE_CLEANUP(struct cv_subtitle_tracks *, cv_subtitle_tracks_close)
 CV_MUST_CHECK int cv_subtitle_tracks_read(struct cv_subtitle_tracks *tracks, AVPacket *packet,
                                           int64_t zero_us, bool *ret_is_one,
                                           struct cv_error *error);
+
+/* Reads a file of subtitles, which has a name like "talk.en.srt": SubRip, WebVTT or SSA/ASS, in UTF-8. A language in
+ * its name ("en", "eng", "pt-BR") becomes that of the lines. Lines are added to `list` as for tracks.
+ * CV_ERROR_UNSUPPORTED_MEDIA or CV_ERROR_LIMIT_EXCEEDED, and how to mend the file, if it is not such a file. */
+CV_MUST_CHECK int cv_subtitle_file_read(const struct cv_byte_source *source, const char *name,
+                                        struct cv_subtitle_list *list, struct cv_error *error);

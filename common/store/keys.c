@@ -99,6 +99,8 @@ static const struct media_type {
     {"log", "text/plain; charset=utf-8", false},
     {"vtt", "text/vtt; charset=utf-8", false},
     {"srt", "application/x-subrip", false},
+    {"ass", "text/x-ssa; charset=utf-8", false},
+    {"ssa", "text/x-ssa; charset=utf-8", false},
 };
 
 /* The row of a key's extension; NULL: it is not in the list. */
@@ -258,7 +260,19 @@ bool cv_object_belongs(enum cv_object_place place, const char *key, const char *
            strcasecmp(owner, video_id) == 0;
 }
 
-bool cv_object_is_original(const char *key, char ret_video_id[CV_OBJECT_ID_SIZE])
+bool cv_name_is_of_subtitles(const char *name)
+{
+    static const char *const endings[] = {".srt", ".vtt", ".ass", ".ssa"};
+    const char *dot = strrchr(name, '.');
+    bool is_one = false;
+    for (size_t i = 0; dot && i < CV_COUNT(endings); i++) {
+        is_one = is_one || strcasecmp(dot, endings[i]) == 0;
+    }
+    return is_one;
+}
+
+/* Whether a key is videos/original/{video}/master.{…}. */
+static bool is_beside_original(const char *key, char ret_video_id[CV_OBJECT_ID_SIZE])
 {
     static const char start[] = "master.";
     char id[CV_OBJECT_ID_SIZE];
@@ -274,6 +288,16 @@ bool cv_object_is_original(const char *key, char ret_video_id[CV_OBJECT_ID_SIZE]
     return true;
 }
 
+bool cv_object_is_original(const char *key, char ret_video_id[CV_OBJECT_ID_SIZE])
+{
+    return !cv_name_is_of_subtitles(key) && is_beside_original(key, ret_video_id);
+}
+
+bool cv_object_is_subtitles(const char *key, char ret_video_id[CV_OBJECT_ID_SIZE])
+{
+    return cv_name_is_of_subtitles(key) && is_beside_original(key, ret_video_id);
+}
+
 static void to_lower(char *text)
 {
     for (; *text; text++) {
@@ -286,7 +310,8 @@ enum cv_inbox_verdict cv_inbox_read(const char *key, struct cv_inbox_key *ret_ke
     struct cv_inbox_key found = {.name = strrchr(key, '/') + 1};
     const char *rest = key + strlen(CV_KEYS_INBOX);
     const struct media_type *type = find_media_type(found.name);
-    if (!type || !type->is_upload ||
+    bool is_subtitles = cv_name_is_of_subtitles(found.name);
+    if (!type || !(type->is_upload || is_subtitles) ||
         strrchr(found.name, '.') == found.name) { /* ".mp4": some program's hidden file */
         return CV_INBOX_OTHER;
     }
@@ -301,5 +326,5 @@ enum cv_inbox_verdict cv_inbox_read(const char *key, struct cv_inbox_key *ret_ke
         to_lower(found.owner_id);
     }
     *ret_key = found;
-    return CV_INBOX_VIDEO;
+    return is_subtitles ? CV_INBOX_SUBTITLES : CV_INBOX_VIDEO;
 }

@@ -4,6 +4,7 @@
  *   inbox/[{owner}/[{team}/]]…{name}.{ext}     uploads that the scanner has not imported yet
  *   uploads/{video}                            an unfinished upload through the API, in a directory
  *   videos/original/{video}/master.{ext}       the uploaded file
+ *   videos/original/{video}/master[.{language}].{srt,vtt,ass,ssa}   subtitles beside it
  *   videos/proxy/{video}/…                     HLS: index.m3u8, a folder for each rendition
  *   thumbs/{video}/…                           poster.jpg, the seek bar's pictures
  *   frames/{video}/{ms}.jpg                    kept frames; results of an interrupted OCR job
@@ -77,8 +78,14 @@ CV_MUST_CHECK bool cv_object_video(enum cv_object_place place, const char *key,
 CV_MUST_CHECK bool cv_object_belongs(enum cv_object_place place, const char *key,
                                      const char *video_id);
 
-/* Whether a key is videos/original/{video}/master.{ext}. */
+/* Whether a key is videos/original/{video}/master.{ext}; that of subtitles is none. */
 CV_MUST_CHECK bool cv_object_is_original(const char *key, char ret_video_id[CV_OBJECT_ID_SIZE]);
+
+/* Whether a key is that of a file of subtitles beside an original. */
+CV_MUST_CHECK bool cv_object_is_subtitles(const char *key, char ret_video_id[CV_OBJECT_ID_SIZE]);
+
+/* Whether a file has an ending of subtitles that are read: .srt, .vtt, .ass, .ssa. */
+bool cv_name_is_of_subtitles(const char *name);
 
 /* The media type of the object with this key, which follows from the key's extension alone: nobody
  * who writes an object chooses how a browser takes it. CV_MEDIA_TYPE_UNKNOWN for an extension that
@@ -98,6 +105,7 @@ enum cv_inbox_verdict {
     CV_INBOX_VIDEO = 0,
     CV_INBOX_OTHER = 1,    /* not a video by its extension; ignored */
     CV_INBOX_NO_OWNER = 2, /* its first folder is not a UUID */
+    CV_INBOX_SUBTITLES = 3,
 };
 
 enum cv_inbox_verdict cv_inbox_read(const char *key, struct cv_inbox_key *ret_key);

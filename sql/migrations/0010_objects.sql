@@ -145,6 +145,93 @@ COMMENT ON FUNCTION cortana.tenant_room IS
     'Returns how many bytes a tenant may still store, beside those of one video; null: as many as it likes. A lock '
     'ensures that two files that come at the same time do not use the same room.';
 
+-- ---- subtitles beside a video --------------------------------------------------------------------
+
+INSERT INTO job_types (name, description, base_priority, time_limit, payload_schema) VALUES
+    ('subtitles', 'a file of subtitles beside a video', 5, '10 minutes',
+     '{"required": ["video_id", "subtitles", "etag"], "properties": {"video_id": {"type": "string", "format": "uuid"},
+       "subtitles": {"type": "string", "minLength": 1}, "etag": {"type": "string"}}}');
+
+CREATE TABLE cortana.subtitle_files (
+    video_id uuid NOT NULL REFERENCES videos ON DELETE CASCADE,
+    name text NOT NULL,
+    size bigint NOT NULL,
+    etag text NOT NULL,
+    found_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (video_id, name)
+);
+COMMENT ON TABLE cortana.subtitle_files IS
+    'Files of subtitles that lie beside an original, as they were when their newest job was enqueued.';
+COMMENT ON COLUMN cortana.subtitle_files.name IS
+    'master.srt, master.en.vtt: the last part of the key. It is segments.detected_by of the lines.';
+
+SELECT secure_table('subtitle_files');
+
+CREATE FUNCTION cortana.subtitle_ending(p_name text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN lower(substring(p_name FROM '((?:\.[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8}){0,2})?(?:\.(?:forced|sdh|cc))?\.(?:[Ss][Rr][Tt]|[Vv][Tt][Tt]|[Aa][Ss][Ss]|[Ss][Ss][Aa]))$'));
+COMMENT ON FUNCTION cortana.subtitle_ending IS
+    'What the name of a file of subtitles has behind the name of its video, in lower case: .srt, .en.vtt, .pt-br.forced.ass. '
+    'Null: the file has no subtitles.';
+
+CREATE FUNCTION cortana.find_place_of_subtitles(p_name text, p_owner_id uuid, p_team_id uuid) RETURNS text
+LANGUAGE sql STABLE AS $$
+    SELECT format('videos/original/%s/master%s', coalesce(v.duplicate_of, v.id), lower(rest))
+    FROM videos v, regexp_replace(v.original_name, '\.[^.]*$', '') AS stem, substr(p_name, length(stem) + 1) AS rest
+    WHERE v.owner_id IS NOT DISTINCT FROM p_owner_id AND v.team_id IS NOT DISTINCT FROM p_team_id
+      AND starts_with(p_name, stem) AND subtitle_ending(rest) = lower(rest)
+    ORDER BY v.created_at DESC, v.id LIMIT 1
+$$;
+COMMENT ON FUNCTION cortana.find_place_of_subtitles IS
+    'Returns the key for a file of subtitles: beside the newest video of its owner that has the same name before the ending; '
+    'null: there is none.';
+
+CREATE FUNCTION cortana.register_subtitles(p_key text, p_size bigint, p_etag text, OUT outcome text, OUT job_id uuid)
+LANGUAGE plpgsql AS $$
+DECLARE
+    video CONSTANT uuid := split_part(p_key, '/', 3);
+    file CONSTANT text := split_part(p_key, '/', 4);
+    wanted CONSTANT text := concat_ws(':', 'subtitles', video, file, p_etag);
+BEGIN
+    LOCK TABLE jobs IN ROW EXCLUSIVE MODE; -- before a video's row: see videos_before_deletes()
+    IF NOT EXISTS (SELECT FROM videos WHERE id = video FOR KEY SHARE) THEN
+        outcome := 'waits';
+        RETURN;
+    END IF;
+    INSERT INTO subtitle_files AS f (video_id, name, size, etag) VALUES (video, file, p_size, p_etag)
+    ON CONFLICT (video_id, name) DO UPDATE SET size = excluded.size, etag = excluded.etag, found_at = now()
+    WHERE (f.size, f.etag) IS DISTINCT FROM (excluded.size, excluded.etag);
+    outcome := CASE WHEN FOUND THEN 'new' ELSE 'known' END;
+    IF outcome = 'new' THEN
+        INSERT INTO jobs (job_type, payload, video_id, tenant_id, priority, dedupe_key)
+        SELECT 'subtitles', jsonb_build_object('video_id', v.id, 'subtitles', p_key, 'etag', p_etag), v.id,
+               coalesce(v.team_id, v.owner_id), t.base_priority, wanted
+        FROM videos v, job_types t WHERE v.id = video AND t.name = 'subtitles'
+        ON CONFLICT DO NOTHING;
+    END IF;
+    SELECT j.id INTO job_id FROM jobs j WHERE j.dedupe_key = wanted ORDER BY j.created_at DESC, j.id LIMIT 1;
+    DELETE FROM uploads WHERE key = p_key;
+END
+$$;
+COMMENT ON FUNCTION cortana.register_subtitles IS
+    'Records a complete file of subtitles, and enqueues the job that reads it. The outcome is ''new'', ''known'' (the file is '
+    'as it was), or ''waits'' (there is no such video yet, and nothing was done). job_id is the newest job of this file.';
+
+CREATE FUNCTION cortana.videos_wake_subtitles() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+    UPDATE uploads u SET refused = NULL, due_at = clock_timestamp()
+    WHERE u.refused IS NOT NULL AND subtitle_ending(u.key) IS NOT NULL
+      AND (starts_with(u.key, 'videos/original/' || NEW.id || '/')
+           OR position('/' || regexp_replace(NEW.original_name, '\.[^.]*$', '') || '.' IN u.key) > 0);
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION cortana.videos_wake_subtitles IS
+    'Trigger: files of subtitles that came before their video are looked at again.';
+CREATE TRIGGER videos_wake_subtitles AFTER INSERT ON videos
+    FOR EACH ROW EXECUTE FUNCTION videos_wake_subtitles();
+
 -- ---- files that arrive --------------------------------------------------------------------------
 
 CREATE FUNCTION cortana.record_objects(p_objects jsonb, p_settle interval) RETURNS bigint
@@ -156,12 +243,15 @@ BEGIN
     SELECT o.key, o.size, o.etag, clock_timestamp() + p_settle
     FROM jsonb_to_recordset(p_objects) AS o (key text, size bigint, etag text, video_id uuid)
     LEFT JOIN videos v ON v.id = o.video_id
-    WHERE v.id IS NULL OR v.s3_original_path IS NULL
-       OR v.s3_original_path = o.key
-          AND (v.registered_at IS NULL OR v.original_state = 'missing'
-               OR (o.size, o.etag) IS DISTINCT FROM
-                  (CASE WHEN v.replaced_etag IS NULL THEN v.original_size ELSE o.size END,
-                   coalesce(v.replaced_etag, v.original_etag)))
+    LEFT JOIN subtitle_files f ON f.video_id = o.video_id AND f.name = split_part(o.key, '/', 4)
+    WHERE v.id IS NULL
+       OR CASE WHEN subtitle_ending(o.key) IS NOT NULL THEN (o.size, o.etag) IS DISTINCT FROM (f.size, f.etag)
+               ELSE v.s3_original_path IS NULL
+                    OR v.s3_original_path = o.key
+                       AND (v.registered_at IS NULL OR v.original_state = 'missing'
+                            OR (o.size, o.etag) IS DISTINCT FROM
+                               (CASE WHEN v.replaced_etag IS NULL THEN v.original_size ELSE o.size END,
+                                coalesce(v.replaced_etag, v.original_etag))) END
     ORDER BY o.key
     ON CONFLICT (key) DO UPDATE SET
         size = excluded.size, etag = excluded.etag, due_at = excluded.due_at, tries = 0, refused = NULL

@@ -1568,6 +1568,30 @@ LANGUAGE sql AS $$
     FROM public.reindex_video((p ->> 'id')::uuid, string_to_array(p ->> 'languages', '+')) AS r;
 $$;
 
+CREATE FUNCTION api.add_subtitles(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    most CONSTANT int := 50; -- files of a video, each up to 1 MiB by this way
+    video CONSTANT uuid := p ->> 'id';
+    file CONSTANT text := 'master' || subtitle_ending(p ->> 'name');
+    key CONSTANT text := format('videos/original/%s/%s', video, file);
+    job uuid;
+BEGIN
+    PERFORM require_own_video(video);
+    IF file IS NULL THEN
+        RAISE EXCEPTION 'subtitles are files whose names end in .srt, .vtt, .ass or .ssa'
+            USING ERRCODE = 'invalid_parameter_value', COLUMN = 'name';
+    ELSIF (SELECT count(*) FROM subtitle_files WHERE video_id = video AND name <> file) >= most THEN
+        RAISE EXCEPTION 'a video has at most % files of subtitles', most USING ERRCODE = 'object_not_in_prerequisite_state';
+    ELSIF p ? 'etag' THEN
+        DELETE FROM subtitle_files WHERE video_id = video AND name = file; -- the same bytes again are read again
+        SELECT job_id INTO job FROM register_subtitles(key, (p ->> 'size')::bigint, p ->> 'etag');
+        RETURN ROW(202, NULL, NULL, jsonb_build_object('job_id', job))::api.answer;
+    END IF;
+    RETURN ROW(202, NULL, NULL, jsonb_build_object('key', key))::api.answer;
+END
+$$;
+
 -- ---- who may call what -------------------------------------------------------------------------------------
 
 SELECT secure_objects();

@@ -305,6 +305,23 @@ def choose(screen, where, entry):
     screen.see(".of-video-menu button", entry).click()
 
 
+def test_subtitles_are_added_from_the_menu(screen, place, tmp_path):
+    """UTF-16 becomes UTF-8; what is neither is refused before it is sent."""
+    (video,) = make_videos(place, "Alpha")
+    text = "1\n00:00:01,000 --> 00:00:02,000\nGrüße\n"
+    (tmp_path / "a.de.srt").write_text(text, encoding="utf-16")
+    (tmp_path / "b.srt").write_bytes(text.encode("latin-1"))
+    screen.open(f"/videos/{video}")
+    choose(screen, ".heading", "Add subtitles")
+    screen.wait(lambda: screen.all("#subtitles"), "the choice of files")[0].send_keys(f"{tmp_path / 'a.de.srt'}\n{tmp_path / 'b.srt'}")
+    screen.see("cv-toasts", "b.srt: It is no text in UTF-8")
+    screen.wait(lambda: place.queue.value("SELECT cancel_job(id)::text FROM jobs WHERE job_type = 'subtitles' AND payload ->> 'subtitles' = %s",
+                                          f"videos/original/{video}/master.de.srt"), "the job")
+    screen.see("cv-toasts", "a.de.srt: It waits to be read.")
+    assert (place.store / f"videos/original/{video}/master.de.srt").read_text().replace("\ufeff", "") == text
+    place.queue.run("DELETE FROM videos WHERE id = %s", video)
+
+
 @on_desk_and_phone("screen")
 def test_a_video_has_the_same_menu_everywhere(screen, place):
     (video,) = make_videos(place, "Alpha")
@@ -331,7 +348,7 @@ def test_a_video_has_the_same_menu_everywhere(screen, place):
         button = screen.see(f"{where} .of-menu")
         button.click()
         menu = screen.see(".of-video-menu")
-        assert [one.text.split(" (")[0] for one in menu.find_elements(By.CSS_SELECTOR, "button")] == [one.split(" (")[0] for one in entries] and len(entries) == 8
+        assert [one.text.split(" (")[0] for one in menu.find_elements(By.CSS_SELECTOR, "button")] == [one.split(" (")[0] for one in entries] and len(entries) == 9
         assert screen.script("const {left, top, right, bottom} = arguments[0].getBoundingClientRect(); return left >= 0 && top >= 0 && right <= innerWidth && bottom <= innerHeight", menu)
         screen.press(Keys.ESCAPE)
         screen.wait(lambda: not screen.all(".of-video-menu"), "the menu to close")

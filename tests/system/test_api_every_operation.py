@@ -45,6 +45,7 @@ SAMPLES = {"name": "embed", "key": "hello", "worker": "host-1:7:boot", "host": "
 BODIES = {
     "make_key": {"name": "x", "role": "viewer"},
     "create_upload": {"name": "a.mp4", "size": 1000},
+    "add_subtitles": {"name": "a.srt", "text": "1"},
     "upload_parts": {"numbers": [1]},
     "change_workflow": {"name": "w", "steps": [], "dry_run": True},
     "change_host": {"cpu_budget": 1},

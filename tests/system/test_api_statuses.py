@@ -167,6 +167,11 @@ def test_states_that_forbid_it(gateway, seen, place, library, store):
         assert gateway.ask(f"/tenants/{ALICE}/sharing", SERVICE, "PUT", {"allowed": is_allowed}).status == 204
         assert seen.ask(gateway, "share", ADMIN, body={"video_id": video}).status == status
     assert seen.ask(gateway, "make_key", ADMIN, body={"name": "x", "role": "viewer"}).status == 201
+    place[1].run("INSERT INTO cortana.subtitle_files SELECT %s, n, 1, n FROM generate_series(1, 50) AS n", video)
+    one = {"name": "a.srt", "text": "1"}
+    assert seen.ask(gateway, "add_subtitles", ADMIN, f"/videos/{video}/subtitles", one).status == 409
+    place[1].run("DELETE FROM cortana.subtitle_files WHERE video_id = %s", video)
+    assert seen.ask(gateway, "add_subtitles", ADMIN, f"/videos/{video}/subtitles", {**one, "name": "a.doc"}).status == 400
     twins = [seen.ask(gateway, "create_trigger", ADMIN, body={**WANTED["create_trigger"], "name": name}).json for name in ("one", "two")]
     assert seen.ask(gateway, "change_trigger", ADMIN, f"/triggers/{twins[0]['id']}", {"name": "two"}).status == 409
     before, = place[1].run("SELECT status FROM videos WHERE id = %s", video)

@@ -92,6 +92,22 @@ def test_a_server_refuses_like_its_database(cortana, gateway, library, verb):
     assert (there.stdout, there.stderr, there.returncode) == ("", here.stderr, 1)
 
 
+def test_subtitles_are_added_here_and_at_a_server(program, cortana, queue, library, tmp_path):
+    gateway = Gateway(program, queue.url, tmp_path, STORE_URL=f"dir:{tmp_path / 'store'}")
+    gateway.url = f"http://127.0.0.1:{gateway.port}"
+    names = {"talk.de.srt": "1\n00:00:01,000 --> 00:00:02,000\nSüß\n".encode(), "talk.fr.vtt": b"\xe9", "talk.doc": b"1"}
+    for name, data in names.items():
+        (tmp_path / name).write_bytes(data)
+    asked = {name: both(cortana, gateway, f"subtitles {library.videos['own']} {tmp_path / name}") for name in names}
+    assert [[done.returncode for done in pair] for pair in asked.values()] == [[0, 0], [0, 1], [1, 1]], [one.stderr for pair in asked.values() for one in pair]
+    assert all("is read by job" in done.stdout for done in asked["talk.de.srt"])
+    assert "is no text in UTF-8" in asked["talk.fr.vtt"][1].stderr and ".srt, .vtt" in asked["talk.doc"][0].stderr
+    key = f"videos/original/{library.videos['own']}/master.de.srt"
+    assert queue.value("SELECT count(*) FROM jobs WHERE payload ->> 'subtitles' = %s", key) == 2
+    assert (tmp_path / key).read_bytes() == (tmp_path / "store" / key).read_bytes() == names["talk.de.srt"]
+    assert gateway.process.stop() == 0
+
+
 def test_a_server_changes_many_jobs(cortana, gateway, queue, library):
     assert cortana("login", gateway.url, text=SERVICE).returncode == 0
     queue.run("INSERT INTO job_types (name, description) VALUES ('work', 'a')")

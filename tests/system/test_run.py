@@ -166,8 +166,12 @@ def test_text_alone_and_playback_later(program, data, fixtures_dir, tmp_path):
     assert not list((data / "store/videos").glob("proxy/*/index.m3u8"))
     code, output, errors = finish(start(program, data, "run", video, "--text-only", "--no-page"))
     assert code == 0 and "is known already" in errors, output + errors
-    code, output, errors = finish(start(program, data, "run", video, "--no-page"))
+    (tmp_path / "same.en.srt").write_text("1\n00:00:01,000 --> 00:00:02,000\nsaid beside\n")
+    (tmp_path / "same place.srt").write_text("1\n00:00:01,000 --> 00:00:02,000\nof another\n")
+    code, output, errors = finish(start(program, data, "run", same, "--no-page"))
     assert code == 0 and "transcode done in" in errors and "sample" not in errors, output + errors
+    code, output, errors = finish(start(program, data, "export", "last", "--source", "subtitle", "--format", "txt"))
+    assert output == "said beside\n", output + errors
     index, = (data / "store/videos").glob("proxy/*/index.m3u8")
     doctor_finds_what_is_missing(program, data, index.parent)
     code, output, errors = finish(start(program, data, "jobs", "list", "--json"))

@@ -211,6 +211,42 @@ def test_text_tracks_are_lines_without_styling(sample, fixtures_dir, tmp_path, n
     assert [(entity["type"], entity["value"]) for entity in done.result["subtitles"][0]["entities"]] == [("hashtag", "#Berlin")]
 
 
+@pytest.mark.parametrize("ending", ["eng.srt", "en.vtt", "en-GB.ass"])
+def test_a_file_beside_the_video_has_the_lines_of_the_same_in_it(sample, program, fixtures_dir, tmp_path, ending):
+    video = add_text_tracks(fixtures_dir / "edge" / "variable_rate.mp4", tmp_path / "a.mkv", "ass" if "ass" in ending else "subrip",
+                            ("eng", CUES))
+    beside = sample(video).store / ORIGINAL.replace("mp4", ending)
+    subprocess.run(["ffmpeg", "-v", "error", "-i", str(tmp_path / "a.0.srt"), str(beside)], check=True)
+    done = subprocess.run([program("subtitles-worker"), "--once"], text=True, capture_output=True, check=True,
+                          env={**os.environ, "STORE_URL": f"dir:{beside.parents[3]}"}, input=json.dumps(
+                              {"video_id": VIDEO, "subtitles": ORIGINAL.replace("mp4", ending), "etag": "1"}))
+    lines = json.loads(done.stdout)["lines"]
+    assert len(lines) == 3 and lines == sample(video).result["subtitles"]
+
+
+NO_SUBTITLES = {
+    "is in UTF-16": (CUES.encode("utf-16"), "UnsupportedMedia", "UTF-16; save the file as UTF-8"),
+    "is in Latin-1": (CUES.replace("€", "").encode("latin-1"), "UnsupportedMedia", "not in UTF-8; save the file as UTF-8"),
+    "is a video": (b"\0\0\0\x20ftypisom" + bytes(1000), "UnsupportedMedia", "no text"),
+    "is empty": (b"", "UnsupportedMedia", "no line with a time"),
+    "has no times": (b"Dear all,\n\nI am no subtitles.\n" * 1000, "UnsupportedMedia", "no line with a time"),
+    "is huge": (b"1\n00:00:01,000 --> 00:00:02,000\nHi\n\n" * 250000, "LimitExceeded", "8 MiB"),
+}
+
+
+@pytest.mark.parametrize("what", NO_SUBTITLES)
+def test_a_file_that_is_no_subtitles_is_refused_with_its_reason(program, store_dir, what):
+    data, kind, reason = NO_SUBTITLES[what]
+    beside = store_dir / ORIGINAL.replace("mp4", "srt")
+    beside.parent.mkdir(parents=True)
+    beside.write_bytes(data)
+    done = subprocess.run([program("subtitles-worker"), "--once"], text=True, capture_output=True, check=False,
+                          env={**os.environ, "STORE_URL": f"dir:{store_dir}"}, input=json.dumps(
+                              {"video_id": VIDEO, "subtitles": ORIGINAL.replace("mp4", "srt"), "etag": "1"}))
+    error = json.loads(done.stdout)["error"]
+    assert (done.returncode, error["type"]) == (65, kind) and reason in error["message"], error
+
+
 def test_rows_that_roll_up_are_one_line_each(sample, fixtures_dir, tmp_path):
     """Those of other events are one line together."""
     cues = "".join(f"{n}\n00:00:0{n},000 --> 00:00:0{n},900\n{text}\n\n" for n, text in enumerate(ROLLING))

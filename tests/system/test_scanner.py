@@ -57,6 +57,57 @@ def test_an_inbox_file_moves_to_its_place(scanning):
     assert len(scanning.transcodes()) == 4 and scanning.uploads() == []
 
 
+def said(scanning):
+    """The lines of subtitles, when all files were read: (file, text)."""
+    reader = scanning.start(name="subtitles-worker")
+    wait_until(lambda: not scanning.rows("SELECT 1 FROM jobs WHERE job_type = 'subtitles' AND (status IN ('queued', 'processing')"
+                                         " OR scheduled_for IS NOT NULL)"), "the subtitles to be read")
+    reader.kill()
+    return {(row["detected_by"], row["text"]) for row in
+            scanning.rows("SELECT detected_by, text FROM segments WHERE source = 'subtitle'")}
+
+
+def cue(text):
+    return f"1\n00:00:01,000 --> 00:00:02,000\n{text}\n".encode()
+
+
+def test_subtitles_beside_a_video_are_its_lines(scanning):
+    """In the inbox, where they may come first, and beside the original; not those of another owner or with another name. A
+    new file replaces the old one's lines, and one that cannot be read none. None of them is a video."""
+    early = scanning.put(f"inbox/{OWNER}/My talk.en.srt", cue("early"))
+    waits = [scanning.put(f"inbox/{OTHER}/My talk.srt", cue("no")), scanning.put(f"inbox/{OWNER}/My talk 2.srt", cue("no"))]
+    scanning.run()
+    assert "no video of its owner has this name" in scanning.uploads()[0]["refused"] and early.exists()
+    scanning.put(f"inbox/{OWNER}/My talk.mp4")
+    scanning.run()
+    (video,) = scanning.videos()
+    folder = f"videos/original/{video}"
+    scanning.put(f"inbox/{OWNER}/My talk.de.forced.vtt", b"WEBVTT\n\n00:01.000 --> 00:02.000\nlate\n")
+    scanning.put(f"{folder}/master.srt", cue("beside"))
+    scanning.run()
+    assert scanning.keys("videos/") == [f"{folder}/master.{ending}" for ending in ("de.forced.vtt", "en.srt", "mp4", "srt")]
+    assert said(scanning) == {("master.en.srt", "early"), ("master.de.forced.vtt", "late"), ("master.srt", "beside")}
+    assert scanning.value("SELECT string_agg(language, ' ' ORDER BY language) FROM segments") == "deu eng"
+    assert scanning.value("SELECT count(*) FROM search_segments('source:subtitle beside')") == 1
+    scanning.run()
+    assert scanning.value("SELECT count(*) FROM jobs WHERE job_type = 'subtitles'") == 3 and len(scanning.transcodes()) == 1
+    scanning.put(f"{folder}/master.srt", cue("mended, and longer"))
+    scanning.put(f"{folder}/master.en.srt", b"\xff\xfe1\0\n\0")
+    scanning.run()
+    assert said(scanning) == {("master.en.srt", "early"), ("master.de.forced.vtt", "late"), ("master.srt", "mended, and longer")}
+    assert scanning.value("SELECT payload #>> '{error,message}' FROM jobs WHERE status = 'failed'").endswith("save the file as UTF-8")
+    assert scanning.video(video)["status"] == "new" and len(scanning.videos()) == 1 and all(path.exists() for path in waits)
+
+
+def test_lines_of_a_file_that_was_replaced_meanwhile_are_not_stored(scanning):
+    video = scanning.original(owner_id=OWNER)
+    scanning.put(f"videos/original/{video}/master.srt", cue("old"))
+    scanning.run()
+    scanning.rows("UPDATE subtitle_files SET etag = 'of a newer file'")
+    assert said(scanning) == set()
+    assert scanning.value("SELECT status::text FROM jobs WHERE job_type = 'subtitles'") == "done"
+
+
 def test_a_file_beyond_its_owners_limit_waits_for_room(scanning, queue):
     queue.run("SELECT limit_tenant(%s, 100), limit_tenant(NULL, 60)", OWNER)
     scanning.put(f"inbox/{OWNER}/a.mp4", b"a" * 70)

@@ -9,10 +9,27 @@ import {titleOf} from './states.js';
 import {copy, say} from './toast.js';
 import './video-words.js';
 
+const JOB_SECONDS = 20; // in which a file of subtitles is read, unless others wait for the worker
 const MARGIN = 8; // pixels between the menu and the edges of the window
 
 /** Tells every list what a video is now. @param {any} video */
 const tell = (video) => dispatchEvent(new CustomEvent('cv-video', {detail: video}));
+
+/** Adds a file of subtitles, and says what became of it. @param {string} id @param {File} file */
+async function addSubtitles(id, file) {
+    const bytes = new Uint8Array(await file.arrayBuffer());
+    const mark = bytes[0] << 8 | bytes[1];
+    const encoding = mark === 0xfffe ? 'utf-16le' : mark === 0xfeff ? 'utf-16be' : 'utf-8';
+    try {
+        const body = {name: file.name, text: new TextDecoder(encoding, {fatal: true}).decode(bytes)};
+        const {job_id: jobId} = await ask(`/videos/${id}/subtitles`, {method: 'PUT', body});
+        const job = await ask(`/jobs/${jobId}`, {query: {wait: JOB_SECONDS}});
+        const isBad = job.status === 'failed';
+        say(`${file.name}: ${isBad ? job.error.message : t(job.status === 'done' ? 'video.subtitles.done' : 'video.subtitles.later')}`, isBad ? 'bad' : 'good');
+    } catch (problem) {
+        say(`${file.name}: ${problem.text ?? t('video.subtitles.no')}`, 'bad');
+    }
+}
 
 /** What each entry does. @type {Record<string, (video: any, now: number) => any>} now: the moment that is shown, ms */
 const DEEDS = {
@@ -40,6 +57,17 @@ const DEEDS = {
         const {base_url: base, original} = await ask(`/videos/${id}/grant`, {method: 'POST', query: {original: true}});
         Object.assign(document.createElement('a'), {href: base + original, download: name ?? ''}).click();
     },
+    /** Files are chosen, and become lines. */
+    async subtitles({id}) {
+        document.getElementById('subtitles')?.remove(); // of the last time, if nothing was chosen
+        const input = Object.assign(document.createElement('input'), {id: 'subtitles', type: 'file', accept: '.srt,.vtt,.ass,.ssa', multiple: true, hidden: true});
+        document.body.append(input);
+        input.addEventListener('change', async () => {
+            await Promise.all([...input.files].map((file) => addSubtitles(id, file)));
+            input.remove();
+        });
+        input.click();
+    },
     async reindex({id}) {
         await ask(`/videos/${id}/reindex`, {method: 'POST'});
         say(t('video.reindex.done'));
@@ -56,7 +84,7 @@ const DEEDS = {
     },
 };
 const OF_VIEWERS = ['favourite', 'link'];
-const ICONS = {edit: 'edit', favourite: 'star', share: 'share', link: 'link', download: 'download', reindex: 'boxes', reprocess: 'again', delete: 'trash'};
+const ICONS = {edit: 'edit', favourite: 'star', share: 'share', link: 'link', download: 'download', subtitles: 'upload', reindex: 'boxes', reprocess: 'again', delete: 'trash'};
 
 /** Does one of them, and says why not. @param {string} name @param {any} video @param {number} now ms */
 export async function doTo(name, video, now = 0) {

@@ -55,6 +55,9 @@ class VideoScreen extends Element {
             const isKnown = this.stages?.some((one) => one.job_id === data.id);
             this.stages = isKnown ? this.stages.map((one) => one.job_id === data.id ? {...one, ...stage} : one)
                 : [...this.stages ?? [], stage];
+            if (data.job_type === 'subtitles' && data.state === 'done') {
+                this.transcript?.load(this.id_).then(() => this.showLines());
+            }
             this.watch();
             this.update();
             if (!OPEN.includes(data.state) && this.video && this.video.status !== 'ready') {
@@ -304,7 +307,7 @@ class VideoScreen extends Element {
                 href="/api/v1/videos/${this.id_}/export?format=${format}" download>${format}</a>`)}${this.mayChange ? html`<button
                 @click=${() => this.download()}><cv-icon name="download"></cv-icon>${t('video.download')}</button>` : nothing}</p>
             ${this.mayChange ? html`<h3>${t('video.again')}</h3><p class="actions">
-                <button @click=${() => this.change('reindex')}>${t('video.reindex')}</button>
+                <button @click=${() => this.doTo('reindex')}>${t('video.reindex')}</button>
                 <button @click=${() => this.doTo('reprocess')}>${t('video.reprocess')}</button>
                 <button @click=${() => this.doTo('delete')}>${t('video.delete')}</button></p>` : nothing}
             <dl class="facts-list"><dt>${t('video.file')}</dt><dd>${this.video.name ?? '–'}, ${size(this.video.size)}</dd>

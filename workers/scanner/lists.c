@@ -42,7 +42,7 @@ static json_t *describe(const struct scan *scan, const struct cv_object_entry *e
         object = json_pack("{s:s, s:I, s:s}", "key", entry->key, "size", (json_int_t)entry->size,
                            "etag", entry->etag);
     } else {
-        if (!cv_object_is_original(entry->key, id)) {
+        if (!cv_object_is_original(entry->key, id) && !cv_object_is_subtitles(entry->key, id)) {
             return NULL;
         }
         object = json_pack("{s:s, s:I, s:s, s:s}", "key", entry->key, "size",

@@ -100,7 +100,7 @@ static int report_key(const struct reading *reading, const json_t *bucket, const
     }
     const char *key =
         own_key(reading->store_name, json_string_value(bucket), is_encoded ? full : text);
-    if (!key || (!cv_object_is_original(key, id) &&
+    if (!key || (!cv_object_is_original(key, id) && !cv_object_is_subtitles(key, id) &&
                  strncmp(key, CV_KEYS_INBOX, strlen(CV_KEYS_INBOX)) != 0)) {
         return 0;
     }

@@ -249,6 +249,56 @@ static int import_original(struct scanner *scanner, const struct upload *upload,
     return scanner_register(scanner, &original, error);
 }
 
+/* ---- subtitles ------------------------------------------------------------------------------- */
+
+static const char no_video[] = "no video of its owner has this name: it is read when one comes";
+
+/* Registers a file of subtitles beside an original. */
+static int import_subtitles(struct scanner *scanner, const struct upload *upload,
+                            struct cv_error *error)
+{
+    struct cv_object_info info;
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    int result = cv_store_head(scanner->store, upload->key, &info, error);
+    if (result != 0) {
+        return result == CV_STORE_NOT_FOUND ? forget(scanner, upload->key, error) : result;
+    }
+    if (!has_settled(upload, &info)) {
+        return postpone(scanner, upload->key, &info, error);
+    }
+    CV_TRY(cv_db_run(scanner->db, &rows, error,
+                     "SELECT outcome FROM register_subtitles($1, $2::bigint, $3)", upload->key,
+                     cv_db_number(info.size).text, info.etag));
+    const char *outcome = cv_db_text(rows, 0, "outcome");
+    if (strcmp(outcome, "waits") == 0) {
+        return refuse(scanner, upload->key, no_video, error);
+    }
+    scanner->imported += strcmp(outcome, "new") == 0;
+    cv_log(CV_LOG_INFO, "%s: %s", upload->key, outcome);
+    return 0;
+}
+
+/* Moves a file of subtitles from the inbox beside the original of the video that has its name. */
+static int move_beside(struct scanner *scanner, const struct upload *upload, const char *name,
+                       const struct scanner_original *found, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    CV_TRY(cv_db_run(scanner->db, &rows, error,
+                     "SELECT find_place_of_subtitles($1, $2::uuid, $3::uuid) AS key", name,
+                     found->owner_id, found->team_id));
+    const char *key = cv_db_text(rows, 0, "key");
+    if (!key) {
+        return refuse(scanner, upload->key, no_video, error);
+    }
+    const struct cv_object_move move = {upload->key, key, found->info.etag};
+    int result = cv_store_move(scanner->store, &move, NULL, error);
+    if (result == CV_STORE_CHANGED) {
+        return postpone(scanner, upload->key, &found->info, error);
+    }
+    CV_TRY(result < 0 ? result : forget(scanner, upload->key, error));
+    return cv_db_run(scanner->db, NULL, error, "SELECT announce_upload($1)", key);
+}
+
 /* ---- under inbox/ ---------------------------------------------------------------------------- */
 
 /* Registers an inbox object that was already moved (by this scanner before an interruption, or by
@@ -345,7 +395,9 @@ static int import_from_inbox(struct scanner *scanner, const struct upload *uploa
         return postpone(scanner, upload->key, &original.info, error);
     }
     read_notes(scanner, &metadata, &original);
-    return move_in(scanner, upload, &inbox, &original, error);
+    return verdict == CV_INBOX_SUBTITLES
+               ? move_beside(scanner, upload, inbox.name, &original, error)
+               : move_in(scanner, upload, &inbox, &original, error);
 }
 
 /* ---- all that are due ------------------------------------------------------------------------ */
@@ -360,6 +412,9 @@ static int import_upload(struct scanner *scanner, const struct upload *upload,
     }
     if (cv_object_is_original(upload->key, video_id)) {
         return import_original(scanner, upload, video_id, error);
+    }
+    if (cv_object_is_subtitles(upload->key, video_id)) {
+        return import_subtitles(scanner, upload, error);
     }
     if (strncmp(upload->key, CV_KEYS_INBOX, strlen(CV_KEYS_INBOX)) == 0) {
         return import_from_inbox(scanner, upload, error);

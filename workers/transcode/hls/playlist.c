@@ -109,47 +109,12 @@ double cv_segment_list_frame_rate(const struct cv_segment_list *list)
 
 /* ---- tracks of sound ------------------------------------------------------------------------- */
 
-/* ISO 639-2 codes with an equivalent of two letters (ISO 639-1), which BCP 47 requires. Other codes
- * are used unchanged. */
-static const struct language {
-    char three[4], two[3];
-} languages[] = {
-    {"alb", "sq"}, {"ara", "ar"}, {"arm", "hy"}, {"baq", "eu"}, {"ben", "bn"}, {"bul", "bg"},
-    {"bur", "my"}, {"cat", "ca"}, {"ces", "cs"}, {"chi", "zh"}, {"cze", "cs"}, {"dan", "da"},
-    {"deu", "de"}, {"dut", "nl"}, {"ell", "el"}, {"eng", "en"}, {"est", "et"}, {"eus", "eu"},
-    {"fas", "fa"}, {"fin", "fi"}, {"fra", "fr"}, {"fre", "fr"}, {"geo", "ka"}, {"ger", "de"},
-    {"gre", "el"}, {"heb", "he"}, {"hin", "hi"}, {"hrv", "hr"}, {"hun", "hu"}, {"hye", "hy"},
-    {"ice", "is"}, {"ind", "id"}, {"isl", "is"}, {"ita", "it"}, {"jpn", "ja"}, {"kat", "ka"},
-    {"kor", "ko"}, {"lav", "lv"}, {"lit", "lt"}, {"mac", "mk"}, {"may", "ms"}, {"mkd", "mk"},
-    {"msa", "ms"}, {"mya", "my"}, {"nld", "nl"}, {"nob", "nb"}, {"nor", "no"}, {"per", "fa"},
-    {"pol", "pl"}, {"por", "pt"}, {"ron", "ro"}, {"rum", "ro"}, {"rus", "ru"}, {"slk", "sk"},
-    {"slo", "sk"}, {"slv", "sl"}, {"spa", "es"}, {"sqi", "sq"}, {"srp", "sr"}, {"swe", "sv"},
-    {"tam", "ta"}, {"tel", "te"}, {"tha", "th"}, {"tur", "tr"}, {"ukr", "uk"}, {"urd", "ur"},
-    {"vie", "vi"}, {"zho", "zh"},
-};
-
-enum { NAME_SIZE = 96, LETTERS_MIN = 2, LETTERS_MAX = 3 };
-
-/* Returns a language tag, or "" if the container's text is not one. */
-static const char *tag_of(const char *language)
-{
-    size_t length = strlen(language);
-    if (length < LETTERS_MIN || length > LETTERS_MAX ||
-        strspn(language, "abcdefghijklmnopqrstuvwxyz") != length) {
-        return "";
-    }
-    for (size_t i = 0; i < CV_COUNT(languages); i++) {
-        if (strcmp(languages[i].three, language) == 0) {
-            return languages[i].two;
-        }
-    }
-    return language;
-}
+enum { NAME_SIZE = 96 };
 
 /* The label of a track that people see, before it is made unique. */
 static const char *label_of(const struct cv_playlist_sound *sound)
 {
-    const char *tag = tag_of(sound->language);
+    const char *tag = cv_language_tag(sound->language);
     return sound->title[0] ? sound->title : tag[0] ? tag : "Sound";
 }
 
@@ -158,11 +123,11 @@ static const char *label_of(const struct cv_playlist_sound *sound)
 static void sound_line(struct cv_buffer *text, const struct cv_playlist_sound *sounds, size_t index)
 {
     const struct cv_playlist_sound *sound = &sounds[index];
-    const char *tag = tag_of(sound->language);
+    const char *tag = cv_language_tag(sound->language);
     bool twin = false, is_new = true;
     for (size_t i = 0; i < index; i++) {
         twin = twin || strcmp(label_of(&sounds[i]), label_of(sound)) == 0;
-        is_new = is_new && strcmp(tag_of(sounds[i].language), tag) != 0;
+        is_new = is_new && strcmp(cv_language_tag(sounds[i].language), tag) != 0;
     }
     char name[NAME_SIZE];
     if (twin) {
