@@ -633,7 +633,8 @@ CREATE TYPE cortana.search_terms AS (
     recorded_before timestamptz,
     at_first timestamptz,
     at_last timestamptz,
-    alike uuid[]
+    alike uuid[],
+    refusal text
 );
 COMMENT ON TYPE cortana.search_terms IS 'A parsed query. At most 200 characters of a query are read.';
 COMMENT ON COLUMN cortana.search_terms.sides IS
@@ -669,6 +670,8 @@ COMMENT ON COLUMN cortana.search_terms.recorded_before IS 'Of recorded:; videos 
 COMMENT ON COLUMN cortana.search_terms.at_first IS 'Of at:; the text was still on screen at this time of day.';
 COMMENT ON COLUMN cortana.search_terms.at_last IS 'Of at:; the text was on screen before this time of day.';
 COMMENT ON COLUMN cortana.search_terms.alike IS 'Of like:; the video of a result shows the same as one of these.';
+COMMENT ON COLUMN cortana.search_terms.refusal IS
+    'Why the query is refused if no line has its words as they were typed: a word in it looks like a field that there is not.';
 
 CREATE FUNCTION cortana.search_refuse(p_message text) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
@@ -1060,15 +1063,19 @@ BEGIN
         ELSIF field IS NOT NULL THEN
             terms := search_add_field(terms, field[2], btrim(field[3]));
         ELSIF token ~ '^-?[a-z]{2,}:["[:alnum:]]' THEN
-            PERFORM search_refuse(format('%s: is not a field; fields are from:, lang:, tag:, in:, recorded:, at:, after:, before:, kind:, '
+            terms.refusal := coalesce(terms.refusal, format('%s: is not a field; fields are from:, lang:, tag:, in:, recorded:, at:, after:, before:, kind:, '
                                          'conf:, owner:, team:, video:, like: and source:. To look for the text, put it into quotes: "%s"',
                                          substring(token, '[a-z]+'), translate(ltrim(token, '-'), '"', '')));
+            IF token LIKE '-%' THEN
+                PERFORM search_refuse(terms.refusal);
+            END IF;
+            wanted := array_append(wanted, token);   -- localhost:8080 may be on screen
         ELSIF token ~ '^-\(' OR token LIKE '(%' AND query LIKE '%' || either || '%' THEN
             PERFORM search_refuse('parentheses are not part of the syntax: all words must be there, OR stands between two '
                                   'alternatives; in quotes they are looked for');
         ELSIF token ~ '^-+$' THEN
             CONTINUE;   -- a dash between blanks excludes nothing
-        ELSIF token LIKE '-%' THEN
+        ELSIF token LIKE '-%' AND NOT (token ~ '^-[[:alnum:]]$' AND wanted IS NOT NULL) THEN   -- "git commit -m" is text
             word := phraseto_tsquery('simple', search_spaced(token));
             CONTINUE WHEN numnode(word) = 0;
             IF search_is_beginning(token) THEN
@@ -1941,6 +1948,7 @@ SET jit = off AS $$
 DECLARE
     terms search_terms := search_parse(coalesce(query, ''));
     wanted int := least(greatest(coalesce(max_results, 50), 0), 1000);
+    candidates tid[];
 BEGIN
     IF NOT search_has_subject(terms) THEN
         IF coalesce(terms.languages[1], terms.kinds[1], terms.after_ms::text, terms.before_ms::text,
@@ -1955,9 +1963,14 @@ BEGIN
     IF wanted = 0 THEN
         RETURN;
     END IF;
+    candidates := ARRAY(SELECT search_candidates(query, video, wanted));
+    IF terms.refusal IS NOT NULL
+        AND (SELECT r.match_kind FROM search_rate(terms, candidates, 1, NULL, NULL) AS r) = 'fuzzy' IS NOT false THEN
+        PERFORM search_refuse(terms.refusal);
+    END IF;
     RETURN QUERY SELECT r.segment_id, r.video_id, r.text, r.snippet, r.t_start, r.t_end, r.bounding_box, r.confidence, r.language,
                         r.rank, r.match_kind, r.continued_by, r.sources
-    FROM search_rate(terms, ARRAY(SELECT search_candidates(query, video, wanted)), wanted, start_mark, stop_mark) AS r;
+    FROM search_rate(terms, candidates, wanted, start_mark, stop_mark) AS r;
 END
 $$;
 COMMENT ON FUNCTION search_segments IS

@@ -268,6 +268,9 @@ DECLARE
     terms search_terms := search_parse(coalesce(filter, ''));
     wanted int := least(greatest(coalesce(max_results, 50), 0), 1000);
 BEGIN
+    IF terms.refusal IS NOT NULL THEN
+        PERFORM search_refuse(terms.refusal);
+    END IF;
     IF terms.sides IS NOT NULL THEN
         PERFORM search_refuse('a filter has fields alone: write lang:deu, tag:, after: or before:');
     END IF;

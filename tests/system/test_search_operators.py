@@ -167,9 +167,9 @@ def test_what_is_not_understood_is_named(corpus, query, words):
 
 
 @pytest.mark.parametrize("query", [
-    "Workflows (1)", "Anna (20984 votes)", "(5 matches", "From: Anna To:", "tag: new",
+    "Workflows (1)", "Anna (20984 votes)", "(5 matches", "From: Anna To:", "tag: new", "localhost:8080 is up",
     "https://example.org/setup", "12:30", "std::vector", "c:\\windows", "note: milk", "main()", "f(x)", ":)", '"color:red"',
-    '"(harbour"', "10:color", "価格:百円", "a:b", ":smile:", "lang:fra harbour", "lang:script/latin harbour", "lang:ENG harbour",
+    "has:attachment", "git ci -m now", '"(harbour"', "10:color", "価格:百円", "a:b", ":smile:", "lang:fra harbour", "lang:script/latin harbour", "lang:ENG harbour",
 ])
 def test_what_is_no_field_is_text(corpus, query):
     text = query.replace('"', "")
