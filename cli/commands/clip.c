@@ -15,11 +15,11 @@ static const char *text_of(const json_t *object, const char *name)
     return text ? text : "";
 }
 
-int cli_clip_make(struct cli_call *call, struct cli_workers *workers, const json_t *values,
-                  json_t **ret_clip, struct cv_error *error)
+int cli_clip_make(struct cli_call *call, struct cli_workers *workers, const char *operation,
+                  const json_t *values, json_t **ret_clip, struct cv_error *error)
 {
     cv_auto(json_decref) json_t *clip = NULL;
-    CV_TRY(cli_ask(call, "request_clip", values, &clip, error));
+    CV_TRY(cli_ask(call, operation, values, &clip, error));
     if (strcmp(text_of(clip, "state"), "done") != 0) {
         CV_TRY(call->session.is_local ? cli_workers_start(workers, "clip_generate", error) : 0);
         CV_TRY(cli_wait_for_clip(call, workers, &clip, error));
@@ -80,14 +80,14 @@ static const char *file_name(const json_t *clip)
 
 /* Makes the clip and writes its file. A clip whose object is gone (it expired in the bucket) is
  * removed, and made once more. A request that is refused is wrong usage. */
-static int make_file(struct cli_call *call, const json_t *values, const char *output,
-                     json_t **ret_clip, struct cv_error *error)
+static int make_file(struct cli_call *call, const char *operation, const json_t *values,
+                     const char *output, json_t **ret_clip, struct cv_error *error)
 {
     cv_auto(cli_workers_stop) struct cli_workers workers;
     cli_workers_init(&workers, &call->session);
     for (bool is_again = false;; is_again = true) {
         cv_auto(json_decref) json_t *clip = NULL;
-        int result = cli_clip_make(call, &workers, values, &clip, error);
+        int result = cli_clip_make(call, &workers, operation, values, &clip, error);
         if (result < 0 && error->type == CV_ERROR_INVALID_PAYLOAD && !clip) {
             return cli_usage(call, "%s", error->message);
         }
@@ -150,7 +150,7 @@ int cli_clip(struct cli_call *call, struct cv_error *error)
     CV_TRY(cli_read_values(call, &values, error));
     CV_TRY_MEMORY(!format[0] || cli_set_member(values, "options.format", json_string(format)),
                   error, "a request");
-    CV_TRY(make_file(call, values, output, &clip, error));
+    CV_TRY(make_file(call, "request_clip", values, output, &clip, error));
     const char *file = output ? output : file_name(clip);
     cv_auto_free char *key = call->server ? NULL : cli_clip_key(clip);
     return cli_print_outcome(call,
@@ -158,5 +158,22 @@ int cli_clip(struct cli_call *call, struct cv_error *error)
                                        "video", text_of(clip, "video_id"), "start_ms",
                                        json_object_get(clip, "t_start"), "end_ms",
                                        json_object_get(clip, "t_end")),
+                             error, "%s", file);
+}
+
+int cli_quote(struct cli_call *call, struct cv_error *error)
+{
+    const char *output = cli_value(call, "output");
+    cv_auto(json_decref) json_t *values = NULL;
+    cv_auto(json_decref) json_t *quote = NULL;
+    CV_TRY(output ? check_output(call, output) : 0);
+    CV_TRY(cli_open(call, error));
+    CV_TRY(cli_read_values(call, &values, error));
+    CV_TRY(make_file(call, "quote", values, output, &quote, error));
+    const char *file = output ? output : file_name(quote);
+    return cli_print_outcome(call,
+                             json_pack("{s:s, s:O, s:O}", "file", file, "video",
+                                       json_object_get(quote, "video_id"), "alt",
+                                       json_object_get(quote, "alt")),
                              error, "%s", file);
 }

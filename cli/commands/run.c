@@ -317,7 +317,7 @@ static int print_example(struct run *run, const struct cli_video *video, struct 
     (void)fflush(stdout);
 
     cv_auto_free char *path = NULL;
-    CV_TRY(cli_clip_make(call, &run->workers, values, &clip, error));
+    CV_TRY(cli_clip_make(call, &run->workers, "request_clip", values, &clip, error));
     cv_auto_free char *key = cli_clip_key(clip);
     CV_TRY_MEMORY(key, error, "a clip");
     CV_TRY(cli_object_path(call->session.store, key, &path, error));

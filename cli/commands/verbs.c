@@ -169,6 +169,17 @@ static const struct cli_option clip_options[] = {
     NO_MORE,
 };
 
+static const struct cli_option quote_options[] = {
+    {"output", 'o', "FILE",
+     "write to FILE; default: the current folder, with a name made from video and time",
+     CLI_COMPLETE_FILE, NULL},
+    {"around", 0, NULL, "only the part of the frame around the line", 0, NULL},
+    {"max-height", 0, "N", "scale larger pictures down to this height in pixels", 0, NULL},
+    {"redact", 0, "WHAT", "cover these texts, as in a clip, in the source, too", 0, NULL},
+    {"site", 0, "URL", "where the link leads to (https://host); default: no link", 0, NULL},
+    NO_MORE,
+};
+
 static const struct cli_option reindex_options[] = {
     {"all", 0, NULL, "all videos that are ready", 0, NULL},
     {"languages", 'l', "L+L",
@@ -460,6 +471,14 @@ const struct cli_verb cli_verbs[] = {
              "inbox.\n\n" NAMED_VIDEO,
      .completion = CLI_COMPLETE_FILE, .store = true, OPERATOR_JSON, .remote = true,
      .run = cli_subtitles},
+    {"quote", "LINE", 1, 1, "make a picture of a line, with its source below it",
+     .text =
+         "The frame in which the line is seen, as JPEG, and below it the video's title, the time, "
+         "when that was, and a link. LINE is the id of a line (segment_id of cortana search "
+         "--json). With --json the answer has a text for people who do not see the picture.",
+     .options = quote_options, .store = true, .long_lasting = true, OPERATOR_JSON, .remote = true,
+     .values = "0>id:uuid around:flag max-height>max_height:number redact:texts site",
+     .run = cli_quote},
     {"reindex", "[VIDEO]…", 0, MANY,
      "read videos again, with other languages or models, without decoding them",
      .text = "Reads the pictures of lines that were kept when a video was first read, and replaces "

@@ -1,6 +1,8 @@
 #include "common/media/filters.h"
 
+#include "common/media/caption.h"
 #include "common/media/libav.h"
+#include "common/media/scale.h"
 
 #include <libavfilter/buffersink.h>
 #include <libavfilter/buffersrc.h>
@@ -337,5 +339,102 @@ int cv_palette_apply(struct cv_palette *palette, AVFrame **frame, struct cv_erro
     }
     av_frame_free(frame);
     *frame = cv_take(painted);
+    return 0;
+}
+
+/* ---- texts ------------------------------------------------------------------------------------ */
+
+enum {
+    LETTER_MIN = 14,   /* pixels of a line's height */
+    LETTERS_HIGH = 42, /* of these a picture is wide: some 80 letters to a line */
+    LINES_PADDING = 2, /* of the lines below a picture: for one that is longer than was estimated */
+};
+
+/* Appends a text of an event: no mark of it may be one of the format. */
+static void append_text(struct cv_buffer *file, const char *text)
+{
+    for (const char *c = text; *c; c++) {
+        if (*c == '{' || *c == '}') {
+            cv_buffer_append(file, "\\", 1);
+        }
+        cv_buffer_append(file, *c >= 0 && *c < ' ' ? " " : c, 1);
+        if (*c == '\\') {
+            cv_buffer_printf(file, "\xE2\x81\xA0"); /* a word joiner */
+        }
+    }
+}
+
+/* Writes the texts as Advanced SubStation Alpha, for libavfilter's "ass". */
+static int write_texts(const struct cv_caption *caption, int width, int height, int size,
+                       struct cv_error *error)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer file = CV_BUFFER_INIT;
+    cv_buffer_printf(
+        &file,
+        "[Script Info]\nScriptType: v4.00+\nPlayResX: %d\nPlayResY: %d\n"
+        "[V4+ Styles]\nFormat: Name, Fontname, Fontsize, PrimaryColour, Outline, Alignment, "
+        "MarginL, MarginR, MarginV\nStyle: Default,Sans,%d,&H00FFFFFF,0,%d,%d,%d,%d\n"
+        "[Events]\nFormat: Start, End, Style, Text\nDialogue: 0:00:00.00,9:00:00.00,Default,",
+        width, height, size, caption->below ? 1 : 5, size / 2, size / 2, size / 2);
+    for (size_t i = 0; i < caption->count; i++) {
+        cv_buffer_printf(&file, "%s", i == 0 ? "{\\b1}" : i == 1 ? "{\\b0}\\N" : "\\N");
+        append_text(&file, caption->lines[i]);
+    }
+    cv_buffer_append(&file, "\n", 1);
+    CV_TRY_MEMORY(!file.failed, error, "a caption");
+    FILE *out = fopen(caption->path, "we");
+    CV_TRY_ERRNO(out, error, "cannot create %s", caption->path);
+    bool is_written = fwrite(file.data, 1, file.length, out) == file.length;
+    CV_TRY_ERRNO(fclose(out) == 0 && is_written, error, "cannot write %s", caption->path);
+    return 0;
+}
+
+/* As a value in a chain of filters, which is read twice. */
+static void append_value(struct cv_buffer *chain, const char *value)
+{
+    for (const char *c = value; *c; c++) {
+        cv_buffer_printf(chain, "%s%c", strchr("\\':,;[]=", *c) ? "\\\\\\" : "", *c);
+    }
+}
+
+/* How many lines the texts take, about. */
+static int count_lines(const struct cv_caption *caption, int width, int size)
+{
+    int letters = cv_max(2 * (width - size) / size, 1), lines = LINES_PADDING;
+    for (size_t i = 0; i < caption->count; i++) {
+        lines += 1 + (int)strlen(caption->lines[i]) / letters;
+    }
+    return lines;
+}
+
+int cv_picture_caption(const AVFrame *picture, const struct cv_caption *caption,
+                       AVFrame **ret_picture, struct cv_error *error)
+{
+    cv_auto(cv_av_frame_free) AVFrame *plain = NULL;
+    cv_auto(cv_av_frame_free) AVFrame *written = av_frame_alloc();
+    cv_auto(cv_buffer_deinit) struct cv_buffer chain = CV_BUFFER_INIT;
+    struct SwsContext *cache = NULL;
+    struct graph graph = {0};
+    int size = cv_max(picture->width / LETTERS_HIGH, LETTER_MIN);
+    int below = caption->below ? count_lines(caption, picture->width, size) * size : 0;
+    int result = cv_scale_picture(picture, picture->width, picture->height, AV_PIX_FMT_RGB24, true,
+                                  &cache, &plain, error);
+    sws_freeContext(cache);
+    CV_TRY(result);
+    CV_TRY(write_texts(caption, plain->width, plain->height + below, size, error));
+    cv_buffer_printf(&chain, "pad=iw:ih+%d:color=black,ass=filename=", below);
+    append_value(&chain, caption->path);
+    CV_TRY_MEMORY(written && !chain.failed, error, "a caption");
+    plain->pts = 0;
+    result = graph_open(&graph, plain, AV_TIME_BASE, chain.data, error);
+    if (result == 0 &&
+        (av_buffersrc_add_frame_flags(graph.source, plain, AV_BUFFERSRC_FLAG_PUSH) < 0 ||
+         av_buffersink_get_frame(graph.sink, written) < 0)) {
+        result = cv_fail(error, CV_ERROR_ENCODE, "cannot write a text on a picture");
+    }
+    avfilter_graph_free(&graph.graph);
+    CV_TRY(result);
+    written->color_range = AVCOL_RANGE_JPEG;
+    *ret_picture = cv_take(written);
     return 0;
 }

@@ -15,6 +15,7 @@
 #pragma once
 
 #include "common/media/cadence.h"
+#include "common/media/caption.h"
 #include "common/media/decode.h"
 #include "common/media/demux.h"
 #include "common/media/encoder.h"

@@ -157,6 +157,8 @@ INSERT INTO job_types (name, description, base_priority, time_limit, one_per_vid
          "max_height": {"type": "integer", "minimum": 16, "maximum": 16384}, "mute": {"type": "boolean"},
          "redact": {"type": "array", "minItems": 1, "maxItems": 50, "items": {"type": "string", "minLength": 1, "maxLength": 200}},
          "covers": {"type": "array", "maxItems": 20000, "items": {"type": "object"}},
+         "quote": {"type": "object", "required": ["lines", "alt"], "additionalProperties": false, "properties": {"alt": {"type": "string"},
+                   "lines": {"type": "array", "minItems": 1, "maxItems": 4, "items": {"type": "string", "maxLength": 400}}}},
          "crop": {"type": "object", "required": ["x", "y", "width", "height"], "additionalProperties": false,
                   "properties": {"x": {"type": "integer", "minimum": 0, "maximum": 16384},
                                  "y": {"type": "integer", "minimum": 0, "maximum": 16384},

@@ -169,19 +169,22 @@ COMMENT ON FUNCTION cortana.redaction_rules IS
     'What to look for: kinds by their names, /regular expressions/ of PostgreSQL, and all else as words. Letters are those '
     'of the words.';
 
-CREATE FUNCTION cortana.redaction_misread(p_letters text) RETURNS int
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN CASE WHEN length(p_letters) < 5 THEN 0 ELSE least((length(p_letters) + 3) / 8, 4) END;
-COMMENT ON FUNCTION cortana.redaction_misread IS 'How many letters of a text may be misread where it is found.';
+CREATE FUNCTION cortana.redaction_parts(p_letters text) RETURNS text[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT array_agg('%' || substr(p_letters, 1 + n * (length(p_letters) / (edits + 1)), length(p_letters) / (edits + 1)) || '%')
+    FROM (SELECT CASE WHEN length(p_letters) < 5 THEN 0 ELSE least((length(p_letters) + 3) / 8, 4) END) AS e (edits), generate_series(0, edits) AS n
+$$;
+COMMENT ON FUNCTION cortana.redaction_parts IS
+    'Parts of a text, as patterns of LIKE: one more than letters of it may be misread where it is found. So one of them was read well.';
 
 -- A span is a range of the words of a text, which blanks separate.
-CREATE FUNCTION cortana.redaction_spans(p_text text, p_pattern text, p_letters text)
+CREATE FUNCTION cortana.redaction_spans(p_text text, p_pattern text, p_letters text, p_parts text[])
 RETURNS TABLE (first int, last int, is_sure boolean)
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     words CONSTANT text[] := string_to_array(p_text, ' ');
     size CONSTANT int := cardinality(words);
-    edits_max CONSTANT int := redaction_misread(p_letters);
+    edits_max CONSTANT int := cardinality(p_parts) - 1;   -- null: nothing may be misread
     line text COLLATE "und-x-icu" := p_text;
     folded text[];
     joined text;
@@ -198,14 +201,14 @@ BEGIN
         last := cardinality(string_to_array(left(p_text, till), ' '));
         RETURN NEXT;
     END LOOP;
-    IF p_letters IS NULL THEN
+    IF p_letters IS NULL OR p_letters = '' THEN
+        RETURN;
+    END IF;
+    joined := redaction_letters(p_text);
+    IF position(p_letters IN joined) = 0 AND (edits_max > 0 AND joined LIKE ANY (p_parts)) IS NOT TRUE THEN
         RETURN;
     END IF;
     folded := ARRAY(SELECT redaction_letters(word) FROM unnest(words) WITH ORDINALITY AS w (word, number) ORDER BY number);
-    joined := array_to_string(folded, '');
-    IF position(p_letters IN joined) = 0 AND edits_max = 0 THEN
-        RETURN;
-    END IF;
     FOR n IN 1 .. size LOOP
         starts[n] := coalesce(starts[n - 1] + length(folded[n - 1]), 1);
     END LOOP;
@@ -220,7 +223,7 @@ BEGIN
         END IF;
         at := at + 1;
     END LOOP;
-    IF edits_max = 0 OR first IS NOT NULL OR octet_length(joined) > 255 OR octet_length(p_letters) > 255 THEN
+    IF (edits_max > 0) IS NOT TRUE OR first IS NOT NULL OR octet_length(joined) > 255 OR octet_length(p_letters) > 255 THEN
         RETURN;
     END IF;
     is_sure := false;   -- what was misread
@@ -239,7 +242,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.redaction_spans IS
-    'The words of a text in which a pattern or the letters of words are found; not sure: with one or two letters misread.';
+    'The words of a text in which a pattern or the letters of words are found; not sure: with some of them misread, which '
+    'redaction_parts() of them allow.';
 
 CREATE FUNCTION cortana.track_points(p_track int[]) RETURNS TABLE (t int, x int, y int)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
@@ -280,7 +284,8 @@ LANGUAGE sql STABLE STRICT AS $$
     SELECT string_agg(CASE WHEN spans @> number::int THEN repeat('■', length(word)) ELSE word END, ' ' ORDER BY number)
     FROM string_to_table(p_text, ' ') WITH ORDINALITY AS w (word, number),
          (SELECT coalesce(range_agg(int4range(s.first, s.last, '[]')), '{}') AS spans
-          FROM redaction_rules(p_redact) AS r CROSS JOIN LATERAL redaction_spans(p_text, r.pattern, r.letters) AS s) AS found
+          FROM redaction_rules(p_redact) AS r
+               CROSS JOIN LATERAL redaction_spans(p_text, r.pattern, r.letters, redaction_parts(r.letters)) AS s) AS found
 $$;
 COMMENT ON FUNCTION cortana.redacted_text IS 'A text with ■ in place of each character of the words in which something to redact is found.';
 
@@ -377,7 +382,7 @@ BEGIN
             USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;
     WITH rules AS MATERIALIZED (
-        SELECT * FROM redaction_rules(p_redact)
+        SELECT *, redaction_parts(letters) AS parts FROM redaction_rules(p_redact)
     ), lines AS MATERIALIZED (
         SELECT s.id, b.text, redaction_letters(b.text) AS letters, s.confidence, s.t_start, s.t_end, s.paragraph, coalesce(s.paragraph_line, 0) AS paragraph_line, s.text AS read,
                s.crop_pack, s.crop_offset, s.crop_bytes,
@@ -392,11 +397,12 @@ BEGIN
           AND s.bounding_box IS NOT NULL
     ), own AS MATERIALIZED (
         SELECT l.id, r.name, f.first, f.last, f.is_sure
-        FROM lines l CROSS JOIN rules r CROSS JOIN LATERAL redaction_spans(l.text, r.pattern, r.letters) AS f
+        FROM lines l CROSS JOIN rules r CROSS JOIN LATERAL redaction_spans(l.text, r.pattern, r.letters, r.parts) AS f
         UNION ALL
         SELECT l.id, r.name, f.first, f.last, true
         FROM rules r JOIN entities e USING (entity_type) JOIN lines l ON l.id = e.segment_id
-             CROSS JOIN LATERAL redaction_spans(l.text, NULL, redaction_letters(e.value)) AS f
+             CROSS JOIN LATERAL redaction_letters(e.value) AS of_value   -- an emoji has none
+             CROSS JOIN LATERAL redaction_spans(l.text, CASE of_value WHEN '' THEN '***=' || e.value END, of_value, NULL) AS f
         WHERE f.is_sure AND (r.name <> 'phone' OR e.normalized_value ~ '^\+?\d{7,15}$')
     ), pairs AS MATERIALIZED (   -- a line and the one that continues it below
         SELECT a.id AS a, b.id AS b, a.size, a.text AS a_text, b.text AS b_text
@@ -409,7 +415,7 @@ BEGIN
     ), wrapped AS (
         SELECT p.a, p.b, p.size, r.name, f.first, f.last - glued AS last
         FROM pairs p CROSS JOIN rules r CROSS JOIN generate_series(0, 1) AS glued
-             CROSS JOIN LATERAL redaction_spans(p.a_text || CASE glued WHEN 0 THEN ' ' ELSE '' END || p.b_text, r.pattern, r.letters) AS f
+             CROSS JOIN LATERAL redaction_spans(p.a_text || CASE glued WHEN 0 THEN ' ' ELSE '' END || p.b_text, r.pattern, r.letters, NULL) AS f
         WHERE f.is_sure AND f.first <= p.size AND f.last >= p.size + 1 - glued
           AND NOT (r.name = 'mail' AND p.b_text ~ '^@[^. ]*( |$)')   -- a mention begins the next line
           AND NOT EXISTS (SELECT FROM own o WHERE o.name = r.name AND (o.id = p.a AND o.last = p.size AND o.is_sure
@@ -418,17 +424,16 @@ BEGIN
         SELECT * FROM own
         UNION ALL SELECT a, name, first, size, true FROM wrapped
         UNION ALL SELECT b, name, 1, greatest(last - size, 1), true FROM wrapped
-    ), again AS MATERIALIZED (   -- what was found, misread elsewhere: of one part more than letters are misread, one is whole
-        SELECT m.name, m.letters, ARRAY(SELECT '%' || substr(m.letters, 1 + n * size, size) || '%' FROM generate_series(0, misread) AS n) AS parts
+    ), again AS MATERIALIZED (   -- what was found, misread elsewhere
+        SELECT m.name, m.letters, redaction_parts(m.letters) AS parts
         FROM (SELECT DISTINCT o.name, redaction_letters(array_to_string((string_to_array(l.text, ' '))[o.first : o.last], '')) AS letters
               FROM own o JOIN lines l USING (id) WHERE o.name <> 'words') AS m
-             CROSS JOIN LATERAL (SELECT redaction_misread(m.letters), length(m.letters) / (redaction_misread(m.letters) + 1)) AS p (misread, size)
     ), found AS MATERIALIZED (
         SELECT l.id, l.track, l.t_start, l.t_end, l.width, l.height, l.read, l.size, l.words, l.confidence, l.crop_pack, l.crop_offset, l.crop_bytes, f.name, f.first, f.last, f.is_sure
         FROM (SELECT * FROM matched
               UNION ALL
               SELECT l.id, g.name, f.first, f.last, false
-              FROM again g CROSS JOIN lines l CROSS JOIN LATERAL redaction_spans(l.text, NULL, g.letters) AS f
+              FROM again g CROSS JOIN lines l CROSS JOIN LATERAL redaction_spans(l.text, NULL, g.letters, g.parts) AS f
               WHERE length(g.letters) > 5 AND NOT EXISTS (SELECT FROM matched m WHERE m.id = l.id)
                 AND l.letters LIKE ANY (g.parts)) AS f JOIN lines l USING (id)
     ), near AS (   -- other readings of a covered place, and what was read badly beside it
@@ -496,11 +501,11 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value', COLUMN = 'options';
     END IF;
     unknown := ARRAY(SELECT key FROM jsonb_object_keys(given) AS key
-                     WHERE key NOT IN ('mode', 'format', 'max_height', 'mute', 'crop', 'redact') ORDER BY key);
+                     WHERE key NOT IN ('mode', 'format', 'max_height', 'mute', 'crop', 'redact', 'quote') ORDER BY key);
     IF unknown <> '{}' THEN
         RAISE EXCEPTION 'unknown options of a clip: %', array_to_string(unknown, ', ')
             USING ERRCODE = 'invalid_parameter_value', COLUMN = unknown[1],
-                  HINT = 'The options are mode, format, max_height, mute, crop and redact.';
+                  HINT = 'The options are mode, format, max_height, mute, crop, redact and quote.';
     END IF;
     IF jsonb_typeof(given -> 'redact') = 'array' THEN
         given := given || jsonb_build_object('redact', (SELECT jsonb_agg(DISTINCT item ORDER BY item) FROM jsonb_array_elements(given -> 'redact') AS item));
@@ -775,6 +780,6 @@ COMMENT ON FUNCTION reindex_video IS
 SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION cortana.clip_options, cortana.check_clip, plan_clip, cortana.enqueue_clip, request_clip,
     reindex_video TO cortana_app;
-GRANT EXECUTE ON FUNCTION cortana.last_ocr_jobs, cortana.video_languages, cortana.redaction_kinds, cortana.redaction_letters, cortana.redaction_misread,
+GRANT EXECUTE ON FUNCTION cortana.last_ocr_jobs, cortana.video_languages, cortana.redaction_kinds, cortana.redaction_letters, cortana.redaction_parts,
     cortana.redaction_rules, cortana.redaction_spans, cortana.track_points, cortana.track_at, cortana.redaction_masked,
     cortana.redacted_text, cortana.redaction_way, cortana.plan_redaction TO authenticated;

@@ -1197,6 +1197,7 @@ LANGUAGE sql STABLE AS $$
                     'covered', (SELECT count(*) FROM jsonb_array_elements(c.asked -> 'covers')),
                     'uncertain', (SELECT count(*) FROM jsonb_array_elements(c.asked -> 'covers') AS u WHERE NOT (u ->> 'is_certain')::boolean))
                 ELSE '{}' END
+        || CASE WHEN c.asked ? 'quote' THEN jsonb_build_object('alt', c.asked #> '{quote,alt}') ELSE '{}' END
         || CASE WHEN j.status = 'done' AND j.result ? 'clip_path' AND NOT j.result ? 'removed_at'
                 THEN jsonb_build_object(
                     'grant', jsonb_build_object('scopes', ARRAY['clip'], 'id', c.asked ->> 'clip_id'),
@@ -1328,6 +1329,45 @@ BEGIN
     SELECT j.* INTO job FROM jobs j WHERE j.id = made; -- a statement of its own, which sees the new row
     RETURN ROW(202, NULL, jsonb_build_object('Location', '/api/v1/clips/' || plan.clip_id),
                api.clip_object(job))::api.answer;
+END
+$$;
+
+CREATE FUNCTION cortana.quote_crop(p_box jsonb, p_resolution text) RETURNS jsonb
+LANGUAGE sql IMMUTABLE
+RETURN (SELECT jsonb_build_object('x', x, 'y', y, 'width', least(across, w - x), 'height', least(7 * high, h - y))
+        FROM (SELECT split_part(p_resolution, 'x', 1)::int, split_part(p_resolution, 'x', 2)::int,
+                     greatest((p_box ->> 'height')::int, 8)) AS size (w, h, high)
+             CROSS JOIN LATERAL (SELECT least(greatest((p_box ->> 'width')::int + 4 * high, w / 2), w)) AS wide (across)
+             CROSS JOIN LATERAL (SELECT greatest(least((p_box ->> 'x')::int - 2 * high, w - across), 0),
+                                        greatest(least((p_box ->> 'y')::int - 3 * high, h - 7 * high), 0)) AS corner (x, y)
+        WHERE p_box IS NOT NULL AND p_resolution IS NOT NULL);
+COMMENT ON FUNCTION cortana.quote_crop IS 'The part of a picture around a line: three lines above and below it, and at least half of the width.';
+
+CREATE FUNCTION api.quote(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql AS $$
+DECLARE
+    line segments;
+    video videos;
+    moment int;
+    said text;    -- by the line
+    title text;
+    at text;
+BEGIN
+    SELECT * INTO line FROM segments WHERE id = (p ->> 'id')::uuid;
+    PERFORM api.require_found(FOUND);
+    SELECT * INTO video FROM videos WHERE id = line.video_id;
+    moment := greatest((SELECT f.t_ms FROM api.line_frame(line.video_id, line.t_start, line.t_end) AS f), line.t_start);
+    said := coalesce(redacted_text(line.text, p -> 'redact'), line.text);
+    title := coalesce(nullif(video.title, ''), video.original_name, video.id::text);
+    title := left(coalesce(redacted_text(title, p -> 'redact'), title), 200);
+    at := concat_ws(' · ', feed_clock(moment),
+                    to_char((video.recorded_at + moment * interval '1 ms') AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'));
+    RETURN api.request_clip(jsonb_build_object('video_id', video.id, 't_start', moment, 'options', jsonb_strip_nulls(jsonb_build_object(
+        'format', 'jpg', 'max_height', p -> 'max_height', 'redact', p -> 'redact',
+        'crop', CASE WHEN (p ->> 'around')::boolean THEN quote_crop(box_at(line, moment), video.resolution) END,
+        'quote', jsonb_build_object(
+            'alt', format('“%s” – %s, %s', said, title, at),
+            'lines', array_remove(ARRAY[title, at, rtrim(p ->> 'site', '/') || '/videos/' || video.id || '?t=' || round(moment / 1000.0, 3)], NULL))))));
 END
 $$;
 
@@ -1596,5 +1636,6 @@ $$;
 
 SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION api.own_videos, api.newest_keys, api.tenant_keys, api.tenant_jobs, api.tenant_page TO authenticated, service_role;
+GRANT EXECUTE ON FUNCTION cortana.quote_crop TO authenticated;
 GRANT EXECUTE ON FUNCTION cortana.touch_upload, cortana.remove_clip, cortana.begin_upload, cortana.end_upload, cortana.drop_upload,
     cortana.require_own_video TO cortana_app;

@@ -369,4 +369,5 @@ $$;
 
 SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION api.see_alerts TO authenticated;
+GRANT EXECUTE ON FUNCTION cortana.feed_clock TO authenticated;
 GRANT EXECUTE ON FUNCTION api.feed TO anon;

@@ -183,7 +183,9 @@ def test_states_that_forbid_it(gateway, seen, place, library, store):
     assert seen.ask(gateway, "clip_covers", ADMIN, body=redacted).status == 200
     for status in (202, 200):
         clip = seen.ask(gateway, "request_clip", ADMIN, body={"video_id": video, "t_start": 3, "t_end": 777})
-        assert clip.status == status
+        line, = place[1].run("SELECT id FROM segments WHERE video_id = %s LIMIT 1", video)
+        quote = seen.ask(gateway, "quote", ADMIN, f"/segments/{line['id']}/quote", {"max_height": 555})
+        assert clip.status == quote.status == status
     clip = clip.json["id"]
     assert seen.ask(gateway, "delete_clip", ADMIN, f"/clips/{clip}").status == 409
     end_clip(place[1], clip)

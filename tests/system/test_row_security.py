@@ -214,8 +214,8 @@ def test_every_function_that_writes_is_listed_above(queue):
                 "search_pair_keys", "search_pattern", "search_phrase", "search_position", "search_refuse", "search_spaced",
                 "search_typed_words", "search_word_list", "search_marks", "search_side_matches", "search_paragraph_matches",
                 "search_has_subject",
-                "redaction_kinds", "redaction_letters", "redaction_misread", "redaction_rules", "redaction_spans", "redaction_masked", "redaction_way",
-                "redacted_text", "track_points", "track_at",  # read no table
+                "redaction_kinds", "redaction_letters", "redaction_parts", "redaction_rules", "redaction_spans", "redaction_masked", "redaction_way",
+                "redacted_text", "track_points", "track_at", "quote_crop", "feed_clock",  # read no table
                 "plan_redaction",  # reads what the caller may read
                 "line_sources", "search_clock",  # a list
                 "search_own_videos",  # whether the caller may see them

@@ -209,6 +209,9 @@ static int make_still(struct cv_stage_context *context, struct clip_request *req
 {
     cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
     CV_TRY(cv_stage_open_input(context, request->original, &reader, error));
+    /* Where fontconfig may keep its list of fonts, as long as there is but one thread. */
+    CV_TRY_ERRNO(setenv("XDG_CACHE_HOME", cv_stage_scratch(context), 1) == 0, error,
+                 "cannot set a variable");
     struct counted counted = {.inner = cv_store_reader_source(reader)};
     struct cv_byte_source source = {&counted, counted.inner.size, read_counted};
     cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
@@ -217,8 +220,8 @@ static int make_still(struct cv_stage_context *context, struct clip_request *req
     size_t size = 0;
     struct still_report report;
     result = result ? result
-                    : still_make(decoder, request->t_start_ms * US_PER_MS, request, &data, &size,
-                                 &report, error);
+                    : still_make(decoder, request->t_start_ms * US_PER_MS, request,
+                                 cv_stage_scratch(context), &data, &size, &report, error);
     CV_TRY(result);
     if (request->t_start_ms * US_PER_MS >= report.source_end_us) {
         return fail_beyond_end(request, report.source_end_us, error);

@@ -218,21 +218,35 @@ enum {
     SIDE_MAX_JPEG = 16384 /* pixels; the largest side that is decoded */
 };
 
-static int make_jpeg(const struct cv_decoder *decoder, struct clip_request *request, int64_t pts_us,
-                     const AVFrame *picture, void **ret_data, size_t *ret_size,
-                     struct cv_error *error)
+/* Writes the source of a quoted line below the picture, which is replaced. */
+static int write_quote(const json_t *texts, const char *scratch, AVFrame **picture,
+                       struct cv_error *error)
+{
+    const char *lines[CLIP_QUOTE_LINES_MAX];
+    cv_auto_free char *path = NULL;
+    AVFrame *quoted = NULL;
+    struct cv_caption caption = {.lines = lines, .count = json_array_size(texts), .below = true};
+    for (size_t i = 0; i < caption.count; i++) {
+        lines[i] = json_string_value(json_array_get(texts, i));
+    }
+    CV_TRY(cv_format(&path, error, "%s/quote", scratch));
+    caption.path = path;
+    CV_TRY(cv_picture_caption(*picture, &caption, &quoted, error));
+    av_frame_free(picture);
+    *picture = quoted;
+    return 0;
+}
+
+static int make_jpeg(const struct cv_decoder *decoder, struct clip_request *request,
+                     const char *scratch, int64_t pts_us, const AVFrame *picture, void **ret_data,
+                     size_t *ret_size, struct cv_error *error)
 {
     const struct cv_media_info *info = cv_decoder_info(decoder);
-    AVFrame *part = NULL;
-    int result =
-        picture_part(&request->crop, &request->covers, info, pts_us, picture, &part, error);
-    if (result == 0) {
-        int side =
-            picture_longest_side(part->width, part->height, request->max_height, SIDE_MAX_JPEG);
-        result = cv_picture_jpeg(part, QUALITY, side, ret_data, ret_size, error);
-    }
-    av_frame_free(&part);
-    return result;
+    cv_auto(cv_av_frame_free) AVFrame *part = NULL;
+    CV_TRY(picture_part(&request->crop, &request->covers, info, pts_us, picture, &part, error));
+    CV_TRY(request->quote ? write_quote(request->quote, scratch, &part, error) : 0);
+    int side = picture_longest_side(part->width, part->height, request->max_height, SIDE_MAX_JPEG);
+    return cv_picture_jpeg(part, QUALITY, side, ret_data, ret_size, error);
 }
 
 /* Reads until a picture after the moment, or to the end of the source, and keeps the picture that is
@@ -265,8 +279,8 @@ static int read_still(struct cv_decoder *decoder, int64_t moment_us, AVFrame **r
 }
 
 int still_make(struct cv_decoder *decoder, int64_t moment_us, struct clip_request *request,
-               void **ret_data, size_t *ret_size, struct still_report *ret_report,
-               struct cv_error *error)
+               const char *scratch, void **ret_data, size_t *ret_size,
+               struct still_report *ret_report, struct cv_error *error)
 {
     int width, height;
     CV_TRY(picture_size(&request->crop, cv_decoder_info(decoder), &width, &height, error));
@@ -277,7 +291,8 @@ int still_make(struct cv_decoder *decoder, int64_t moment_us, struct clip_reques
     if (!standing) {
         return cv_fail(error, CV_ERROR_DECODE, "no picture could be decoded");
     }
-    CV_TRY(make_jpeg(decoder, request, report.time_us, standing, ret_data, ret_size, error));
+    CV_TRY(
+        make_jpeg(decoder, request, scratch, report.time_us, standing, ret_data, ret_size, error));
     *ret_report = report;
     return 0;
 }

@@ -55,7 +55,8 @@ struct still_report {
 };
 
 /* The picture that is on screen at `moment_us`, or the first one if that comes later, as a JPEG in
- * new memory; free() it. `decoder` was opened with sound, as for cut_by_encoding. */
+ * new memory; free() it. `scratch`: a folder for a file. `decoder` was opened with sound, as for cut_by_encoding. */
 CV_MUST_CHECK int still_make(struct cv_decoder *decoder, int64_t moment_us,
-                             struct clip_request *request, void **ret_data, size_t *ret_size,
-                             struct still_report *ret_report, struct cv_error *error);
+                             struct clip_request *request, const char *scratch, void **ret_data,
+                             size_t *ret_size, struct still_report *ret_report,
+                             struct cv_error *error);

@@ -143,6 +143,23 @@ static int read_range(const json_t *payload, struct clip_request *request, struc
     return check_range(request, error);
 }
 
+static int read_quote(const json_t *payload, struct clip_request *request, struct cv_error *error)
+{
+    const json_t *quote = member(payload, "quote"), *text;
+    size_t i;
+    request->quote = quote ? json_object_get(quote, "lines") : NULL;
+    bool is_list = !quote || (json_is_array(request->quote) &&
+                              json_array_size(request->quote) <= CLIP_QUOTE_LINES_MAX);
+    json_array_foreach(request->quote, i, text)
+    {
+        is_list = is_list && json_is_string(text);
+    }
+    return is_list ? 0
+                   : cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
+                             "payload: \"lines\" of \"quote\" must be at most %d texts",
+                             CLIP_QUOTE_LINES_MAX);
+}
+
 int clip_request_read(const json_t *payload, struct clip_request *request, struct cv_error *error)
 {
     CV_TRY(cv_payload_uuid(payload, "video_id", &request->video_id, error));
@@ -151,6 +168,7 @@ int clip_request_read(const json_t *payload, struct clip_request *request, struc
     CV_TRY(read_options(payload, request, error));
     CV_TRY(read_range(payload, request, error));
     CV_TRY(clip_covers_read(payload, &request->covers, error));
+    CV_TRY(read_quote(payload, request, error));
     return cv_object_key(CV_OBJECT_CLIPS, request->video_id, &request->key, error, "%s.%s",
                          request->clip_id, formats[request->format]);
 }

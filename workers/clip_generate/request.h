@@ -5,6 +5,8 @@
 
 #include "workers/clip_generate/covers.h"
 
+enum { CLIP_QUOTE_LINES_MAX = 4 };
+
 enum clip_mode {
     CLIP_SMART,  /* copied where the source allows it, encoded where it does not */
     CLIP_ENCODE, /* encoded, every picture */
@@ -31,7 +33,8 @@ struct clip_request {
     bool mute;
     struct clip_box crop;
     struct clip_covers covers;
-    char *key; /* of the clip's object */
+    const json_t *quote; /* what is written below a still picture: a list of texts; NULL: nothing */
+    char *key;           /* of the clip's object */
 };
 
 void clip_request_deinit(struct clip_request *request);
