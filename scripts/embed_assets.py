@@ -2,8 +2,8 @@
 """Turns the files of the page into one C source: embed_assets.py FOLDER OUTPUT.c DEPFILE
 
 Each file is kept as it is and compressed, with its media type and an ETag that is its content's hash. The depfile
-names every file and folder, so that a new file is noticed without a list of them anywhere. The first parts of the
-screens' paths are those of app.js."""
+names every file and folder, so that a new file is noticed without a list of them anywhere. The stylesheets in style/ become
+one, style.css, in the order of their names. The first parts of the screens' paths are those of app.js."""
 
 import gzip
 import hashlib
@@ -27,15 +27,16 @@ def array(name, data):
 
 def main(folder, output, depfile):
     folder = pathlib.Path(folder)
-    entries = sorted(folder.rglob("*"), key=lambda path: path.as_posix())  # as strcmp has it
+    entries = sorted(folder.rglob("*"))
+    files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in entries if path.suffix in TYPES and path.parent.name != "style"}
+    files["style.css"] = b"".join(path.read_bytes() for path in entries if path.parent.name == "style")
     source = ['#include "gateway/assets.h"', ""]
     table = []
-    for number, path in enumerate(path for path in entries if path.suffix in TYPES):
-        data = path.read_bytes()
+    for number, (name, data) in enumerate(sorted(files.items())):  # as strcmp has it
         packed = gzip.compress(data, 9, mtime=0)
         source += [*array(f"plain_{number}", data), *array(f"packed_{number}", packed), ""]
         etag = hashlib.sha256(data).hexdigest()[:20]
-        table.append(f'    {{"/{path.relative_to(folder).as_posix()}", "{TYPES[path.suffix]}", "{etag}", '
+        table.append(f'    {{"/{name}", "{TYPES[pathlib.PurePath(name).suffix]}", "{etag}", '
                      f"plain_{number}, {len(data)}, packed_{number}, {len(packed)}}},")
     screens = sorted(set(SCREEN.findall((folder / "app.js").read_text())))
     source += ["const char *const asset_screens[] = {", *(f'    "/{name}",' for name in screens), "    NULL,", "};"]

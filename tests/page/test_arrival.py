@@ -11,7 +11,7 @@ from selenium.webdriver.common.keys import Keys
 from workers import Workers
 
 HURRY = "const real = performance.now.bind(performance); performance.now = () => real() * 10;"  # for the time in which a stall is noticed
-PARTS = [("/text.js", "stall"), ("/parts/poster.js", "stall"), ("/lang/en.json", "stall"), ("/lang/en.json", "cut"), ("/style/base.css", "cut"),
+PARTS = [("/text.js", "stall"), ("/parts/poster.js", "stall"), ("/lang/en.json", "stall"), ("/lang/en.json", "cut"), ("/style.css", "cut"),
          ("/parts/sign-in.js", "cut"), ("/api/v1/videos\\?limit=12", "cut")]
 KINDS = {"stall": {"stall": 0}, "cut": {"reset": 100}}
 IS_THERE = "return !!document.querySelector('.card h3') && getComputedStyle(document.querySelector('header')).position === 'sticky'"

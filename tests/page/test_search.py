@@ -28,11 +28,11 @@ def get(place, path, **headers):
 
 
 def test_files_are_served_once(place):
-    answer, data = get(place, "/style/base.css")
-    assert answer.status == 200 and data == (WEB / "style" / "base.css").read_bytes()
-    packed, short = get(place, "/style/base.css", Accept_Encoding="gzip")
+    answer, data = get(place, "/style.css")
+    assert answer.status == 200 and data == b"".join(path.read_bytes() for path in sorted(WEB.glob("style/*.css")))
+    packed, short = get(place, "/style.css", Accept_Encoding="gzip")
     assert packed.headers["Content-Encoding"] == "gzip" and len(short) < len(data) / 2
-    again, nothing = get(place, "/style/base.css", If_None_Match=answer.headers["ETag"])
+    again, nothing = get(place, "/style.css", If_None_Match=answer.headers["ETag"])
     assert again.status == 304 and nothing == b""
     assert get(place, "/robots.txt")[1] == b"User-agent: *\nDisallow: /\nAllow: /s/\nAllow: /api/v1/shared/\nAllow: /api/v1/oembed\n"
 
@@ -61,7 +61,7 @@ def test_a_buckets_origin_is_in_the_policy_and_nothing_else(place, program, shar
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/app.jsx", "/app", "/../gateway/main.c", "/vendor/README.md", "/style",
-                                  "/style/base.css/", "/videosX"])
+                                  "/style.css/", "/style/base.css", "/videosX"])
 def test_other_paths_are_nothing(place, path):
     answer, data = get(place, path)
     assert answer.status == 404 and json.loads(data)["type"] == "/problems/not-found"
