@@ -109,7 +109,7 @@ class Shared extends Element {
     content() {
         const {kind, playlist} = this.thing;
         return kind === 'search' ? this.found() : kind === 'clip' ? this.clip()
-            : playlist ? html`<cv-player .poster=${this.thing.has_picture ? `${base}/picture` : ''}></cv-player>`
+            : playlist ? html`<cv-player .poster=${this.thing.has_picture ? `${base}/picture` : ''} .recordedAt=${this.thing.recorded_at}></cv-player>`
                 : html`<p class="why-box">${t('shared.soon')}</p>`;
     }
 

@@ -34,18 +34,22 @@ SELECT secure_table('saved_searches');
 
 CREATE TABLE cortana.saved_search_sides (
     search_id uuid NOT NULL REFERENCES saved_searches ON DELETE CASCADE,
+    tenant_id uuid,
     words tsquery,
     parts text[],
     anchors text[]
 );
 COMMENT ON TABLE cortana.saved_search_sides IS
     'What a line, or a paragraph, must have for one side of a saved search (between two OR) to be asked of it.';
+COMMENT ON COLUMN cortana.saved_search_sides.tenant_id IS
+    'That of the search, so that a video costs nothing for the searches of other tenants.';
 COMMENT ON COLUMN cortana.saved_search_sides.words IS 'Its words; null with parts null: all that has an anchor is asked.';
 COMMENT ON COLUMN cortana.saved_search_sides.parts IS 'LIKE patterns, all of which it may have instead.';
 COMMENT ON COLUMN cortana.saved_search_sides.anchors IS
     'Beginnings of the longest word that words has, of the longest that parts has, or of a tag: what the side finds has one of '
     'them. Null: all lines are asked.';
 CREATE INDEX saved_search_sides_search ON cortana.saved_search_sides (search_id);
+CREATE INDEX saved_search_sides_tenant ON cortana.saved_search_sides (tenant_id);
 SELECT secure_table('saved_search_sides');
 
 CREATE TABLE saved_search_matches (
@@ -92,8 +96,8 @@ BEGIN
         PERFORM search_refuse('a saved search needs a word, a tag: or a from:');
     END IF;
     DELETE FROM saved_search_sides WHERE search_id = NEW.id;
-    INSERT INTO saved_search_sides (search_id, words, parts, anchors)
-    SELECT NEW.id, s.words, p.parts,
+    INSERT INTO saved_search_sides (search_id, tenant_id, words, parts, anchors)
+    SELECT NEW.id, NEW.tenant_id, s.words, p.parts,
            (SELECT array_agg(DISTINCT a.anchor) FROM unnest(ARRAY[
                 search_anchor(ARRAY(SELECT m[1] FROM regexp_matches(s.words::text, $re$'([^']*)'$re$, 'g') AS m)), search_anchor(p.parts),
                 search_anchor(ARRAY[s.sign]), CASE WHEN s IS NULL THEN search_anchor(terms.tags || ('#' || terms.labels[1])) END]) AS a (anchor)
@@ -104,7 +108,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.saved_searches_changed IS 'Trigger: checks the query, and keeps what a line must have to be asked.';
-CREATE TRIGGER saved_searches_changed AFTER INSERT OR UPDATE OF query ON saved_searches
+CREATE TRIGGER saved_searches_changed AFTER INSERT OR UPDATE OF query, tenant_id ON saved_searches
     FOR EACH ROW EXECUTE FUNCTION saved_searches_changed();
 
 CREATE FUNCTION cortana.searches_to_ask(p_video_id uuid) RETURNS TABLE (search_id uuid, places tid[])
@@ -114,10 +118,9 @@ SET enable_mergejoin = off
 SET enable_sort = off
 SET jit = off AS $$
     WITH sides AS MATERIALIZED (
-        SELECT d.*
-        FROM videos v, saved_searches s JOIN saved_search_sides d ON d.search_id = s.id
-        WHERE v.id = p_video_id AND (s.tenant_id = coalesce(v.team_id, v.owner_id) OR s.tenant_id IS NULL)
-          AND NOT EXISTS (SELECT FROM saved_search_matches m WHERE m.search_id = s.id AND m.video_id = p_video_id)
+        SELECT d.* FROM saved_search_sides d
+        WHERE (d.tenant_id = (SELECT coalesce(v.team_id, v.owner_id) FROM videos v WHERE v.id = p_video_id) OR d.tenant_id IS NULL)
+          AND NOT EXISTS (SELECT FROM saved_search_matches m WHERE m.search_id = d.search_id AND m.video_id = p_video_id)
     ), lines AS MATERIALIZED (
         SELECT m.ctid AS place, w.whole, m.tags, CASE WHEN m.continued IS NULL THEN m.document
                                                  ELSE to_tsvector('simple', search_spaced(w.whole)) END AS document
@@ -166,7 +169,9 @@ DECLARE
 BEGIN
     SELECT coalesce(v.title, v.original_name) INTO title FROM videos v
     WHERE v.id = p_video_id
-      AND EXISTS (SELECT FROM saved_searches s WHERE s.tenant_id = coalesce(v.team_id, v.owner_id) OR s.tenant_id IS NULL);
+      AND (EXISTS (SELECT FROM saved_searches s WHERE s.tenant_id = coalesce(v.team_id, v.owner_id))
+           OR EXISTS (SELECT FROM saved_searches s WHERE s.tenant_id IS NULL))
+    FOR NO KEY UPDATE OF v; -- a new name would move the rows that are rated below
     IF NOT FOUND THEN
         RETURN 0; -- most tenants save none, so that their videos' words need not be put together
     END IF;

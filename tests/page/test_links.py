@@ -40,9 +40,12 @@ def plays(screen):
 def test_a_stranger_plays_a_part_and_nothing_else(screen, place):
     """The boxes lie on their text, so that times are those of the video, and no request goes beside what was shared."""
     made = share(place, from_ms=4500, to_ms=5500, at_ms=5000)
+    place.queue.run("UPDATE videos SET recorded_tag = '2026-03-01T14:05:10Z' WHERE id = %s", place.film)
     screen.open(made["link"], is_signed_in=False)
     plays(screen)
     assert screen.driver.get_cookies() == []
+    assert ":05:15" in screen.see(".bar time").text
+    place.queue.run("UPDATE videos SET recorded_tag = NULL WHERE id = %s", place.film)
     assert screen.see("h1").text == "A bar that rises" and screen.all("header, nav, a, cv-search-box") == []
     look = LOOK.replace(".found", "[data-id]").replace("document.querySelector('cv-boxes span[data-id]')",
                                                         f"[...document.querySelectorAll('cv-boxes span')].find((one) => one.textContent === '{TEXT}')")

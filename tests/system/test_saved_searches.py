@@ -178,6 +178,29 @@ def test_what_cannot_match_is_not_asked(queue):
     assert queue.run(asked, video) == []
 
 
+def test_searches_of_other_tenants_cost_a_video_nothing(queue):
+    video = add_video(queue, "the old bridge")
+    queue.run("INSERT INTO saved_searches (tenant_id, name, query) SELECT %s, n::text, 'bridge' FROM generate_series(1, 10) AS n", ALICE)
+    analyze = "ANALYZE saved_searches, cortana.saved_search_sides"
+
+    def pages():
+        plans = [queue.value(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT {call}", video)[0]["Plan"]
+                 for call in ("* FROM searches_to_ask(%s)", "match_saved_searches(%s)")]
+        queue.run("DELETE FROM saved_search_matches")
+        return sum(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] for plan in plans)
+
+    queue.run(analyze)
+    before = min(pages() for _ in range(3))
+    with queue.connection.cursor() as cursor:
+        cursor.execute("SET session_replication_role = replica")
+        cursor.execute("WITH made AS (INSERT INTO saved_searches (tenant_id, name, query) SELECT gen_random_uuid(), 'x', 'bridge'"
+                       " FROM generate_series(1, 20000) RETURNING id, tenant_id) INSERT INTO cortana.saved_search_sides (search_id, tenant_id,"
+                       " anchors) SELECT id, tenant_id, '{bridg}' FROM made")
+        cursor.execute("RESET session_replication_role")
+    queue.run(analyze)
+    assert min(pages() for _ in range(3)) < before + 100
+
+
 def test_the_command_line_saves_lists_and_deletes(program, place, queue, tmp_path):
     def cortana(*arguments):
         done = subprocess.run([program("cortana"), *arguments], text=True, capture_output=True, timeout=120, check=False,
