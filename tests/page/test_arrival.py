@@ -8,6 +8,7 @@ from fault_proxy import FaultProxy
 from mail_server import MailServer
 from screen import GO, Screen, in_both_browsers
 from selenium.webdriver.common.keys import Keys
+from test_people import Provider
 from workers import Workers
 
 HURRY = "const real = performance.now.bind(performance); performance.now = () => real() * 10;"  # for the time in which a stall is noticed
@@ -195,6 +196,29 @@ def test_who_has_forgotten_their_password_gets_a_link_by_mail(screen, place, pro
         server.close()
         for table in ("saved_searches", "cortana.tenants", "cortana.people", "workers"):
             place.queue.run(f"DELETE FROM {table}" + (" WHERE 'mail' = ANY (job_types)" if table == "workers" else ""))
+
+
+def test_who_was_invited_signs_in_at_a_provider(screen, place, tmp_path):
+    provider, service = Provider(tmp_path), token(exp=2000000000, role="service_role", sub=None)
+    provider.claims = {"sub": "a-1", "email": "otto@example.org", "email_verified": True, "name": "Otto"}
+    offer = {"title": "The firm", "issuer": provider.issuer, "client_id": "cortana", "client_secret": "s3cret"}
+    assert place.gateway.ask("/providers/firm", service, "PUT", offer).status == 204
+    try:
+        screen.token = service
+        screen.open("/people")
+        screen.see("form.filters input[type=email]").send_keys("otto@example.org", Keys.ENTER)
+        screen.see(".why-box code")
+        screen.forget()
+        screen.open("/videos", is_signed_in=False)
+        screen.see("cv-sign-in button.provider", "The firm").click()
+        screen.wait(screen.driver.get_cookies, "the session")
+        screen.wait(lambda: screen.driver.current_url == f"{screen.url}/videos" and screen.all("main .state"), "the way back")
+        screen.see(".account summary").click()
+        screen.see("cv-account", "Otto")
+    finally:
+        place.queue.run("DELETE FROM cortana.sign_in_providers; DELETE FROM cortana.tenants; DELETE FROM cortana.people")
+        provider.server.shutdown()
+        provider.server.server_close()
 
 
 def test_a_provider_is_offered_and_leads_back(screen, place):

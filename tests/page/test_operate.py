@@ -27,7 +27,7 @@ def test_the_overview_says_what_needs_somebody_and_what_failed(operator, place):
 
 def test_an_unknown_address_is_a_page_that_leads_on(operator):
     operator.driver.get(f"{operator.url}/nope")
-    operator.see("h2", "There is no such page")
+    operator.see("h1", "There is no such page")
     operator.see(".state a").click()
     operator.see(".start h1")
 

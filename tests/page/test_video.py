@@ -423,17 +423,21 @@ def test_several_videos_are_chosen_and_deleted(screen, place):
 
 @in_both_browsers
 def test_videos_are_filed_in_the_library_and_beside_the_player(screen, place):
-    videos = make_videos(place, "Alpha", "Beta")
+    videos = make_videos(place, "Alpha", *(f"Beta {n}" for n in range(19)))
     screen.open("/videos?status=failed")
-    for video in videos:
-        screen.see(f".card[data-id='{video}'] input").click()
+    screen.see(f".card[data-id='{videos[-1]}']")
+    box = [card.find_element(By.CSS_SELECTOR, "input") for card in screen.all(".card") if card.get_attribute("data-id") in videos]
+    box[0].click()
+    screen.script("arguments[0].scrollIntoView({block: 'center'})", box[-1])
+    ActionChains(screen.driver).key_down(Keys.SHIFT).click(box[-1]).key_up(Keys.SHIFT).perform()
+    screen.see(".chosen", "20 chosen")
     screen.see(".chosen button", "Tags, collection").click()
     screen.see("dialog[open] input[name='add']").send_keys("sea, night walk")
     screen.see("dialog[open] input[name='name']").send_keys("Trip")
     screen.see("dialog[open] button.main", "Save").click()
-    screen.see("cv-toasts p", "2 videos changed")
-    screen.see(".filters select[name='tag'] option", "sea (2)").click()
-    screen.wait(lambda: "tag=sea" in screen.driver.current_url and len(screen.all(".card")) == 2, "the videos with the tag")
+    screen.see("cv-toasts p", "20 videos changed")
+    screen.see(".filters select[name='tag'] option", "sea (20)").click()
+    screen.wait(lambda: "tag=sea" in screen.driver.current_url and len(screen.all(".card")) == 20, "the videos with the tag")
     screen.open(f"/videos/{videos[0]}")
     screen.see(".chips a", "Trip")
     choose(screen, ".heading", "Edit title and tags")
@@ -542,6 +546,41 @@ def test_a_talk_has_a_part_for_each_slide(screen, place):
     screen.see("cv-transcript li")
     assert not screen.all("cv-chapters li"), "its screen does not change altogether"
     place.queue.run("DELETE FROM videos WHERE id = %s", video)
+
+
+MANY = 25_000  # lines of a video of hours
+FRAME_MS = 1000 / 60
+FILL = """const transcript = document.querySelector('cv-transcript');
+    transcript.lines = Array.from({length: arguments[0]}, (_, n) => ({id: n, text: `line ${n}`, t_start: n * 200, t_end: n * 200 + 190, confidence: 1, source: 'screen'}));
+    transcript.update();"""
+# 60 frames, in each of which the lines scroll on, and what is to be read changes.
+SCROLL = """const done = arguments[0], transcript = document.querySelector('cv-transcript'), lines = transcript.querySelector('.lines');
+    let left = 60;
+    const next = () => {
+        lines.scrollTop += 700;
+        transcript.at(left * 50000);
+        left-- ? requestAnimationFrame(next) : done(transcript.querySelectorAll('li.now').length);
+    };
+    next();"""
+
+
+def test_many_lines_scroll_smoothly(screen, place):
+    """In the processor's time, which load does not stretch."""
+    ask = screen.driver.execute_cdp_cmd
+    spent = lambda: {one["name"]: one["value"] for one in ask("Performance.getMetrics", {})["metrics"]}["TaskDuration"]  # noqa: E731
+    watch(screen, place)
+    screen.script(FILL, MANY)
+    screen.wait(lambda: screen.script("return document.querySelectorAll('cv-transcript li').length") == MANY, "all lines")
+    ask("Performance.enable", {"timeDomain": "threadTicks"})
+    try:
+        screen.driver.execute_async_script(SCROLL)
+        before = spent()
+        assert screen.driver.execute_async_script(SCROLL) == 1
+        frame = (spent() - before) * 1000 / 61
+    finally:
+        ask("Performance.disable", {})
+    print(f"{frame:.1f} ms a frame")
+    assert frame < FRAME_MS
 
 
 def test_a_video_without_files_shows_its_lines(screen, place):

@@ -335,6 +335,13 @@ class Provider:
                 self.wfile.write(data)
 
             def do_GET(self):
+                if self.path.startswith("/authorize?"):  # a browser, whose person has a session there
+                    asked = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query))
+                    given = provider.sign_in(self.path, **provider.claims)
+                    self.send_response(302)
+                    self.send_header("Location", f"{asked['redirect_uri']}?{urllib.parse.urlencode({'state': given['state'], 'code': given['provider_code']})}")
+                    self.end_headers()
+                    return
                 own = {"issuer": provider.issuer, "authorization_endpoint": provider.issuer + "/authorize",
                        "token_endpoint": provider.issuer + "/token", "jwks_uri": provider.issuer + "/jwks"}
                 self.answer(200, own if self.path.endswith("openid-configuration") else {"keys": [provider.key.jwk]})

@@ -37,9 +37,9 @@ export const failure = (problem, again, isWhole = false) => html`<div class="sta
     <p class="actions"><button @click=${again}>${t('again')}</button>${isWhole ? html`<a class="button" href=${
         `/${location.pathname.split('/')[1]}`}>${t('missing.list')}</a><a class="button" href="/">${t('home')}</a>` : nothing}</p></div>`;
 
-/** That there is nothing, and what to do. */
-export const empty = (icon, title, text, more = nothing) => html`<div class="state" data-state="empty">
-    <cv-icon name=${icon}></cv-icon><h2>${title}</h2><p>${text}</p>${more}</div>`;
+/** That there is nothing, and what to do. @param {boolean} [isWhole] there is nothing else on the screen */
+export const empty = (icon, title, text, more = nothing, isWhole = false) => html`<div class="state" data-state="empty">
+    <cv-icon name=${icon}></cv-icon>${isWhole ? html`<h1>${title}</h1>` : html`<h2>${title}</h2>`}<p>${text}</p>${more}</div>`;
 
 export const titleOf = (video) => video.title || video.name || t('untitled');
 

@@ -29,6 +29,8 @@ export class Transcript extends Element {
     now = -1; // ms
     #ownScrollUntil = 0;
     #drawn = []; // what the lines were drawn of
+    /** @type {Map<string, Element> | null} */ #rows = null; // by their lines; null: they were drawn anew
+    #current = []; // rows of what is to be read now
     #newest = null; // the line that became current last
 
     /** @param {string} video */
@@ -64,13 +66,15 @@ export class Transcript extends Element {
     /** Marks what is to be read at this time. @param {number} ms */
     at(ms) {
         this.now = ms;
-        const rows = this.querySelectorAll('li[data-start]');
-        let newest = null; // what stands on screen for long began long ago
-        for (const row of rows) {
-            const isNow = Number(row.dataset.start) <= ms && ms < Number(row.dataset.end);
-            row.classList.toggle('now', isNow);
-            newest = isNow ? row : newest;
+        if (!this.#rows) {
+            this.#rows = new Map([...this.querySelectorAll('li[data-id]')].map((row) => [row.dataset.id, row]));
+            this.#current = [...this.querySelectorAll('li.now')];
         }
+        const rows = (this.lines ?? []).filter((line) => line.t_start <= ms && ms < line.t_end).map((line) => this.#rows.get(String(line.id))).filter(Boolean);
+        this.#current.forEach((row) => row.classList.toggle('now', rows.includes(row)));
+        rows.forEach((row) => row.classList.add('now'));
+        this.#current = rows;
+        const newest = rows.at(-1); // what stands on screen for long began long ago
         if (newest && newest !== this.#newest) {
             this.#newest = newest;
             this.follow();
@@ -139,6 +143,7 @@ export class Transcript extends Element {
             return noChange;
         }
         this.#drawn = drawn;
+        this.#rows = null;
         return Array.from({length: Math.ceil(shown.length / PART)}, (_, n) => html`<ol class="part">${
             shown.slice(n * PART, (n + 1) * PART).map((line) => this.line(line))}</ol>`);
     }

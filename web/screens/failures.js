@@ -22,7 +22,7 @@ class FailuresScreen extends Overview {
             <td data-label=${t('failure.jobs')}>${count(one.jobs)}</td>
             <td data-label=${t('failure.last')}>${one.last_at ? html`<time datetime=${one.last_at} title=${moment(one.last_at)}>${
                 ago(one.last_at)}</time>` : '–'}</td>
-            <td data-label=${t('failure.example')}>${videoLink(`/jobs/${one.example}`, one.video, one.video ? t('failure.see') : t('failure.example'))}</td>
+            <td data-label=${t('failure.example')}>${videoLink(`/jobs/${one.example}`, one.video, t('failure.see'))}</td>
             <td class="do">${queried('all') ? nothing
                 : html`<button @click=${() => this.querySelector('cv-bulk').open('retry', {type: one.job_type, state: 'failed',
                     ...one.error_type && {error: one.error_type}})}>${t('failure.retry')}</button>`}</td></tr>`;

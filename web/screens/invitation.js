@@ -76,7 +76,7 @@ class InvitationScreen extends Element {
 
     view() {
         if (this.isGone) {
-            return html`<div class="page narrow">${empty('link', t('invitation.gone'), t('invitation.gone.text'), html`<p><a href="/">${t('home')}</a></p>`)}</div>`;
+            return html`<div class="page narrow">${empty('link', t('invitation.gone'), t('invitation.gone.text'), html`<p><a href="/">${t('home')}</a></p>`, true)}</div>`;
         }
         return html`<div class="page narrow"><div class="heading"><h1>${t(this.offer && !this.offer.role ? 'invitation.renew' : 'invitation')}</h1></div>
             ${this.problem ? failure(this.problem, () => this.load()) : this.offer ? this.content() : skeleton('row', 3)}</div>`;

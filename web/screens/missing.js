@@ -7,7 +7,7 @@ import {t} from '../text.js';
 class MissingScreen extends Element {
     view() {
         document.title = t('missing');
-        return html`<div class="page">${empty('search', t('missing'), t('missing.text'), html`<p><a href="/">${t('home')}</a></p>`)}</div>`;
+        return html`<div class="page">${empty('search', t('missing'), t('missing.text'), html`<p><a href="/">${t('home')}</a></p>`, true)}</div>`;
     }
 }
 customElements.define('screen-missing', MissingScreen);
