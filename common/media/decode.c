@@ -368,6 +368,7 @@ static int return_frame(struct cv_decoder *decoder, struct cv_video_frame *ret_f
         return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "the video goes on for more than %d hours",
                        CV_MEDIA_HOURS_MAX);
     }
+    CV_TRY(cv_subtitle_tracks_see(decoder->input->subtitles, raw, pts_us, error));
     if (decoder->deinterlacer || (decoder->whole && cv_av_is_interlaced(raw))) {
         CV_TRY(weave(decoder, pts_us, duration_us, error));
         return TAKEN_NOTHING_OUT;
@@ -570,6 +571,9 @@ int cv_decoder_next_any(struct cv_decoder *decoder, struct cv_video_frame *ret_f
     if (result == CV_DECODER_END && decoder->frames == 0 && !decoder->sound_alone) {
         return refuse_without_pictures(decoder, error);
     }
+    CV_TRY(result == CV_DECODER_END
+               ? cv_subtitle_tracks_end(decoder->input->subtitles, decoder->input->zero_us, error)
+               : 0);
     return result;
 }
 

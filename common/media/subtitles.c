@@ -5,6 +5,7 @@
 #include "common/media/picture_codec.h"
 
 #include <libavutil/avstring.h>
+#include <limits.h>
 #include <string.h>
 
 enum {
@@ -205,11 +206,12 @@ int cv_subtitles_finish(struct cv_subtitle_list *list, struct cv_error *error)
 struct cv_subtitle_tracks {
     struct cv_subtitle_list *list; /* borrowed */
     struct track {
-        const AVStream *stream; /* borrowed */
+        const AVStream *stream; /* borrowed; NULL: captions of pictures, in microseconds */
         AVCodecContext *codec;
         char language[CV_SUBTITLE_LANGUAGE_SIZE];
     } items[TRACKS_MAX];
     int count;
+    struct track captions; /* its decoder is opened for the first picture that has some */
 };
 
 static bool is_text(const AVStream *stream)
@@ -221,6 +223,7 @@ static bool is_text(const AVStream *stream)
     case AV_CODEC_ID_SSA:
     case AV_CODEC_ID_WEBVTT:
     case AV_CODEC_ID_MOV_TEXT:
+    case AV_CODEC_ID_EIA_608:
         return avcodec_find_decoder(stream->codecpar->codec_id) != NULL;
     default:
         return false;
@@ -230,15 +233,15 @@ static bool is_text(const AVStream *stream)
 int cv_subtitle_tracks_open(AVFormatContext *format, struct cv_subtitle_list *list,
                             struct cv_subtitle_tracks **ret_tracks, struct cv_error *error)
 {
-    cv_auto(cv_subtitle_tracks_close) struct cv_subtitle_tracks *tracks = NULL;
+    cv_auto(cv_subtitle_tracks_close) struct cv_subtitle_tracks *tracks =
+        calloc(1, sizeof(*tracks));
+    CV_TRY_MEMORY(tracks, error, "subtitles");
+    tracks->list = list;
     for (unsigned i = 0; i < format->nb_streams; i++) {
         AVStream *stream = format->streams[i];
-        if (!is_text(stream) || (tracks && tracks->count == TRACKS_MAX)) {
+        if (!is_text(stream) || tracks->count == TRACKS_MAX) {
             continue;
         }
-        tracks = tracks ? tracks : calloc(1, sizeof(*tracks));
-        CV_TRY_MEMORY(tracks, error, "subtitles");
-        tracks->list = list;
         struct track *track = &tracks->items[tracks->count];
         struct cv_error ignored;
         if (cv_codec_open(stream, 1, &track->codec, &ignored) == 0) {
@@ -260,6 +263,7 @@ void cv_subtitle_tracks_close(struct cv_subtitle_tracks *tracks)
         for (int i = 0; i < tracks->count; i++) {
             avcodec_free_context(&tracks->items[i].codec);
         }
+        avcodec_free_context(&tracks->captions.codec);
         free(tracks);
     }
 }
@@ -268,11 +272,15 @@ void cv_subtitle_tracks_close(struct cv_subtitle_tracks *tracks)
 static bool read_times(const struct track *track, const AVPacket *packet, const AVSubtitle *event,
                        int64_t zero_us, struct cv_subtitle *line)
 {
-    AVRational base = track->stream->time_base;
-    if (packet->pts == AV_NOPTS_VALUE) {
+    AVRational base = track->stream ? track->stream->time_base : AV_TIME_BASE_Q;
+    /* A caption is told by the packet that ends it. */
+    bool is_told_late = track->codec->codec_id == AV_CODEC_ID_EIA_608;
+    if ((is_told_late ? event->pts : packet->pts) == AV_NOPTS_VALUE) {
         return false;
     }
-    int64_t at_ms = av_rescale_q(packet->pts, base, (AVRational){1, 1000}) - zero_us / 1000;
+    int64_t at_ms =
+        is_told_late ? event->pts / 1000 : av_rescale_q(packet->pts, base, (AVRational){1, 1000});
+    at_ms -= zero_us / 1000;
     int64_t length = av_rescale_q(packet->duration, base, (AVRational){1, 1000});
     int64_t shown_ms = event->end_display_time == UINT32_MAX ? 0 : event->end_display_time;
     length = shown_ms > 0 ? shown_ms : length > 0 ? length : UNKNOWN_MS;
@@ -311,6 +319,23 @@ static int add_event(struct cv_subtitle_tracks *tracks, const struct track *trac
     return 0;
 }
 
+static int read_packet(struct cv_subtitle_tracks *tracks, const struct track *track,
+                       AVPacket *packet, int64_t zero_us, struct cv_error *error)
+{
+    AVSubtitle event = {0};
+    int is_event = 0;
+    int used = avcodec_decode_subtitle2(track->codec, &event, &is_event, packet);
+    if (used == AVERROR(ENOMEM)) {
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a subtitle");
+    }
+    int result =
+        used >= 0 && is_event ? add_event(tracks, track, packet, &event, zero_us, error) : 0;
+    if (is_event) {
+        avsubtitle_free(&event);
+    }
+    return result;
+}
+
 int cv_subtitle_tracks_read(struct cv_subtitle_tracks *tracks, AVPacket *packet, int64_t zero_us,
                             bool *ret_is_one, struct cv_error *error)
 {
@@ -319,22 +344,50 @@ int cv_subtitle_tracks_read(struct cv_subtitle_tracks *tracks, AVPacket *packet,
         i++;
     }
     *ret_is_one = tracks && i < tracks->count;
-    if (!*ret_is_one) {
+    return *ret_is_one ? read_packet(tracks, &tracks->items[i], packet, zero_us, error) : 0;
+}
+
+static int open_captions(struct track *captions, struct cv_error *error)
+{
+    const AVCodec *decoder = avcodec_find_decoder(AV_CODEC_ID_EIA_608);
+    captions->codec = avcodec_alloc_context3(decoder);
+    CV_TRY_MEMORY(captions->codec, error, "captions");
+    captions->codec->pkt_timebase = AV_TIME_BASE_Q;
+    CV_TRY_AV(avcodec_open2(captions->codec, decoder, NULL), error, CV_ERROR_DECODE,
+              "cannot open the decoder of captions");
+    return 0;
+}
+
+int cv_subtitle_tracks_see(struct cv_subtitle_tracks *tracks, const AVFrame *picture,
+                           int64_t pts_us, struct cv_error *error)
+{
+    const AVFrameSideData *data =
+        tracks ? av_frame_get_side_data(picture, AV_FRAME_DATA_A53_CC) : NULL;
+    if (!data || data->size == 0 || data->size > INT_MAX / 2) {
         return 0;
     }
-    AVSubtitle event = {0};
-    int is_event = 0;
-    int used = avcodec_decode_subtitle2(tracks->items[i].codec, &event, &is_event, packet);
-    if (used == AVERROR(ENOMEM)) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a subtitle");
+    if (!tracks->captions.codec) {
+        CV_TRY(open_captions(&tracks->captions, error));
     }
-    int result = used >= 0 && is_event
-                     ? add_event(tracks, &tracks->items[i], packet, &event, zero_us, error)
-                     : 0;
-    if (is_event) {
-        avsubtitle_free(&event);
+    cv_auto(cv_av_packet_free) AVPacket *packet = av_packet_alloc();
+    CV_TRY_MEMORY(packet && av_new_packet(packet, (int)data->size) >= 0, error, "captions");
+    (void)memcpy(packet->data, data->data, data->size);
+    packet->pts = pts_us;
+    return read_packet(tracks, &tracks->captions, packet, 0, error);
+}
+
+int cv_subtitle_tracks_end(struct cv_subtitle_tracks *tracks, int64_t zero_us,
+                           struct cv_error *error)
+{
+    cv_auto(cv_av_packet_free) AVPacket *packet = av_packet_alloc();
+    CV_TRY_MEMORY(packet, error, "captions");
+    for (int i = 0; tracks && i <= tracks->count; i++) {
+        const struct track *track = i < tracks->count ? &tracks->items[i] : &tracks->captions;
+        if (track->codec && track->codec->codec->capabilities & AV_CODEC_CAP_DELAY) {
+            CV_TRY(read_packet(tracks, track, packet, track->stream ? zero_us : 0, error));
+        }
     }
-    return result;
+    return 0;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -478,10 +531,7 @@ int cv_subtitle_file_read(const struct cv_byte_source *source, const char *name,
     CV_TRY(read_whole(source, &file, error));
     CV_TRY(open_file(&file, ending ? ending + 1 : "", error));
     CV_TRY(cv_subtitle_tracks_open(file.format, list, &tracks, error));
-    if (tracks) {
-        (void)snprintf(tracks->items[0].language, CV_SUBTITLE_LANGUAGE_SIZE, "%s",
-                       language_of(name));
-    }
+    (void)snprintf(tracks->items[0].language, CV_SUBTITLE_LANGUAGE_SIZE, "%s", language_of(name));
     while (av_read_frame(file.format, packet) >= 0) {
         bool is_one = false;
         int result = cv_subtitle_tracks_read(tracks, packet, 0, &is_one, error);

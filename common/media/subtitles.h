@@ -1,5 +1,5 @@
-/* Lines of text tracks: SubRip, SSA/ASS, WebVTT and 3GPP timed text (mov_text), without their
- * styling. */
+/* Lines of text tracks (SubRip, SSA/ASS, WebVTT, 3GPP timed text, CEA-608), of captions in the pictures' data (CEA-608)
+ * and of files of subtitles, without their styling. */
 #pragma once
 
 #include "common/base/base.h"
@@ -35,9 +35,8 @@ CV_MUST_CHECK int cv_subtitles_finish(struct cv_subtitle_list *list, struct cv_e
 /* The text tracks of a container. */
 struct cv_subtitle_tracks;
 
-/* Opens the decoders of all text tracks and has the container return their packets. *ret_tracks is
- * NULL if there is none. Lines are added to `list`, borrowed. A track that cannot be opened is left
- * out. */
+/* Opens the decoders of all text tracks and has the container return their packets. Lines are added to
+ * `list`, borrowed. A track that cannot be opened is left out. */
 CV_MUST_CHECK int cv_subtitle_tracks_open(AVFormatContext *format, struct cv_subtitle_list *list,
                                           struct cv_subtitle_tracks **ret_tracks,
                                           struct cv_error *error);
@@ -49,6 +48,15 @@ CV_DEFINE_CLEANUP(struct cv_subtitle_tracks *, cv_subtitle_tracks_close)
 CV_MUST_CHECK int cv_subtitle_tracks_read(struct cv_subtitle_tracks *tracks, AVPacket *packet,
                                           int64_t zero_us, bool *ret_is_one,
                                           struct cv_error *error);
+
+/* Reads the captions in the data of a picture, the pictures in the order of their times. `tracks` may be
+ * NULL. Those of damaged data are left out. */
+CV_MUST_CHECK int cv_subtitle_tracks_see(struct cv_subtitle_tracks *tracks, const AVFrame *picture,
+                                         int64_t pts_us, struct cv_error *error);
+
+/* Reads the captions that no other one has ended when the file is over. `tracks` may be NULL. */
+CV_MUST_CHECK int cv_subtitle_tracks_end(struct cv_subtitle_tracks *tracks, int64_t zero_us,
+                                         struct cv_error *error);
 
 /* Reads a file of subtitles, which has a name like "talk.en.srt": SubRip, WebVTT or SSA/ASS, in UTF-8. A language in
  * its name ("en", "eng", "pt-BR") becomes that of the lines. Lines are added to `list` as for tracks.

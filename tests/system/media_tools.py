@@ -33,6 +33,30 @@ def add_text_tracks(source, target, codec, *cues):
     return target
 
 
+def add_captions(folder, *cues, seconds=6):
+    """CEA-608 captions (second, text; "" clears) as a file with a track of them, and one that has them in its H.264."""
+    def pair(a, b):
+        return bytes(c | (0 if c.bit_count() % 2 else 0x80) for c in (a, b))
+
+    def pairs(text):
+        codes = [(0x14, 0x2e), (0x14, 0x20), (0x14, 0x70)] if text else [(0x14, 0x2c)]
+        letters = [pair(*(text + " ")[at:at + 2].encode()) for at in range(0, len(text), 2)]
+        return [pair(*code) for code in codes for _ in range(2)] + letters + [pair(0x14, 0x2f)] * 2 * bool(text)
+
+    scc, bare, raw = folder / "c.scc", folder / "bare.h264", folder / "with.h264"
+    scc.write_text("Scenarist_SCC V1.0\n\n" + "".join(f"00:00:0{at}:00\t{' '.join(one.hex() for one in pairs(text))}\n\n" for at, text in cues))
+    subprocess.run(["ffmpeg", "-v", "error", "-y", "-f", "lavfi", "-i", f"testsrc=r=30:s=320x180:d={seconds}", "-bf", "0",
+                    "-x264-params", "aud=1", bare], check=True)
+    subprocess.run(["ffmpeg", "-v", "error", "-y", "-r", "30", "-i", bare, "-i", scc, "-map", "0", "-map", "1", "-c", "copy",
+                    folder / "track.mov"], check=True)
+    frames = {at * 30 + n: one for at, text in cues for n, one in enumerate(pairs(text))}
+    units = re.split(rb"(?=\x00\x00\x00\x01\x09)", bare.read_bytes())[1:]  # each begins with its delimiter, of six bytes
+    raw.write_bytes(b"".join(unit[:6] + b"\0\0\0\1\6\4\x0e\xb5\0\x31GA94\3\x41\xff\xfc" + frames.get(n, b"\x80\x80") + b"\xff\x80" + unit[6:]
+                             for n, unit in enumerate(units)))
+    subprocess.run(["ffmpeg", "-v", "error", "-y", "-r", "30", "-i", raw, "-c", "copy", folder / "data.mp4"], check=True)
+    return folder / "track.mov", folder / "data.mp4"
+
+
 class Stage:
     """A stage program and a store that it works on."""
 

@@ -8,7 +8,7 @@ import sys
 import uuid
 
 import pytest
-from media_tools import add_text_tracks
+from media_tools import add_captions, add_text_tracks
 from unreadable_files import make_unreadable_files
 
 VIDEO = "7d9b1c1e-52d1-4f0e-9a55-0c4f1a2b3c4d"
@@ -209,6 +209,14 @@ def test_text_tracks_are_lines_without_styling(sample, fixtures_dir, tmp_path, n
     assert lines == {("Did you see #Berlin at night?", "deu", 500, 2500 if codec == "mov_text" else 3000), ("Both speak: €3,50", "deu", 2500, 2900),
                      ("Grüße & Küsse", "deu", 4000, 5250), ("Hi", "eng", 1000, 2000)}
     assert [(entity["type"], entity["value"]) for entity in done.result["subtitles"][0]["entities"]] == [("hashtag", "#Berlin")]
+
+
+def test_captions_are_lines_from_a_track_and_from_the_pictures(sample, tmp_path):
+    """Those of a picture are there once its last pair has come, one in a frame."""
+    track, data = add_captions(tmp_path, (1, "Hello #bridge"), (3, "Second caption"), (5, ""))
+    assert [line["text"] for line in sample(track).result["subtitles"]] == ["Hello #bridge", "Second caption"]
+    lines = [(line["text"], line["t_start"] // 1000, line["t_end"] // 1000) for line in sample(data).result["subtitles"]]
+    assert lines == [("Hello #bridge", 1, 3), ("Second caption", 3, 5)]
 
 
 @pytest.mark.parametrize("ending", ["eng.srt", "en.vtt", "en-GB.ass"])
