@@ -15,12 +15,12 @@ static const struct {
     [CV_OBJECT_THUMBS] = {"'transcode'", "v.s3_proxy_path IS NOT NULL"},
     [CV_OBJECT_FRAMES] = {"'sample', 'ocr'",
                           "(v.status = 'ready' OR EXISTS (SELECT FROM segments s WHERE s.video_id "
-                          "= v.id AND s.source = 'screen')"
+                          "= v.id AND s.source IN ('screen', 'code'))"
                           " OR EXISTS (SELECT FROM jobs d WHERE d.video_id = v.id"
                           " AND d.job_type = 'sample' AND d.status = 'done'))"},
     [CV_OBJECT_LINES] = {"'ocr'",
                          "(v.status = 'ready' OR EXISTS (SELECT FROM segments s WHERE s.video_id = "
-                         "v.id AND s.source = 'screen')"
+                         "v.id AND s.source IN ('screen', 'code'))"
                          " OR EXISTS (SELECT FROM cortana.line_packs p WHERE p.video_id = v.id))"},
 };
 

@@ -17,6 +17,22 @@ static int add_entities(json_t *line, const struct cv_entity_list *found, struct
     return 0;
 }
 
+int cv_said_line(struct cv_entity_extractor *extractor, const char *text, int64_t start_ms,
+                 int64_t end_ms, json_t **ret_line, struct cv_error *error)
+{
+    cv_auto(cv_entity_list_deinit) struct cv_entity_list found = {0};
+    if (extractor) {
+        CV_TRY(cv_entity_extract(extractor, text, &found, error));
+    }
+    cv_auto(json_decref) json_t *line =
+        json_pack("{s:s, s:I, s:I}", "text", text, "t_start", (json_int_t)start_ms, "t_end",
+                  (json_int_t)end_ms);
+    CV_TRY_MEMORY(line, error, "lines");
+    CV_TRY(add_entities(line, &found, error));
+    *ret_line = cv_take(line);
+    return 0;
+}
+
 int cv_said_describe(const struct cv_subtitle_list *list, json_t **ret_lines,
                      struct cv_error *error)
 {
@@ -28,13 +44,12 @@ int cv_said_describe(const struct cv_subtitle_list *list, json_t **ret_lines,
     }
     for (size_t i = 0; i < list->count; i++) {
         const struct cv_subtitle *said = &list->items[i];
-        cv_auto(cv_entity_list_deinit) struct cv_entity_list found = {0};
-        CV_TRY(cv_entity_extract(extractor, said->text, &found, error));
-        json_t *line = json_pack("{s:s, s:s*, s:I, s:I}", "text", said->text, "language",
-                                 said->language[0] ? said->language : NULL, "t_start",
-                                 (json_int_t)said->start_ms, "t_end", (json_int_t)said->end_ms);
+        json_t *line = NULL;
+        CV_TRY(cv_said_line(extractor, said->text, said->start_ms, said->end_ms, &line, error));
         CV_TRY_MEMORY(json_array_append_new(lines, line) == 0, error, "lines");
-        CV_TRY(add_entities(line, &found, error));
+        CV_TRY_MEMORY(!said->language[0] ||
+                          json_object_set_new(line, "language", json_string(said->language)) == 0,
+                      error, "lines");
     }
     *ret_lines = cv_take(lines);
     return 0;

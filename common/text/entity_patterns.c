@@ -66,6 +66,8 @@
     "| (?-i: [mglhsdwtVWA] ) (?! [\\p{L}\\p{N}] ) )"
 
 const struct cv_entity_pattern cv_entity_patterns[] = {
+    /* What a QR or bar code says is read from its modules: no text matches this. */
+    {"code", CV_ENTITY_TEXT, "(?!)"},
     {"url", CV_ENTITY_URL,
      NOT_AFTER_WORD("@") " (?: https?:// [\\p{L}\\p{N}\\[] | www\\. [\\p{L}\\p{N}] (?= "
                          "[\\p{L}\\p{N}-]*+ \\. [\\p{L}\\p{N}] ) ) " URL_CHAR "*+"},

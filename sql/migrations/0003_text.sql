@@ -2,9 +2,9 @@
 
 CREATE FUNCTION cortana.line_sources() RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN ARRAY['screen', 'subtitle', 'speech'];
+RETURN ARRAY['screen', 'code', 'subtitle', 'speech'];
 COMMENT ON FUNCTION cortana.line_sources IS
-    'What a line of text can come from: the screen, a text track, or speech. Of lines that say the same at the same time, '
+    'What a line of text can come from: the screen, a QR or bar code on it, a text track, or speech. Of lines that say the same at the same time, '
     'the first one here is the result of a search.';
 
 CREATE TABLE segments (
@@ -58,7 +58,8 @@ COMMENT ON COLUMN segments.detected_by IS
     'Step and part of the run that read the text ("ocr/0"). Several steps can read one video in parallel. Of what was '
     'said: what it was read from ("track": the text tracks of the video''s file).';
 COMMENT ON COLUMN segments.source IS
-    'Where the line comes from: screen; subtitle, a text track; speech. Only lines on screen have boxes and pictures.';
+    'Where the line comes from: screen; code, the content of a QR or bar code on screen; subtitle, a text track; speech. Only '
+    'lines on screen and codes have boxes, and only lines on screen have pictures.';
 COMMENT ON COLUMN segments.paragraph IS
     'The first line of the message or paragraph that this line continues on screen. Null: it begins one, or is alone, or '
     'segment_index has not processed all lines yet.';
@@ -117,7 +118,8 @@ INSERT INTO entity_types (name, description, redaction_pattern) VALUES
     ('url', 'an address on the web',
      '\w+:/+\S+|\ywww\.\S+|(?<![\w@.+-])[\w-]+(\.[\w-]+)+/\S+|(?<![\w@.+-])[\w-]+(\.[\w-]+)*\.(com|org|net|edu|gov|io|dev|app)\y\S*'),
     ('emoji', 'an emoji, with its whole sequence', NULL),
-    ('number', 'a price, a percentage, a phone number or a count, with its currency or unit', NULL);
+    ('number', 'a price, a percentage, a phone number or a count, with its currency or unit', NULL),
+    ('code', 'the content of a QR or bar code', NULL);
 
 CREATE TABLE entities (
     id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
@@ -353,7 +355,7 @@ COMMENT ON FUNCTION replace_video_text IS
     'written. The id of a row is computed from its content, so that calling this again with the same list changes nothing.';
 
 CREATE TYPE cortana.said_line AS (id uuid, hash text, normal text, text text, language text, confidence real, t_start int,
-                                  t_end int, entities jsonb);
+                                  t_end int, bounding_box jsonb, end_box jsonb, entities jsonb);
 COMMENT ON TYPE cortana.said_line IS 'A line as add_said_lines() stores it.';
 
 CREATE FUNCTION cortana.add_said_lines(p_video_id uuid, p_source text, p_read_from text, p_lines jsonb, p_replaces boolean)
@@ -363,9 +365,9 @@ DECLARE
     said said_line[] := ARRAY(
         SELECT DISTINCT ON (l.id) ROW(l.*)::said_line
         FROM (SELECT md5(concat_ws('|', p_video_id, hash, r.t_start, p_source, r.language))::uuid AS id, hash, normal, r.text,
-                     r.language, coalesce(r.confidence, 1), r.t_start, r.t_end, r.entities
+                     r.language, coalesce(r.confidence, 1), r.t_start, r.t_end, r.bounding_box, r.end_box, r.entities
               FROM jsonb_to_recordset(p_lines) AS r (text text, language text, confidence real, t_start int, t_end int,
-                                                     entities jsonb),
+                                                     bounding_box jsonb, end_box jsonb, entities jsonb),
                    LATERAL (SELECT normal_form(r.text) AS normal OFFSET 0) AS n, LATERAL text_hash(normal) AS hash
               WHERE normal <> '') AS l
         ORDER BY l.id, l.t_end DESC);
@@ -374,12 +376,14 @@ BEGIN
     WHERE p_replaces AND s.video_id = p_video_id AND s.source = p_source AND s.detected_by = p_read_from
       AND s.id NOT IN (SELECT l.id FROM unnest(said) AS l);
     INSERT INTO segments AS s (id, video_id, owner_id, team_id, text, normalized_text, text_hash, language, confidence,
-                               t_start, t_end, source, detected_by)
+                               t_start, t_end, bounding_box, end_box, source, detected_by)
     SELECT l.id, v.id, v.owner_id, v.team_id, l.text, l.normal, l.hash, l.language, l.confidence,
-           l.t_start, l.t_end, p_source, p_read_from
+           l.t_start, l.t_end, l.bounding_box, l.end_box, p_source, p_read_from
     FROM unnest(said) AS l, videos v WHERE v.id = p_video_id
-    ON CONFLICT (id) DO UPDATE SET text = excluded.text, t_end = excluded.t_end, confidence = excluded.confidence
-    WHERE (s.text, s.t_end, s.confidence) IS DISTINCT FROM (excluded.text, excluded.t_end, excluded.confidence);
+    ON CONFLICT (id) DO UPDATE SET text = excluded.text, t_end = excluded.t_end, confidence = excluded.confidence,
+                                   bounding_box = excluded.bounding_box, end_box = excluded.end_box
+    WHERE (s.text, s.t_end, s.confidence, s.bounding_box, s.end_box)
+          IS DISTINCT FROM (excluded.text, excluded.t_end, excluded.confidence, excluded.bounding_box, excluded.end_box);
     INSERT INTO entities AS e (id, segment_id, entity_type, value, normalized_value)
     SELECT md5(concat_ws('|', l.id, f.type, f.number, f.value))::uuid, l.id, f.type, f.value,
            coalesce(f.normalized_value, normal_form(f.value))
@@ -390,8 +394,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION cortana.add_said_lines IS
-    'Adds lines that were said in a video, a list of {text, language, confidence, t_start, t_end, entities: [{type, value, '
-    'normalized_value}]}. p_read_from says what they were read from (segments.detected_by). p_replaces: other lines of it '
+    'Adds lines that were said in a video, or codes, a list of {text, language, confidence, t_start, t_end, bounding_box, '
+    'end_box, entities: [{type, value, normalized_value}]}. p_read_from says what they were read from (segments.detected_by). p_replaces: other lines of it '
     'are removed. Lines on screen stay. The next refresh makes the lines searchable.';
 
 CREATE FUNCTION cortana.box_at(s segments, p_t_ms int) RETURNS jsonb

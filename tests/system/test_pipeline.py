@@ -171,6 +171,45 @@ def test_text_alone(pipeline, fixtures_dir):
     assert pipeline.query("SELECT truncated FROM videos WHERE id = %s", cut_off) == [(True,)]
 
 
+def draw_codes(folder, url, digits):
+    """Eight seconds: a QR code from 2 s to 6 s, which scrolls from 4 s on, and the code 4006381333931 from 4 s on."""
+    bars = "".join("0001101 0011001 0010011 0111101 0100011 0110001 0101111 0111011 0110111 0001011".split()[int(digit)]
+                   for digit in digits[1:])
+    half = "".join("10"[int(bit)] for bit in bars)  # the right half; the left one has some digits mirrored, as the first one, 4, says
+    left = [half[n * 7:n * 7 + 7][::-1] if place == "G" else bars[n * 7:n * 7 + 7] for n, place in enumerate("LGLLGG")]
+    modules = f"000000000000101{''.join(left)}01010{half[42:]}101000000000000"
+    row = b"".join(b"\0" * 2 if bit == "1" else b"\xff" * 2 for bit in modules)
+    (folder / "bars.pgm").write_bytes(b"P5 %d 80 255\n" % len(row) + row * 80)
+    subprocess.run(["qrencode", "-s", "4", "-o", folder / "qr.png", url], check=True)
+    subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "color=0x202428:size=1280x720:rate=10:duration=8", "-loop", "1",
+                    "-i", folder / "qr.png", "-loop", "1", "-i", folder / "bars.pgm", "-filter_complex",
+                    "[0][1]overlay=700:'100+if(gt(t,4),60*(t-4),0)':enable='between(t,2,5.95)'[a];[a][2]overlay=100:400:enable='gte(t,4)':shortest=1,"
+                    "drawtext=text='the harbour at night':x=60:y=60:fontsize=36:fontcolor=white", "-t", "8", folder / "codes.mp4"], check=True)
+    return folder / "codes.mp4"
+
+
+def test_codes_on_screen_are_lines_once_and_entities(pipeline, tmp_path):
+    url, digits = "https://example.org/tickets?id=42", "4006381333931"
+    source = draw_codes(tmp_path, url, digits)
+    subprocess.run(["ffmpeg", "-v", "error", "-ss", "4.5", "-i", source, "-frames:v", "1", tmp_path / "seen.png"], check=True)
+    judged = subprocess.run(["zbarimg", "-q", "--raw", tmp_path / "seen.png"], capture_output=True, text=True, check=True).stdout
+    assert set(judged.split()) == {url, digits}
+    pipeline.start("sample", "ocr", "segment_index")
+    video = pipeline.submit(source, VIDEO, workflow="video_text")
+    assert pipeline.wait(video) == "ready", pipeline.failures()
+    codes = ("SELECT text, t_start, t_end, bounding_box ->> 'x', end_box IS NOT NULL FROM segments WHERE source = 'code' ORDER BY t_start")
+    (qr, *shown), (bars, *later) = pipeline.query(codes)
+    assert (qr, bars) == (url, digits) and shown[0] == 2000 and shown[1] == 6000 and later[:2] == [4000, 8000]
+    assert abs(int(shown[2]) - 716) <= 3 and shown[3] and not later[3], (shown, later)
+    assert pipeline.query("SELECT entity_type, value FROM entities JOIN segments s ON s.id = segment_id WHERE source = 'code' ORDER BY 2, 1") \
+        == [("code", digits), ("code", url), ("url", url)]
+    for query, text in (("kind:code tickets", url), ("kind:url example.org", url), ("source:code 4006381333931", digits)):
+        assert pipeline.query("SELECT text FROM search_segments(%s)", query) == [(text,)], query
+    pipeline.query("SELECT reindex_video(%s)", video)
+    wait_until(lambda: pipeline.query("SELECT count(*) FROM jobs WHERE status <> 'done'") == [(0,)], "reading again", deadline=300)
+    assert len(pipeline.query(codes)) == 2, "pictures of lines have no codes: those that were found stay"
+
+
 def test_recordings_of_the_same_thing_find_each_other(pipeline, fixtures_dir, tmp_path):
     """A feed, its second half encoded anew at two thirds of its size, and its beginning: as other posts in the same application."""
     pipeline.start("sample", "ocr", "segment_index")
@@ -186,6 +225,7 @@ def test_recordings_of_the_same_thing_find_each_other(pipeline, fixtures_dir, tm
         "SELECT video_id, share FROM cortana.alike_videos(%s)", video)} for video in videos}
     assert set(alike[whole]) == {half, beginning} and set(alike[half]) == set(alike[beginning]) == {whole}, alike
     assert min(alike[whole].values()) > 0.7, alike
+    assert not pipeline.query("SELECT FROM segments WHERE source = 'code'"), "no text is taken for a code"
 
 
 NO_VIDEOS = ["audio_only", "garbage", "text", "truncated_index", "zero_bytes"]

@@ -156,7 +156,7 @@ def test_a_sign_alone_lists_what_begins_with_it(tagged, query, expected):
     ("color:red", 'color: is not a field.*put it into quotes: "color:red"'), ("harbour -color:red", "color: is not a field"),
     ('title:"old bridge"', 'quotes: "title:old bridge"'), ("localhost:8080", "localhost: is not a field"),
     ("lang:xyz harbour", "lang:xyz: there is no"), ("lang:de harbour", "lang:de: there is no"), ("lang:script/xy a", "there is no"),
-    ("kind:x harbour", "one of emoji, hashtag, mention, number, url"), ("conf:2 harbour", "conf:0.8"),
+    ("kind:x harbour", "one of code, emoji, hashtag, mention, number, url"), ("conf:2 harbour", "conf:0.8"),
     ("owner:anna harbour", "owner:me"), ("video:1 harbour", "id of one"), ("kind:url", "add a word"), ("conf:0.5", "add a word"),
     (" OR ".join("abcdefghi"), "at most 8 alternatives"),
 ])

@@ -1,3 +1,4 @@
+#include "common/said/said.h"
 #include "common/text/text.h"
 
 #include "workers/ocr/pictures/pictures.h"
@@ -197,7 +198,8 @@ static int replace_rows(struct cv_db *db, const struct cv_job *job, const char *
      * this run has read: several steps may read one video side by side. */
     static const char *const clear =
         "DELETE FROM segments s USING jobs j WHERE j.id = $2::uuid AND s.video_id = $1::uuid"
-        " AND s.source = 'screen' AND (s.detected_by IS NULL OR s.detected_by = j.step || '/' || "
+        " AND s.source IN ('screen', 'code') AND (s.detected_by IS NULL OR s.detected_by = j.step "
+        "|| '/' || "
         "j.part"
         " OR NOT EXISTS (SELECT FROM jobs other WHERE other.run_id = j.run_id"
         " AND other.job_type = j.job_type AND other.step || '/' || other.part = s.detected_by))";
@@ -287,6 +289,33 @@ static int record_pack(struct cv_db *db, const struct cv_job *job, const json_t 
     return cv_db_run(db, NULL, error, insert, job->video_id, job->id, key, size);
 }
 
+/* Stores the codes of this part, which a run over kept pictures of lines does not look for. */
+static int record_codes(struct cv_db *db, const struct cv_job *job, const json_t *codes,
+                        struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *step = NULL;
+
+    if (!codes) {
+        return 0;
+    }
+    for (size_t i = 0; i < json_array_size(codes); i++) {
+        json_t *code = json_array_get(codes, i);
+        const json_t *box = json_object_get(code, "bounding_box");
+        const json_t *end_box = json_object_get(code, "end_box");
+        if (!box_is_good(box) || (end_box && !box_is_good(end_box))) {
+            return cv_fail(error, CV_ERROR_STAGE_PROTOCOL, "result: code %zu has no good box", i);
+        }
+        CV_TRY_MEMORY(
+            json_object_set_new(code, "bounding_box", copy_box(box)) == 0 &&
+                (!end_box || json_object_set_new(code, "end_box", copy_box(end_box)) == 0),
+            error, "codes");
+    }
+    CV_TRY(cv_db_run(db, &step, error,
+                     "SELECT step || '/' || part AS name FROM jobs WHERE id = $1::uuid", job->id));
+    return cv_said_store(db, job->video_id, "code", cv_db_text(step, 0, "name"), codes, true,
+                         error);
+}
+
 int ocr_commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
                struct cv_error *error)
 {
@@ -299,5 +328,6 @@ int ocr_commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
     CV_TRY(record_unread(db, job, json_object_get(result, "unread"), error));
     CV_TRY(ocr_payload_is_again(job->payload) ? put_aside(db, job, rows, payload, error)
                                               : replace_rows(db, job, rows, error));
+    CV_TRY(record_codes(db, job, json_object_get(result, "codes"), error));
     return cv_queue_enqueue_successor(db, job, "segment_index", payload, error);
 }

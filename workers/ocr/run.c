@@ -1,4 +1,5 @@
 
+#include "workers/ocr/codes/codes.h"
 #include "workers/ocr/pictures/pictures.h"
 #include "workers/ocr/reading/reading.h"
 #include "workers/ocr/stage.h"
@@ -24,7 +25,7 @@ static int load_frame(struct cv_downloads *frames, const char *key, struct cv_fr
 /* CV_OCR_OTHER_MODELS: all frames have to be read again. */
 static int read_frames(struct cv_stage_context *context, const struct ocr_payload *payload,
                        struct ocr_engine *engine, struct ocr_session *session,
-                       struct cv_error *error)
+                       struct ocr_codes *codes, struct cv_error *error)
 {
     cv_auto(cv_downloads_free) struct cv_downloads *frames = NULL;
     CV_TRY(cv_downloads_new(cv_stage_store(context), (const char *const *)payload->frame_keys,
@@ -36,6 +37,8 @@ static int read_frames(struct cv_stage_context *context, const struct ocr_payloa
                            payload->frame_count);
         }
         CV_TRY(load_frame(frames, payload->frame_keys[i], &frame, error));
+        const struct ocr_timing *timing = &payload->timings[i];
+        CV_TRY(ocr_codes_frame(codes, &frame, timing->t_start, timing->t_end, error));
         int result = ocr_session_frame(session, &frame, error);
         if (result < 0) {
             return cv_fail_context(error, result, "%s", payload->frame_keys[i]);
@@ -92,9 +95,12 @@ static int read_new(struct cv_stage_context *context, const struct ocr_payload *
 {
     cv_auto(ocr_session_free) struct ocr_session *session = NULL;
     cv_auto(ocr_pack_free) struct ocr_pack *pack = NULL;
+    cv_auto(ocr_codes_free) struct ocr_codes *codes = NULL;
     cv_auto(json_decref) json_t *found = NULL;
     cv_auto_free char *path = NULL;
+    json_t *coded = NULL;
 
+    CV_TRY(ocr_codes_new(&codes, error));
     CV_TRY(ocr_pack_new(cv_stage_scratch(context), ocr_emoji_network_id(), &pack, error));
     CV_TRY(ocr_session_new(engine, payload->timings, payload->frame_count, &session, error));
     ocr_session_keep(session, pack);
@@ -103,11 +109,13 @@ static int read_new(struct cv_stage_context *context, const struct ocr_payload *
         ocr_session_explain(session, reasons);
         ocr_engine_explain(engine, reasons);
     }
-    CV_TRY(read_frames(context, payload, engine, session, error));
+    CV_TRY(read_frames(context, payload, engine, session, codes, error));
     CV_TRY(ocr_session_finish(session, payload->min_confidence, &found, error));
     CV_TRY(write_pack(context, pack, &path, error));
     CV_TRY(name_unread(engine, path, found, error));
     CV_TRY(payload->with_evidence ? 0 : put_pack(context, payload, pack, path, found, error));
+    CV_TRY(ocr_codes_finish(codes, &coded, error));
+    CV_TRY_MEMORY(json_object_set_new(found, "codes", coded) == 0, error, "a result");
     *ret_result = cv_take(found);
     return 0;
 }

@@ -2,6 +2,7 @@
  * `segments`.
  *
  * common/screen   lines of text in a picture, their ink, and which parts of the screen scroll
+ * codes           QR and bar codes: where they may be, what they say, when each was visible
  * emoji           emoji of a line: found, compared, read
  * pictures        a line cut out of a frame, and kept in the store
  * reading         text of a line
