@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -65,6 +66,30 @@ def test_a_job_that_was_lost_is_not_settled(jobs, sql, monkeypatch):
     connection.close()
 
 
+def watch_a_folder(folder, film, sql, environment):
+    """A recorder writes a file for 4.5 s, as OBS does; when it is whole it is uploaded, once, and has its subtitles beside it."""
+    def uploads():
+        with sql.cursor() as cursor:
+            cursor.execute("SELECT round(duration) FROM videos WHERE original_name = '2026-03-01 14-05-10.mkv'")
+            return cursor.fetchall()
+
+    folder.mkdir()
+    command = [sys.executable, EXAMPLES / "folder.py", "--settle", "2", folder]
+    with subprocess.Popen(command, env=environment) as watcher:
+        subprocess.run(["ffmpeg", "-v", "error", "-re", "-stream_loop", "2", "-i", film, "-c", "copy", "-flush_packets", "1",
+                        "-cluster_time_limit", "200", folder / "2026-03-01 14-05-10.mkv"], check=True)
+        assert not uploads(), "it is not sent while it grows"
+        wait_until(lambda: list(folder.glob("*.srt")), "subtitles beside the recording")
+        watcher.send_signal(signal.SIGINT)
+        assert watcher.wait(timeout=300) == 130
+    sidecar, = folder.glob("*.srt")
+    assert sidecar.name == "2026-03-01 14-05-10.screen.eng.srt" and "Ines Carvalho, Harbour Master" in sidecar.read_text()
+    assert streams(sidecar)["subtitle"]["codec_name"] == "subrip"
+    sidecar.unlink()
+    subprocess.run([*command, "--once"], env=environment, check=True, timeout=300)
+    assert sidecar.exists() and [int(seconds) for seconds, in uploads()] in ([4], [5]), "it was there already, and whole"
+
+
 def test_a_client_of_the_api(program, database, sql, store_dir, fixtures_dir, tmp_path):
     """It uploads, waits, searches and cuts, against a gateway, a scanner and the pipeline's workers."""
     make_login(Queue(sql))
@@ -86,6 +111,8 @@ def test_a_client_of_the_api(program, database, sql, store_dir, fixtures_dir, tm
                 **os.environ, "API": f"http://127.0.0.1:{gateway.port}/api/v1", "TOKEN": token()}, text=True,
                 capture_output=True, check=False, timeout=300)
             assert refused.returncode == 1 and "no extension of a video" in refused.stderr
+            watch_a_folder(tmp_path / "recordings", film, sql, {
+                **os.environ, "API": f"http://127.0.0.1:{gateway.port}/api/v1", "TOKEN": token()})
         finally:
             gateway.process.stop()
             pipeline.stop()
