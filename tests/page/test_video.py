@@ -315,7 +315,7 @@ def test_subtitles_are_added_from_the_menu(screen, place, tmp_path):
     choose(screen, ".heading", "Add subtitles")
     screen.wait(lambda: screen.all("#subtitles"), "the choice of files")[0].send_keys(f"{tmp_path / 'a.de.srt'}\n{tmp_path / 'b.srt'}")
     screen.see("cv-toasts", "b.srt: It is no text in UTF-8")
-    screen.wait(lambda: place.queue.value("SELECT cancel_job(id)::text FROM jobs WHERE job_type = 'subtitles' AND payload ->> 'subtitles' = %s",
+    screen.wait(lambda: place.queue.run("SELECT cancel_job(id)::text FROM jobs WHERE job_type = 'subtitles' AND payload ->> 'subtitles' = %s",
                                           f"videos/original/{video}/master.de.srt"), "the job")
     screen.see("cv-toasts", "a.de.srt: It waits to be read.")
     assert (place.store / f"videos/original/{video}/master.de.srt").read_text().replace("\ufeff", "") == text
@@ -703,7 +703,7 @@ def test_a_failed_job_is_tried_again(screen, place):
     screen.open("/jobs?state=failed&type=embed")
     screen.see("td a").click()
     assert "it failed" in screen.see(".error-box").text
-    assert screen.driver.current_url.endswith(f"/jobs/{job}")
+    assert screen.driver.current_url.endswith(f"&job={job}"), "beside the list"
     screen.see("button.main", "Retry").click()
     screen.see("[data-state=queued]")
     assert place.queue.value("SELECT status FROM jobs WHERE id = %s", job) == "queued"
