@@ -6,11 +6,12 @@ SCREENS = {
     "library-empty": ("/videos?status=duplicate", "[data-state=empty]"), "alerts": ("/alerts", "[data-state=empty]"),
     "video": ("/videos/FILM?q=harbour", "cv-transcript li.found"), "jobs": ("/jobs", "tbody tr"),
     "job": ("/jobs/FAILED", ".error-box"), "job-waiting": ("/jobs/WAITING", ".why-box"), "run": ("/runs/RUN", ".graph"),
-    "missing": ("/jobs/0f0e0d0c-0000-4000-8000-000000000099", "[data-state=failed]"),
+    "account": ("/account", "h1"), "signed-in": ("/signed-in", "h1"), "unsubscribe": ("/unsubscribe#c=x", "h1"), "invitation": ("/invitation#c=x", "h1"),
+    "unknown": ("/nope", "[data-state=empty] h1"), "missing": ("/jobs/0f0e0d0c-0000-4000-8000-000000000099", "[data-state=failed]"),
 }
 OPERATORS = {
-    "queues": ("/queues", ".queue"), "runs": ("/runs", "tbody tr"), "workers": ("/workers", "tbody tr"), "failures": ("/failures", "h1"),
-    "schedules": ("/schedules", "h1"), "keys": ("/keys", "form"), "people": ("/people", "form"), "shares": ("/shares", "input[type=checkbox]"),
+    "overview": ("/overview", ".badge"), "queues": ("/queues", ".queue"), "runs": ("/runs", "tbody tr"), "workers": ("/workers", "tbody tr"), "failures": ("/failures", "h1"),
+    "schedules": ("/schedules", "h1"), "keys": ("/keys", "main form"), "people": ("/people", "main form"), "shares": ("/shares", "input[type=checkbox]"),
     "performance": ("/performance?hours=720", "tbody tr"), "resources": ("/resources", "tbody tr"), "tenants": ("/tenants", "tbody tr"),
     "rules": ("/rules", "tbody tr"), "schedule": ("/schedules/TRIGGER", ".where time"), "webhooks": ("/webhooks", "tbody tr"),
     "webhook": ("/webhooks/ours", ".state"), "workflows": ("/workflows", ".graph"), "workflow": ("/workflows/video_pipeline", ".graph"),

@@ -16,6 +16,7 @@ RUN = """const done = arguments[arguments.length - 1];
         (found) => done(found.violations.map((one) => one.id + ': ' + one.nodes.map((node) => node.html + ' ' +
             node.failureSummary).slice(0, 3).join(' | '))), (fault) => done([String(fault)]));"""
 FIRST_JS_MAX, FIRST_CSS_MAX = 45 * 1024, 12 * 1024  # bytes, compressed
+ZOOMED = (320, 256)  # what a window of 1280 x 1024 has at 400 %
 REQUESTS_MAX = 25  # of the first screen's own files
 
 
@@ -28,6 +29,8 @@ def examine(screen, place, theme, path, shown):
     screen.script(AXE)
     assert not (found := screen.driver.execute_async_script(RUN)), "\n".join(found)
     assert screen.script("return document.documentElement.scrollWidth <= innerWidth"), "nothing is wider than the window"
+    screen.resize(*ZOOMED)
+    assert not (found := screen.script(CUT)), found
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
