@@ -211,6 +211,15 @@ def test_a_result_shows_its_frame_with_a_box(screen, place):
     assert card.find_elements("css selector", ".where-strip path")
 
 
+def test_a_line_is_made_a_picture(screen, place):
+    screen.open("/?q=harbour")
+    line = screen.see("a.hit").get_attribute("data-segment")
+    screen.script("arguments[0].click()", screen.wait(lambda: screen.all(".hit + button.quote"), "the button")[0])
+    asked = screen.wait(lambda: place.queue.run("DELETE FROM jobs WHERE payload ? 'quote' RETURNING payload -> 'quote' AS quote"), "the job")[0]["quote"]
+    (said,) = place.queue.run("SELECT s.text, v.title FROM segments s JOIN videos v ON v.id = s.video_id WHERE s.id = %s", line)
+    assert said["text"] in asked["alt"] and asked["lines"][0] == said["title"] and place.url in asked["lines"][-1]
+
+
 def test_all_lines_of_a_video_are_one_step_away(screen, place):
     screen.open("/?q=bridge")
     card = screen.see("cv-result")

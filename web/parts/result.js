@@ -1,6 +1,6 @@
 /* What was found in one video: the picture of the best line with a box around it, where in the video the lines are, and the lines. */
 import {html, nothing} from '../vendor/lit-html.js';
-import {ask} from '../api.js';
+import {ask, who} from '../api.js';
 import {Element} from '../element.js';
 import {ago, clock, language, languageName, moment, momentIn, t} from '../text.js';
 import {menuButton, titleOf} from './states.js';
@@ -10,6 +10,7 @@ const UNSURE = 0.8; // confidence below which a reading is called unsure
 const CROP_HEIGHT = 30; // pixels, of an unsure line's picture
 const SHOWN = 3; // lines, before "more"
 const MOST = 200; // lines of a video that are listed
+const QUOTE_SECONDS = 30; // in which a picture is made, unless others wait for the worker
 const BEFORE = 60; // characters of a line that are shown before its first mark
 
 /** A long line from a little before its first mark. @param {{text: string, hit: boolean}[]} snippet */
@@ -17,6 +18,22 @@ export function windowOf(snippet) {
     const [first, ...rest] = snippet;
     return first && !first.hit && rest.length && first.text.length > BEFORE * 2
         ? [{text: `… ${first.text.slice(-BEFORE).replace(/^\S*\s/, '')}`, hit: false}, ...rest] : snippet;
+}
+
+/** Makes a picture of a line with its source below it, and gives it to the reader. @param {{segment_id: string}} hit */
+async function quote(hit) {
+    say(t('quote.under_way'));
+    try {
+        const {id} = await ask(`/segments/${hit.segment_id}/quote`, {method: 'POST', body: {site: location.origin}});
+        const made = await ask(`/clips/${id}`, {query: {wait: QUOTE_SECONDS}});
+        if (made.url) {
+            Object.assign(document.createElement('a'), {href: made.url, download: made.name}).click();
+        } else {
+            say(made.error?.message ?? t('quote.later'), made.error ? 'bad' : 'good');
+        }
+    } catch (problem) {
+        say(problem.text, 'bad');
+    }
 }
 
 class Result extends Element {
@@ -34,7 +51,15 @@ class Result extends Element {
         }
     }
 
+    mayQuote = false;
+
     /** Of the search. @type {Record<string, any>} */ wishes = {};
+
+    async connectedCallback() {
+        super.connectedCallback();
+        this.mayQuote = (await who().catch(() => ({role: 'viewer'}))).role !== 'viewer';
+        this.update();
+    }
 
     url(hit) {
         return `/videos/${hit.video_id}?t=${(hit.t_start / 1000).toFixed(3)}&q=${encodeURIComponent(this.wishes.q)}`;
@@ -111,7 +136,8 @@ class Result extends Element {
                 ${hit.sources.filter((source) => source !== 'screen').map((source) => html`<small class="badge">${t(`source.${source}`)}</small>`)}
                 ${isUnsure ? html`<small class="badge unsure">${t('unsure')}</small>` : nothing}
                 ${hit.match === 'fuzzy' ? html`<small class="badge">${t('match.fuzzy')}</small>` : nothing}
-                ${isForeign ? html`<small class="faint">${languageName(hit.language)}</small>` : nothing}</span></a></li>`;
+                ${isForeign ? html`<small class="faint">${languageName(hit.language)}</small>` : nothing}</span></a>${this.mayQuote
+                ? html`<button class="plain quote" title=${t('quote')} aria-label=${t('quote')} @click=${() => quote(hit)}><cv-icon name="picture"></cv-icon></button>` : nothing}</li>`;
     }
 
     view() {
