@@ -1,6 +1,6 @@
 """Ten ordinary kinds of video, made by ffmpeg from numbers: the same bytes at each run of one version of ffmpeg.
 
-Pictures that move are fractals, enlarged so that they are as soft as what a camera sees, with grain on them.
+What a camera sees is made of random spots of three sizes that move by one another, with noise on them.
 """
 import hashlib
 import subprocess
@@ -27,43 +27,49 @@ def between(begin, end):
     return f":enable='between(t,{begin},{end - 0.001})'"
 
 
-def fractal(width, height, rate, place="0.743:start_y=-0.131", still=False):
-    """A small picture, enlarged to this size."""
-    return (f"mandelbrot=s={width // 6}x{height // 6}:r={rate}:maxiter=120:start_x=-{place}:end_pts={'1e9' if still else '400'},"
-            f"scale={width}:{height}:flags=bicubic,setsar=1,format=yuv420p")
+def layer(width, height, rate, size, strength, x, y, seed):
+    """Random spots of about `size` pixels, through which a window moves: x and y are of the time t."""
+    wide, high = width + 640, height + 640
+    return (f"color=gray:s={wide // size}x{high // size}:r={rate},noise=alls={strength // 2}:c0s={strength}:all_seed={seed},trim=end_frame=1,"
+            f"scale={wide}:{high}:flags=bicubic,setsar=1,format=yuv420p,loop=-1:1,setpts=N/({rate}*TB),"
+            f"crop={width}:{height}:x='320+{x}':y='320+{y}'")
 
 
-def grain(strength):
-    return f"noise=alls={strength}:allf=t:all_seed=7"
+def camera(name, width, height, rate, x, y, noise, seed=1):
+    """What a camera sees, as a graph whose output has that name: things of all sizes, of which the large ones are further
+    away, and the noise of the sensor."""
+    layers = ";".join(f"{layer(width, height, rate, size, strength, f'{share}*({x})', f'{share}*({y})', seed + size)}[{name}{size}]"
+                      for size, strength, share in ((8, 12, 1), (32, 50, 0.7), (128, 100, 0.4)))
+    return (f"{layers};[{name}128][{name}32]blend=all_mode=average[{name}64];[{name}64][{name}8]blend=all_mode=average,"
+            f"lutyuv=y=(val-128)*3+128,noise=alls={noise}:allf=t:all_seed=7[{name}]")
 
 
 def film(seconds):
     scene = seconds / 4
-    places = ("0.743:start_y=-0.131", "0.16:start_y=-1.04", "1.25:start_y=-0.02", "0.748:start_y=-0.1")
-    scenes = ";".join(f"{fractal(1920, 1080, 24, place)},{grain(5)},trim=duration={scene}[s{n}]" for n, place in enumerate(places))
-    return f"{scenes};[s0][s1][s2][s3]concat=n=4"
+    scenes = ";".join(camera(f"s{n}", 1920, 1080, 24, f"{40 + 30 * n}*sin(t+{n})", f"20*cos({n}*t)", 5, 1000 * n) for n in range(4))
+    cuts = ";".join(f"[s{n}]trim=duration={scene}[c{n}]" for n in range(4))
+    return f"{scenes};{cuts};[c0][c1][c2][c3]concat=n=4"
 
 
 def talk(seconds):
-    head, room = fractal(360, 480, 30) + "[head]", fractal(1280, 720, 30, "0.16:start_y=-1.04", still=True) + "[room]"
-    return (f"{head};{room};[room][head]overlay=x='460+12*sin(2*t)':y='180+5*sin(5*t)',{grain(3)},"
+    return (f"{camera('room', 1280, 720, 30, '0', '0', 3)};{camera('head', 360, 480, 30, '25*sin(2*t)', '9*sin(5*t)', 3, 50)};"
+            "[room][head]overlay=x='460+12*sin(2*t)':y='180+5*sin(5*t)',"
             + text("Ada Harbour, lighthouse keeper", 80, 600, 40, between(1, seconds - 1)))
 
 
 def sport(seconds):
-    return (f"{fractal(2560, 1440, 50, still=True)},crop=1280:720:x='600+560*sin(t/2)':y='300+200*sin(t/3)',{grain(8)},"
-            "drawbox=x=40:y=30:w=420:h=60:color=black:t=fill," + text("HAR 2   1 MEA", 60, 44, 34)
-            + "," + text(r"%{pts\:hms}", 320, 50, 24))
+    return (camera("field", 1280, 720, 50, "310*sin(t)", "100*sin(t/2)", 6) + ";[field]drawbox=x=40:y=30:w=420:h=60:color=black:t=fill,"
+            + text("HAR 2   1 MEA", 60, 44, 34) + "," + text(r"%{pts\:hms}", 320, 50, 24))
 
 
 def game(seconds):
-    return (f"{fractal(1920, 1080, 60)},{grain(1)},drawbox=x=30:y=30:w=360:h=110:color=black@0.6:t=fill,"
-            + text("Quest - the copper bridge", 44, 44, 26) + "," + text(r"Score %{eif\:floor(t)*150\:d}", 44, 90, 26))
+    return (camera("world", 1920, 1080, 60, "300*sin(t)", "200*cos(t)", 1)
+            + ";[world]drawbox=x=30:y=30:w=360:h=110:color=black@0.6:t=fill," + text("Quest - the copper bridge", 44, 44, 26)
+            + "," + text(r"Score %{eif\:floor(t)*150\:d}", 44, 90, 26))
 
 
 def phone(seconds):
-    return (f"{fractal(4080, 2280, 30, still=True)},crop=3840:2160:x='120+60*sin(3*t)+t*8':y='60+30*sin(4*t)',{grain(8)},"
-            "format=yuv420p10")
+    return camera("street", 3840, 2160, 30, "60*sin(3*t)+t*8", "30*sin(4*t)", 6) + ";[street]format=yuv420p10"
 
 
 def page(size, rate, background="white"):
@@ -92,7 +98,7 @@ def stream(seconds):
     """A game, and beside it a chat into which a line comes every 1.5 seconds."""
     chat = ",".join(text(line(n), 910, f"660-40*(floor(t/1.5)-{n})", 18, f":enable='gte(t,{1.5 * n})'")
                     for n in range(-14, int(seconds / 1.5) + 1))
-    return (f"{fractal(1280, 720, 60)},{grain(1)},drawbox=x=896:y=0:w=384:h=720:color=0x18181b:t=fill,{chat},"
+    return (camera("world", 1280, 720, 60, "300*sin(t)", "200*cos(t)", 1) + f";[world]drawbox=x=896:w=384:h=720:color=0x18181b:t=fill,{chat},"
             + text("LIVE", 30, 26, 28))
 
 
