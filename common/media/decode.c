@@ -588,6 +588,14 @@ int cv_decoder_next(struct cv_decoder *decoder, struct cv_video_frame *ret_frame
     return result;
 }
 
+void cv_decoder_leave_out(struct cv_decoder *decoder, bool unreferenced)
+{
+    decoder->video->skip_frame =
+        unreferenced && !decoder->deinterlacer && !decoder->input->info.interlaced
+            ? AVDISCARD_NONREF
+            : AVDISCARD_DEFAULT;
+}
+
 /* ---- seeking --------------------------------------------------------------------------------- */
 
 static void forget(struct cv_decoder *decoder)

@@ -76,6 +76,12 @@ struct cv_sound {
     int track;              /* index into cv_media_info.tracks */
 };
 
+/* Leaves out pictures that no other picture refers to, as far as the codec tells, or no longer: from the next
+ * packet on, so that a few more come. They are half of the pictures and of the CPU time of many
+ * videos. The frame before a picture that is left out lasts longer; the other frames are the same.
+ * Interlaced video is decoded in whole. */
+void cv_decoder_leave_out(struct cv_decoder *decoder, bool unreferenced);
+
 /* Returns the next frame (CV_DECODER_FRAME), the next block of sound (CV_DECODER_SOUND), or
  * CV_DECODER_END. Frames and sound each come in presentation order, interleaved as in the file.
  * Sound that cannot be decoded is skipped. */

@@ -2,6 +2,7 @@
 #include "workers/sample/sampler.h"
 #include "workers/sample/scroll.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -244,6 +245,42 @@ static void test_a_slow_fade_adds_up(void **state)
     assert_true(kept.start[kept.count - 1] > 100 * 16667);
 }
 
+/* Hills of light without strokes, `shift` pixels further on. */
+static void push_hills(struct sampler *sampler, int64_t time_us, int shift)
+{
+    AVFrame *frame = new_picture();
+    for (int y = 0; y < HEIGHT; y++) {
+        for (int x = 0; x < WIDTH; x++) {
+            frame->data[0][y * frame->linesize[0] + x] =
+                (uint8_t)(128 + 80 * sin((x + shift) / 40.0) * cos(y / 50.0));
+        }
+    }
+    struct cv_error error;
+    assert_int_equal(sampler_push(sampler, frame, time_us, &error), 0);
+    av_frame_free(&frame);
+}
+
+static void test_a_film_is_kept_once_a_second_until_text_comes(void **state)
+{
+    (void)state;
+    make_page(8);
+    struct kept kept;
+    struct sampler *sampler = new_sampler(&kept, 10);
+    for (int i = 0; i < 125; i++) {
+        push_hills(sampler, (int64_t)i * 40000, 3 * i);
+        assert_false(i < 50 && sampler_sees_film(sampler));
+    }
+    assert_in_range(kept.count, 4, 6);
+    assert_true(sampler_sees_film(sampler));
+    struct view view = {.box = -1};
+    for (int i = 125; i < 140; i++) {
+        push_at(sampler, (int64_t)i * 40000, &view);
+        assert_false(sampler_sees_film(sampler));
+    }
+    finish(sampler);
+    assert_int_equal(kept.start[kept.count - 1], 125 * 40000);
+}
+
 static void test_a_new_size_starts_anew(void **state)
 {
     (void)state;
@@ -435,6 +472,7 @@ int main(void)
         cmocka_unit_test(test_the_last_frame_is_never_lost),
         cmocka_unit_test(test_endless_change_neither_floods_nor_starves),
         cmocka_unit_test(test_a_slow_fade_adds_up),
+        cmocka_unit_test(test_a_film_is_kept_once_a_second_until_text_comes),
         cmocka_unit_test(test_a_new_size_starts_anew),
         cmocka_unit_test(test_shifts_are_exact),
         cmocka_unit_test(test_another_page_is_no_shift),

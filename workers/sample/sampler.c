@@ -13,6 +13,9 @@ static const int64_t SETTLE_US = 120000;
 static const int64_t SCROLL_AGE_US = 1000000;
 /* The same for a picture that moves behind text that stays. */
 static const int64_t SHADE_AGE_US = 1000000;
+/* A picture without strokes stands when its first frame looks like the one after so long. What moves
+ * slowly differs too little from frame to frame to tell. */
+static const int64_t SHADE_STAND_US = 300000;
 /* Shares of the moving viewport after which a frame is kept: so that every line is seen in several,
  * and, in a fling that is faster than target_fps, so that none is lost. */
 static const double SCROLL_SHARE = 0.30, FLING_SHARE = 0.60;
@@ -21,6 +24,8 @@ enum {
     REFINED_SHARE = 64, /* 1/64 of what was new */
     SPOTS_SHARE = 8,    /* 1/8 of what was new */
     SPOTS_MAX = 64,
+    FILM_FRAMES = 2, /* kept in a row, one a second, because the picture moves: then it is a film */
+    FILM_SHARE = 3,  /* 1/3 of the blocks moves */
 };
 
 /* ---- pace ------------------------------------------------------------------------------------ */
@@ -103,6 +108,7 @@ struct sampler {
     bool reference_stood; /* a later frame looked the same */
     int64_t change_began; /* the first frame that differs from the reference; -1: none does */
     int64_t shade_began;  /* the same for brightness alone */
+    int film_frames; /* kept in a row because the whole picture moves; text that changes ends it */
 };
 
 int sampler_new(const struct sampler_params *params, sampler_keep *keep, void *opaque,
@@ -245,7 +251,8 @@ static bool shows_candidate(struct sampler *sampler, struct gate_result *ret_res
 
 /* The text is that of the reference and something else differs: keeps what stands still (writing
  * so large that it has no strokes, a photo) and, while it moves, a frame a second. */
-static int on_shade(struct sampler *sampler, struct cv_error *error)
+static int on_shade(struct sampler *sampler, const struct gate_result *difference,
+                    struct cv_error *error)
 {
     int64_t now = sampler->current->time_us;
     if (sampler->shade_began < 0) {
@@ -254,12 +261,21 @@ static int on_shade(struct sampler *sampler, struct cv_error *error)
     struct gate_result same = {0};
     bool stands = has_candidate(sampler) && shows_candidate(sampler, &same) && same.shifted == 0;
     if (stands) {
+        bool enough = now - sampler->candidate.start_us >= SHADE_STAND_US - PACE_TICK_US;
+        if (!enough || !pace_allows(&sampler->pace)) {
+            return STEP_DONE;
+        }
         renew_candidate(sampler);
-        return has_stood(sampler, now) ? keep_candidate(sampler, error) : STEP_DONE;
+        sampler->film_frames = 0;
+        return keep_candidate(sampler, error);
     }
     make_candidate(sampler, (struct candidate){.related = true});
-    bool due = now - sampler->shade_began >= SHADE_AGE_US - PACE_TICK_US;
-    return due ? keep_candidate(sampler, error) : STEP_DONE;
+    if (now - sampler->shade_began < SHADE_AGE_US - PACE_TICK_US) {
+        return STEP_DONE;
+    }
+    bool moves = difference->shifted >= sampler->gate.columns * sampler->gate.rows / FILM_SHARE;
+    sampler->film_frames = moves ? sampler->film_frames + 1 : 0;
+    return keep_candidate(sampler, error);
 }
 
 /* The text is that of the reference. */
@@ -279,7 +295,7 @@ static int on_same(struct sampler *sampler, const struct gate_result *difference
         drop_candidate(sampler);
     }
     if (difference->shifted > 0) {
-        return on_shade(sampler, error);
+        return on_shade(sampler, difference, error);
     }
     sampler->shade_began = -1;
     return STEP_DONE;
@@ -389,6 +405,7 @@ static int step(struct sampler *sampler, struct cv_error *error)
                    ? on_moved(sampler, dx, dy, &difference, &check, error)
                    : on_same(sampler, &difference, error);
     }
+    sampler->film_frames = 0;
     if (sampler->change_began < 0) {
         sampler->change_began = sampler->current->time_us;
         drop_candidate(sampler); /* of what moved behind the text */
@@ -437,6 +454,11 @@ int sampler_push(struct sampler *sampler, const AVFrame *picture, int64_t time_u
     } while (result == STEP_AGAIN);    /* at most once: then there is no candidate any more */
     picture_release(sampler->current); /* what is not needed is the decoder's again */
     return result;
+}
+
+bool sampler_sees_film(const struct sampler *sampler)
+{
+    return sampler->film_frames >= FILM_FRAMES;
 }
 
 int sampler_finish(struct sampler *sampler, struct cv_error *error)

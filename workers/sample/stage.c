@@ -47,11 +47,29 @@ static int read_payload(const json_t *payload, struct job *ret_job, struct cv_er
     return read_part(payload, ret_job, error);
 }
 
+/* Pictures left out at once: a text that begins in a film is at most so many pictures late. */
+enum { LEFT_OUT_MAX = 1 };
+
 struct totals {
     int64_t source_frames;
-    int64_t end_us; /* of the last frame */
-    bool is_last;   /* the video ends there */
+    int64_t interval_us; /* from frame to frame where none is left out */
+    bool lasts_too_long; /* more than LEFT_OUT_MAX would be left out: none is any more */
+    int64_t end_us;      /* of the last frame */
+    bool is_last;        /* the video ends there */
 };
+
+/* Counts a frame, and where a film is seen those that were left out after it. */
+static void count_source_frames(struct totals *totals, const struct cv_video_frame *frame,
+                                bool sees_film)
+{
+    if (!sees_film || totals->interval_us == 0) {
+        totals->interval_us = frame->duration_us;
+    }
+    int64_t intervals = (frame->duration_us + totals->interval_us / 2) / totals->interval_us;
+    totals->source_frames += intervals > 1 ? intervals : 1;
+    totals->lasts_too_long = totals->lasts_too_long || intervals > LEFT_OUT_MAX + 1;
+    totals->end_us = frame->pts_us + frame->duration_us;
+}
 
 /* The time from which this part may end. It ends at a key frame, because the next part is
  * decoded from there. INT64_MAX: it goes to the end of the video, because that is near or not
@@ -106,8 +124,8 @@ static int sample_frames(struct cv_stage_context *context, struct cv_decoder *de
             return sampler_finish(sampler, error);
         }
         CV_TRY(sampler_push(sampler, frame.picture, frame.pts_us, error));
-        totals->source_frames++;
-        totals->end_us = frame.pts_us + frame.duration_us;
+        count_source_frames(totals, &frame, sampler_sees_film(sampler));
+        cv_decoder_leave_out(decoder, sampler_sees_film(sampler) && !totals->lasts_too_long);
         if (duration_us > 0) {
             cv_stage_progress(context, (double)frame.pts_us / (double)duration_us, "sample");
         }
