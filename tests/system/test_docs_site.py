@@ -1,5 +1,6 @@
 """The documents as a site, and the commands that they show."""
 
+import json
 import os
 import re
 import shutil
@@ -44,13 +45,21 @@ def shown():
                 yield command
 
 
+def id_of_a_line(library):
+    found = subprocess.run("build/cli/cortana search bridge --json", shell=True, cwd=library, capture_output=True, text=True,
+                           env=environment_without_services(), check=True)
+    return json.loads(found.stdout.splitlines()[0])["segment_id"]
+
+
 @pytest.mark.parametrize("command", shown())
 def test_a_command_of_the_documents_works(library, command):
+    if "LINE" in command:
+        command = command.replace("LINE", id_of_a_line(library))
     before = set(os.listdir(library))
     done = subprocess.run(f"build/cli/cortana {command}", shell=True, cwd=library, capture_output=True, text=True,
                           env=environment_without_services(), check=False)
     assert done.returncode == 0, done.stderr
-    if command.startswith("clip"):
+    if command.startswith(("clip", "quote")):
         (made,) = set(os.listdir(library)) - before
         assert (library / made).stat().st_size > 1000
         (library / made).unlink()
