@@ -83,7 +83,11 @@ def test_every_text_is_there_in_every_language():
         assert names[0] == names[1], key
         assert isinstance(text, str) == isinstance(texts["de"][key], str), key
     used = {key for path in WEB.rglob("*.js") for key in re.findall(r"\bt\('([^'$]+)'", path.read_text())}
+    fields = set(re.findall(r"'(\w+):':", (WEB / "query.js").read_text()))
+    used |= {f"{start}.{one}" for start in ("field", "field.name") for one in fields}
     assert used <= texts["en"].keys()
+    read = re.search(r"\(-\?\)\(([a-z|]+)\):", (WEB.parent / "sql/migrations/0009_search.sql").read_text())
+    assert fields == set(read[1].split("|")), "the page offers the fields that a query may have"
 
 
 VALUE = re.compile(r"\{t?(\d)\}")  # in a translation of a refusal
@@ -168,6 +172,8 @@ def test_fields_are_offered_and_become_chips(screen):
     screen.see(".hit")
     chip.click()
     screen.wait(lambda: screen.driver.current_url.endswith("?q=bridge"), "the field to go")
+    screen.search("bridge source:screen")
+    screen.see(".chip.on b", "source")
 
 
 def test_kinds_narrow_the_results(screen):
