@@ -470,9 +470,11 @@ static int fail_start(const struct cli_postgres *postgres, struct cv_error *erro
     struct cv_disk disk;
     bool is_full =
         cv_disk_read(postgres->home, &disk, error) == 0 && disk.level == CV_DISK_EMERGENCY;
-    const char *reason = length > 0 ? cli_process_reason(text, too_early)
-                         : is_full  ? strerror(ENOSPC) /* nor could the log be written */
-                                    : "it says nothing";
+    /* The log of a full disk may be empty, or end before the line that says why. */
+    bool is_told = length > 0 && (strstr(text, "FATAL") || strstr(text, "PANIC"));
+    const char *reason = is_full && !is_told ? strerror(ENOSPC)
+                         : length > 0        ? cli_process_reason(text, too_early)
+                                             : "it says nothing";
     return cli_process_fail(reason, error, "the private PostgreSQL did not start (see %.180s)",
                             path);
 }

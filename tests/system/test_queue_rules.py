@@ -252,10 +252,11 @@ def test_a_run_is_refused_when_its_first_step_would_be(queue):
 
 
 def test_a_payload_has_a_size(queue):
-    large = json.dumps({"x": "x" * (64 << 10)})
-    for call in ("enqueue_job('clip_generate', %s::jsonb)", "enqueue_jobs('clip_generate', ARRAY[%s::jsonb])"):
-        with pytest.raises(psycopg2.errors.ProgramLimitExceeded, match="payload of a job may have at most 65536 bytes"):
-            queue.run(f"SELECT * FROM {call}", large)
+    for kind, most in (("transcode", 64 << 10), ("clip_generate", 512 << 10)):
+        large = json.dumps({"x": "x" * most})
+        for call in ("enqueue_job(%s, %s::jsonb)", "enqueue_jobs(%s, ARRAY[%s::jsonb])"):
+            with pytest.raises(psycopg2.errors.ProgramLimitExceeded, match=f"payload of a job .*may have at most {most} bytes"):
+                queue.run(f"SELECT * FROM {call}", kind, large)
     assert queue.value("SELECT count(*) FROM jobs") == 0
 
 

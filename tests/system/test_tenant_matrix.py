@@ -18,8 +18,8 @@ OWN_ROWS = {"videos", "segments", "entities", "search_materialized", "jobs", "ru
 SAME_FOR_ALL = {"job_types", "workflows", "embedding_models", "entity_types", "job_definitions"}
 READABLE = {
     "anon": set(),
-    "authenticated": OWN_ROWS | SAME_FOR_ALL | {"kept_frames"},
-    "cortana_app": OWN_ROWS | SAME_FOR_ALL | {"kept_frames", "upload_sessions"},
+    "authenticated": OWN_ROWS | SAME_FOR_ALL | {"kept_frames", "video_bands"},
+    "cortana_app": OWN_ROWS | SAME_FOR_ALL | {"kept_frames", "upload_sessions", "video_bands"},
     "cortana_metrics": {"queue_depth", "job_flow", "job_counts", "worker_activity", "job_failures",
                         "worker_overview", "host_overview"},
 }
