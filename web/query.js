@@ -29,7 +29,7 @@ const SIGNS = ['@', '#']; // of names and of tags, without one
 const NARROWING = names.filter((one) => !['tag', 'from', 'like', 'at'].includes(one));
 
 /** Whether a query says where to search, but not yet what for. @param {string} query */
-export const isWithoutWords = (query) => takeApart(query).every((part) => NARROWING.includes(part.field) || SIGNS.includes(part.text));
+export const isWithoutWords = (query) => takeApart(query).every((part) => !part.isLeftOut && NARROWING.includes(part.field) || SIGNS.includes(part.text));
 
 /** The address of a search. @param {string} query */
 export const searchUrl = (query) => `/?q=${encodeURIComponent(query)}`;

@@ -8,7 +8,7 @@
     const screens = [ // with the parts that their modules import, also by others
         [/^\/$/, 'search', ['deletions', 'export', 'facets', 'result', 'saved', 'unread', ...lists]],
         [/^\/(videos|upload)$/, 'library', ['arrange', 'bulk', 'choice', 'deletions', 'question', 'uploads', 'video-bulk', 'video-words', ...lists]],
-        [/^\/videos\/[0-9a-f-]{36}$/, 'video', ['player', 'in-sight', 'boxes', 'clip-range', 'sprites', 'transcript', 'chapters', 'clips', 'covers', 'crop', 'deletions', 'share', 'unread', ...lists]],
+        [/^\/videos\/[0-9a-f-]{36}$/, 'video', ['player', 'in-sight', 'boxes', 'clip-range', 'position', 'sprites', 'transcript', 'chapters', 'clips', 'covers', 'crop', 'deletions', 'share', 'unread', ...lists]],
         [/^\/jobs$/, 'jobs', ['bulk', 'choice', 'deletions', 'operate', ...lists]],
     ];
     try {

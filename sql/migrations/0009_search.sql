@@ -634,7 +634,7 @@ CREATE TYPE cortana.search_terms AS (
     at_first timestamptz,
     at_last timestamptz,
     alike uuid[],
-    refusal text
+    no_field text
 );
 COMMENT ON TYPE cortana.search_terms IS 'A parsed query. At most 200 characters of a query are read.';
 COMMENT ON COLUMN cortana.search_terms.sides IS
@@ -670,8 +670,8 @@ COMMENT ON COLUMN cortana.search_terms.recorded_before IS 'Of recorded:; videos 
 COMMENT ON COLUMN cortana.search_terms.at_first IS 'Of at:; the text was still on screen at this time of day.';
 COMMENT ON COLUMN cortana.search_terms.at_last IS 'Of at:; the text was on screen before this time of day.';
 COMMENT ON COLUMN cortana.search_terms.alike IS 'Of like:; the video of a result shows the same as one of these.';
-COMMENT ON COLUMN cortana.search_terms.refusal IS
-    'Why the query is refused if no line has its words as they were typed: a word in it looks like a field that there is not.';
+COMMENT ON COLUMN cortana.search_terms.no_field IS
+    'A word that looks like a field that there is not: the query is refused if no line has its words as they were typed.';
 
 CREATE FUNCTION cortana.search_refuse(p_message text) RETURNS void
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
@@ -767,6 +767,13 @@ END
 $$;
 COMMENT ON FUNCTION cortana.search_is_language IS
     'Returns whether Tesseract has a model with this name, in lower case, or a line was read with one.';
+
+CREATE FUNCTION cortana.search_refuse_field(p_word text) RETURNS void
+LANGUAGE sql STABLE PARALLEL SAFE
+RETURN search_refuse(format('%s: is not a field; fields are from:, lang:, tag:, in:, recorded:, at:, after:, before:, kind:, '
+                            'conf:, owner:, team:, video:, like: and source:. To look for the text, put it into quotes: "%s"',
+                            substring(p_word, '[a-z]+'), translate(ltrim(p_word, '-'), '"', '')));
+COMMENT ON FUNCTION cortana.search_refuse_field IS 'Refuses a query with a word that looks like a field that there is not.';
 
 CREATE FUNCTION cortana.search_uuid(p_field text, p_value text) RETURNS uuid
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
@@ -1063,11 +1070,9 @@ BEGIN
         ELSIF field IS NOT NULL THEN
             terms := search_add_field(terms, field[2], btrim(field[3]));
         ELSIF token ~ '^-?[a-z]{2,}:["[:alnum:]]' THEN
-            terms.refusal := coalesce(terms.refusal, format('%s: is not a field; fields are from:, lang:, tag:, in:, recorded:, at:, after:, before:, kind:, '
-                                         'conf:, owner:, team:, video:, like: and source:. To look for the text, put it into quotes: "%s"',
-                                         substring(token, '[a-z]+'), translate(ltrim(token, '-'), '"', '')));
+            terms.no_field := coalesce(terms.no_field, token);
             IF token LIKE '-%' THEN
-                PERFORM search_refuse(terms.refusal);
+                PERFORM search_refuse_field(terms.no_field);
             END IF;
             wanted := array_append(wanted, token);   -- localhost:8080 may be on screen
         ELSIF token ~ '^-\(' OR token LIKE '(%' AND query LIKE '%' || either || '%' THEN
@@ -1964,9 +1969,9 @@ BEGIN
         RETURN;
     END IF;
     candidates := ARRAY(SELECT search_candidates(query, video, wanted));
-    IF terms.refusal IS NOT NULL
+    IF terms.no_field IS NOT NULL
         AND (SELECT r.match_kind FROM search_rate(terms, candidates, 1, NULL, NULL) AS r) = 'fuzzy' IS NOT false THEN
-        PERFORM search_refuse(terms.refusal);
+        PERFORM search_refuse_field(terms.no_field);
     END IF;
     RETURN QUERY SELECT r.segment_id, r.video_id, r.text, r.snippet, r.t_start, r.t_end, r.bounding_box, r.confidence, r.language,
                         r.rank, r.match_kind, r.continued_by, r.sources
@@ -1991,4 +1996,5 @@ GRANT EXECUTE ON FUNCTION cortana.search_fold, cortana.search_grams, cortana.sea
     cortana.search_spaced, cortana.search_typed_words, cortana.search_has_subject, cortana.search_pattern, cortana.search_add_beginning,
     cortana.search_add_parts, cortana.search_is_beginning, cortana.search_read_side, cortana.search_read_sides,
     cortana.search_parse, cortana.search_candidates, cortana.search_marks, cortana.search_side_matches,
-    cortana.search_paragraph_matches, cortana.search_snippet, cortana.search_rate, cortana.search_own_videos, search_segments TO authenticated;
+    cortana.search_paragraph_matches, cortana.search_snippet, cortana.search_rate, cortana.search_own_videos,
+    cortana.search_refuse_field, search_segments TO authenticated;

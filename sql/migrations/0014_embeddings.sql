@@ -268,8 +268,8 @@ DECLARE
     terms search_terms := search_parse(coalesce(filter, ''));
     wanted int := least(greatest(coalesce(max_results, 50), 0), 1000);
 BEGIN
-    IF terms.refusal IS NOT NULL THEN
-        PERFORM search_refuse(terms.refusal);
+    IF terms.no_field IS NOT NULL THEN
+        PERFORM search_refuse_field(terms.no_field);
     END IF;
     IF terms.sides IS NOT NULL THEN
         PERFORM search_refuse('a filter has fields alone: write lang:deu, tag:, after: or before:');

@@ -89,8 +89,8 @@ LANGUAGE plpgsql AS $$
 DECLARE
     terms CONSTANT search_terms := search_parse(NEW.query);
 BEGIN
-    IF terms.refusal IS NOT NULL THEN   -- whether a line of the videos to come has it nobody knows
-        PERFORM search_refuse(terms.refusal);
+    IF terms.no_field IS NOT NULL THEN   -- whether a line of the videos to come has it nobody knows
+        PERFORM search_refuse_field(terms.no_field);
     END IF;
     IF NOT search_has_subject(terms) THEN
         PERFORM search_refuse('a saved search needs a word, a tag: or a from:');

@@ -34,6 +34,9 @@ def quiet(shared_cluster, program, tmp_path_factory):
 @pytest.fixture(scope="module")
 def keeps(driver):
     """Whether pictures are kept and not compared. Skips where letters are drawn otherwise than on the machine that made the kept ones."""
+    screen = Screen(driver, None, None)  # as the test before left it, it may be narrower than the letters
+    screen.resize(*LOOKS["desk-light"][0])
+    screen.theme("light")
     driver.get(f"data:text/html;charset=utf-8,{LETTERS.replace('#', '%23')}")
     letters = picture(driver).crop((0, 0, 520, 24))
     if os.environ.get("CORTANA_PAGE_LOOKS") == "keep":

@@ -3,6 +3,7 @@ import {html, nothing} from '../vendor/lit-html.js';
 import {Element} from '../element.js';
 import {atTime, clock, momentIn, readClock, t, timeOfDay} from '../text.js';
 import {placeRange, rangeOnLine, strip} from './clip-range.js';
+import {keepPosition, positionIn} from './position.js';
 import {loadSprites, showSprite} from './sprites.js';
 import {say} from './toast.js';
 import './boxes.js';
@@ -14,11 +15,7 @@ const ROUNDED_MS = 0.5; // a frame's time is rounded to ms; the frame before it 
 const SPEEDS = [0.25, 0.5, 1, 1.5, 2, 4];
 const MODES = ['hits', 'all', 'none'];
 const KEPT_S = 60; // of what was played, for going back
-const KEPT_POSITIONS = 100; // of videos, in this browser
-const RESUME_AFTER_MS = 60000; // a shorter video begins at its beginning
 const KEEP_MS = 5000; // between two notes of the position
-
-const positions = () => JSON.parse(localStorage.getItem('positions') ?? '{}');
 
 /** Where it is, ms: what seek() has asked for, and not what it added to that. @param {HTMLVideoElement} element */
 const momentOf = (element) => Math.max(0, element.currentTime * 1000 - ROUNDED_MS);
@@ -79,7 +76,7 @@ class Player extends Element {
     async load(video, grant, startMs) {
         this.grant = grant;
         this.file = video;
-        startMs ||= this.resumeAt();
+        startMs ||= positionIn(this.file);
         this.now = startMs;
         if (grant.thumbnails) {
             loadSprites(grant.base_url + grant.thumbnails).then((cues) => {
@@ -117,18 +114,10 @@ class Player extends Element {
         this.watchFrames();
     }
 
-    /** Where this browser was in the video. */
-    resumeAt() {
-        const at = positions()[this.file.id] ?? 0;
-        return this.file.duration_ms > RESUME_AFTER_MS && at < this.file.duration_ms * 0.95 ? at : 0;
-    }
-
     keepPosition(ms) {
         if (this.isPlaying && Math.abs(ms - this.keptAt) > KEEP_MS) {
             this.keptAt = ms;
-            const {[this.file.id]: _, ...others} = positions();
-            const all = Object.entries({...others, [this.file.id]: Math.round(ms)}).slice(-KEPT_POSITIONS);
-            localStorage.setItem('positions', JSON.stringify(Object.fromEntries(all)));
+            keepPosition(this.file.id, ms);
         }
     }
 

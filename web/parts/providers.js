@@ -26,7 +26,7 @@ export function providers(screen, tenants) {
             : html`<p class="faint">${t('provider.none')}</p>`}
         <details><summary class="button">${t('provider.add')}</summary><form class="make filters" @submit=${save}>
             ${field('name', {pattern: '[a-z][a-z0-9\\-]*', title: t('provider.name.form'), placeholder: 'google', most: 40})}${field('title', {placeholder: 'Google', most: 60})}
-            ${field('issuer', {type: 'url', placeholder: 'https://accounts.google.com'})}${field('client_id')}
+            ${field('issuer', {type: 'url', placeholder: t('provider.issuer.example')})}${field('client_id')}
             ${field('client_secret', {type: 'password', isOptional: true, most: 500})}
             <label>${t('provider.tenant')} <select name="tenant_id"><option value="">${t('provider.invited')}</option>${tenants.map((one) => html`<option value=${one.id}>${t('provider.all', {tenant: one.name})}</option>`)}</select></label>
             <label>${t('key.role')} <select name="role">${ROLES.map((role) => html`<option value=${role}>${t(`role.${role}`)}</option>`)}</select></label>
