@@ -424,19 +424,6 @@ static int read_bytes(void *opaque, uint8_t *buffer, int size)
     return size;
 }
 
-static int64_t seek_bytes(void *opaque, int64_t offset, int whence)
-{
-    struct file *file = opaque;
-    if ((whence & ~AVSEEK_FORCE) == AVSEEK_SIZE) {
-        return file->size;
-    }
-    if ((whence & ~AVSEEK_FORCE) != SEEK_SET || offset < 0 || offset > file->size) {
-        return AVERROR(EINVAL);
-    }
-    file->at = offset;
-    return offset;
-}
-
 static bool is_utf8(const unsigned char *bytes, int64_t size)
 {
     const unsigned char *end = bytes + size;
@@ -491,8 +478,7 @@ static int open_file(struct file *file, const char *ending, struct cv_error *err
                                                         : strcmp(ending, "srt") == 0 ? "srt"
                                                                                      : "ass");
     unsigned char *buffer = av_malloc(BUFFER);
-    file->io =
-        buffer ? avio_alloc_context(buffer, BUFFER, 0, file, read_bytes, NULL, seek_bytes) : NULL;
+    file->io = buffer ? avio_alloc_context(buffer, BUFFER, 0, file, read_bytes, NULL, NULL) : NULL;
     file->format = avformat_alloc_context();
     if (!file->io) {
         av_free(buffer);

@@ -1973,9 +1973,7 @@ BEGIN
         AND (SELECT r.match_kind FROM search_rate(terms, candidates, 1, NULL, NULL) AS r) = 'fuzzy' IS NOT false THEN
         PERFORM search_refuse_field(terms.no_field);
     END IF;
-    RETURN QUERY SELECT r.segment_id, r.video_id, r.text, r.snippet, r.t_start, r.t_end, r.bounding_box, r.confidence, r.language,
-                        r.rank, r.match_kind, r.continued_by, r.sources
-    FROM search_rate(terms, candidates, wanted, start_mark, stop_mark) AS r;
+    RETURN QUERY SELECT r.* FROM search_rate(terms, candidates, wanted, start_mark, stop_mark) AS r;
 END
 $$;
 COMMENT ON FUNCTION search_segments IS
