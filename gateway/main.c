@@ -266,21 +266,31 @@ static int start_server(struct gateway *gateway, const struct options *options,
 
 /* ---- the loop ---------------------------------------------------------------------------------- */
 
-/* Checks the schema: requests are run only while the database is available and has a schema that
- * this program knows. */
-static void check_schema(struct gateway *gateway)
+/* 0: the schema is one that this program knows; > 0: it is not; < 0: the database did not answer. */
+static int find_schema(struct gateway *gateway, struct cv_error *error)
 {
     const struct cv_daemon_db_params params = {.statement_timeout_ms = SCHEMA_STATEMENT_MS};
+    struct cv_daemon *daemon = &gateway->daemon;
+    int result = gateway->db ? cv_db_reconnect(gateway->db, LOOP_MS, error)
+                             : cv_daemon_connect(daemon, &params, &gateway->db, error);
+    return result ? result : cv_daemon_check_schema(daemon, gateway->db, error);
+}
+
+/* Requests are run only while the database is available and has a schema that this program knows.
+ * A connection that is found dead is made anew at once: that this one was cut says nothing of those
+ * that run requests. */
+static void check_schema(struct gateway *gateway)
+{
     struct cv_daemon *daemon = &gateway->daemon;
     struct cv_error error;
     if (cv_monotonic_ms() < gateway->schema_at_ms) {
         return;
     }
-    int result = gateway->db ? 0 : cv_daemon_connect(daemon, &params, &gateway->db, &error);
-    if (result == 0 && !cv_db_is_connected(gateway->db)) {
-        result = cv_db_reconnect(gateway->db, LOOP_MS, &error);
+    bool was_open = gateway->db && cv_db_is_connected(gateway->db);
+    int result = find_schema(gateway, &error);
+    if (result < 0 && was_open && !cv_db_is_connected(gateway->db)) {
+        result = find_schema(gateway, &error);
     }
-    result = result ? result : cv_daemon_check_schema(daemon, gateway->db, &error);
     if (result <= 0 && !cv_daemon_is_stopping(daemon)) {
         cv_daemon_set_reason(daemon, result < 0 ? error.message : NULL);
     }

@@ -11,6 +11,7 @@ import psycopg2.extras
 from workers import DEADLINE
 
 SETTLE_MS = 150
+NOT_KEPT = (".incoming/", "probes/")  # a worker that is killed in a probe leaves its object for an hour
 
 
 class Scanning:
@@ -64,7 +65,7 @@ class Scanning:
         found = (os.path.relpath(os.path.join(folder, name), self.store)
                  for folder, _, names in os.walk(self.store) for name in names)
         return sorted(key for key in found
-                      if key.startswith(prefix) and not key.startswith(".incoming/"))
+                      if key.startswith(prefix) and not key.startswith(NOT_KEPT))
 
     def digest(self, key):
         return hashlib.sha256(pathlib.Path(self.store / key).read_bytes()).hexdigest()

@@ -747,6 +747,10 @@ def test_the_database_comes_and_goes(program, cluster, tmp_path):
                 assert set(readers.map(lambda _: own.ask("/me", OWNER).status, range(64))) == {200}
             killer = cluster.connect(name)
             Queue(killer).run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'api-gateway'")
+            checked = ("SELECT 1 FROM pg_stat_activity WHERE application_name = 'api-gateway'"
+                       " AND query ~ 'schema_state'")
+            while not Queue(killer).run(checked):  # its own connection, over which it checks the schema, was killed too
+                assert own.ask("/me", OWNER).status == 200
             killer.close()
         assert own.process.stop() == 0
     finally:
