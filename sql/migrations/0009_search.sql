@@ -768,11 +768,14 @@ $$;
 COMMENT ON FUNCTION cortana.search_is_language IS
     'Returns whether Tesseract has a model with this name, in lower case, or a line was read with one.';
 
+CREATE FUNCTION cortana.search_fields() RETURNS text[] LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN string_to_array('from lang tag in recorded at after before kind conf owner team video like source', ' ');
+COMMENT ON FUNCTION cortana.search_fields IS 'Returns the names of the fields that a query may have.';
+
 CREATE FUNCTION cortana.search_refuse_field(p_word text) RETURNS void
 LANGUAGE sql STABLE PARALLEL SAFE
-RETURN search_refuse(format('%s: is not a field; fields are from:, lang:, tag:, in:, recorded:, at:, after:, before:, kind:, '
-                            'conf:, owner:, team:, video:, like: and source:. To look for the text, put it into quotes: "%s"',
-                            substring(p_word, '[a-z]+'), translate(ltrim(p_word, '-'), '"', '')));
+RETURN search_refuse(format('%s: is not a field; fields are %s:. To look for the text, put it into quotes: "%s"',
+                            substring(p_word, '[a-z]+'), array_to_string(search_fields(), ':, '), translate(ltrim(p_word, '-'), '"', '')));
 COMMENT ON FUNCTION cortana.search_refuse_field IS 'Refuses a query with a word that looks like a field that there is not.';
 
 CREATE FUNCTION cortana.search_uuid(p_field text, p_value text) RETURNS uuid
@@ -1060,7 +1063,7 @@ BEGIN
             CONTINUE;
         END IF;
         token := replace(token, either, 'or');
-        field := regexp_match(token, '^(-?)(lang|tag|after|before|from|kind|conf|owner|team|video|in|recorded|at|source|like):"?(.*?)"?$');
+        field := regexp_match(token, format('^(-?)(%s):"?(.*?)"?$', array_to_string(search_fields(), '|')));
         IF token LIKE '%:' AND right(query, length(token)) <> token THEN
             field := NULL;   -- "From: Anna" is text; at the end, the value was forgotten
         END IF;
@@ -1995,4 +1998,4 @@ GRANT EXECUTE ON FUNCTION cortana.search_fold, cortana.search_grams, cortana.sea
     cortana.search_add_parts, cortana.search_is_beginning, cortana.search_read_side, cortana.search_read_sides,
     cortana.search_parse, cortana.search_candidates, cortana.search_marks, cortana.search_side_matches,
     cortana.search_paragraph_matches, cortana.search_snippet, cortana.search_rate, cortana.search_own_videos,
-    cortana.search_refuse_field, search_segments TO authenticated;
+    cortana.search_fields, cortana.search_refuse_field, search_segments TO authenticated;

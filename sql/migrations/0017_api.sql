@@ -691,7 +691,7 @@ BEGIN
     INTO items
     FROM (SELECT * FROM (
               SELECT 1 AS place, o.name AS value, 'operator' AS kind
-              FROM unnest('{from:,lang:,tag:,in:,recorded:,at:,after:,before:,kind:,owner:me,team:,video:,like:,conf:,source:}'::text[]) AS o (name)
+              FROM unnest(search_fields()) AS f, concat(f, ':', CASE f WHEN 'owner' THEN 'me' END) AS o (name)
               WHERE typed <> '' AND starts_with(o.name, typed) AND o.name <> typed
               UNION ALL
               SELECT 2, 'kind:' || t.name, 'operator' FROM entity_types t
