@@ -27,7 +27,7 @@ class MailServer(socketserver.ThreadingTCPServer):
 
     def wait_for(self, to, count=1):
         """The mails to an address, as email.message.EmailMessage, when there are so many."""
-        return wait_until(lambda: (found := [one for one in self.mails if to in one["To"]])[count - 1:] and found, f"mail to {to}", 60)
+        return wait_until(lambda: (found := [one for one in self.mails if to in one["To"]])[count - 1:] and found, f"mail to {to}")
 
     def close(self):
         self.shutdown()

@@ -1,5 +1,7 @@
 """What a process says of itself over HTTP, as kubelets and Prometheus ask it."""
 
+import os
+import pathlib
 import re
 import urllib.error
 import urllib.request
@@ -12,6 +14,11 @@ def port_of(worker):
     """The port that a worker started with --listen …:0 has taken."""
     line = wait_until(lambda: worker.says("probes and metrics at port"), "its listener")[0]
     return int(re.search(r"port (\d+)", line["message"]).group(1))
+
+
+def cpu_seconds(pid):
+    user, system = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def get(port, page, host="127.0.0.1"):

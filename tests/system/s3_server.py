@@ -5,6 +5,7 @@ import contextlib
 import os
 import pathlib
 import pwd
+import random
 import shutil
 import socket
 import subprocess
@@ -14,7 +15,7 @@ import urllib.request
 import uuid
 
 ACCESS_KEY, SECRET_KEY = "testkey", "testsecret"
-START_SECONDS = 60
+START_SECONDS = 300  # for any one of its programs, however busy the machine is
 # Debian 13's OSD looks for them in the folder in which it is started.
 CLASSES = next(map(str, pathlib.Path("/usr/lib").glob("*/rados-classes")), "")
 
@@ -70,9 +71,13 @@ rgw dns name = {name}
 
 
 def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """For a program that cannot be told to choose one itself. The kernel gives it to nobody else until the program has it."""
+    first_given_out = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    while True:
+        port = random.SystemRandom().randrange(10000, max(first_given_out, 20000))
+        with contextlib.suppress(OSError), socket.socket() as listener:
+            listener.bind(("127.0.0.1", port))
+            return port
 
 
 class S3Server:

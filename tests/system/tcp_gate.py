@@ -10,6 +10,8 @@ import tempfile
 import threading
 import time
 
+from workers import wait_until
+
 CHUNK = 64 << 10
 
 
@@ -175,14 +177,14 @@ pidfile =
         self.process = subprocess.Popen([*self.prefix, "pgbouncer", "-q", self.config], cwd="/",
                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL)
-        end = time.monotonic() + 30
-        while True:
+
+        def is_listening():
+            assert self.process.poll() is None, "pgbouncer does not start"
             with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
                 probe.connect(self.socket)
-                return
-            assert self.process.poll() is None, "pgbouncer does not start"
-            assert time.monotonic() < end, "pgbouncer does not listen"
-            time.sleep(0.02)
+                return True
+
+        wait_until(is_listening, "pgbouncer to listen")
 
     def kill(self):
         self.process.kill()

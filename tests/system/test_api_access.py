@@ -323,18 +323,18 @@ def test_payloads_that_are_hidden_from_tenants(start, gateway, place, library, a
 
 
 def test_who_asks_too_often_waits(start):
-    gateway = start(CORTANA_API_RATES="read=2:4,write=1:1,search=1:2,failure=0")
+    gateway = start(CORTANA_API_RATES="read=2:4,write=0.01:1,search=1:2,failure=0")
     mate = token(sub=str(uuid.uuid4()))
     # The gateway's own start has asked as Alice; somebody else's bucket is full.
-    answers = [gateway.ask("/videos", mate) for _ in range(8)]
-    good = [answer for answer in answers if answer.status == 200]
-    over = check(next(answer for answer in answers if answer.status == 429), "GET", "/videos")
-    assert 4 <= len(good) < 8 and good[0].headers["RateLimit"] == '"read";r=3;t=0'
+    good, began = [], time.monotonic()
+    while (over := check(gateway.ask("/videos", mate), "GET", "/videos")).status == 200:
+        good.append(over)
+    assert over.status == 429 and 4 <= len(good) <= 4 + 2 * (time.monotonic() - began)
+    assert good[0].headers["RateLimit"] == '"read";r=3;t=0'
     assert good[0].headers["RateLimit-Policy"] == '"read";q=4;w=2' and over.headers["Retry-After"] == "1"
     assert gateway.ask("/search?q=a", mate).status == 200  # another class
     assert gateway.ask("/videos", token(sub=str(uuid.uuid4()))).status == 200  # another caller
-    statuses = [gateway.ask("/keys", ADMIN, "POST", {"name": "x", "role": "viewer"}).status for _ in range(3)]
-    assert statuses[0] == 201 and 429 in statuses
+    assert [gateway.ask("/keys", ADMIN, "POST", {"name": "x", "role": "viewer"}).status for _ in range(2)] == [201, 429]
     wait_until(lambda: gateway.ask("/videos", mate).status == 200, "the bucket to fill")
     assert scrape(port_of(gateway.process)).total("cortana_api_rate_limited_total") >= 2
 

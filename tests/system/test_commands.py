@@ -247,7 +247,7 @@ def stage_family(worker):
 
 @pytest.mark.parametrize("how", ["time limit", "cancel", "supervisor killed", "sigterm"])
 def test_a_program_and_its_children_end_with_their_job(queue, jobs, workers, script, how):
-    define(queue, "test", [script, "hang"], time_limit="2 seconds" if how == "time limit" else "1 hour")
+    define(queue, "test", [script, "hang"], time_limit="5 seconds" if how == "time limit" else "1 hour")
     job_id = queue.value("SELECT job_id FROM run_command('test')")
     worker = workers.start("command-worker", CORTANA_GRACE_MS=200)
     family = stage_family(worker)

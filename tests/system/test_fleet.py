@@ -28,10 +28,11 @@ def test_a_drained_worker_ends_what_it_has_and_goes(jobs, workers, cortana, list
     worker = workers.start("test-stage", *([] if listening else ["--no-listen"]), CORTANA_GRACE_MS=0,
                            CORTANA_LEASE_MS=5000, CORTANA_HEARTBEAT_MS=300)
     worker.wait_for_stage()
-    waiting = jobs.enqueue({"do": "succeed"})
     worker_id = wait_until(lambda: [row["id"] for row in jobs.rows("SELECT id FROM workers")], "its row")[0]
     done = cortana("workers", "drain", worker_id)
     assert done.returncode == 0 and worker_id in done.stdout, done.stderr
+    wait_until(lambda: worker.says("an operator drains this worker"), "the worker to hear")
+    waiting = jobs.enqueue({"do": "succeed"})
     assert worker.wait() == 0
     assert jobs.get(running)["status"] == "done", "no grace period cuts it short"
     assert jobs.get(waiting)["status"] == "queued"
@@ -41,11 +42,11 @@ def test_a_drained_worker_ends_what_it_has_and_goes(jobs, workers, cortana, list
 
 def test_a_drained_worker_obeys_a_signal(jobs, workers, cortana):
     running = jobs.enqueue({"do": "work", "ms": 3600000})
-    worker = workers.start(CORTANA_GRACE_MS=0)
+    worker = workers.start("test-stage", "--listen", "127.0.0.1:0", CORTANA_GRACE_MS=0)
     worker.wait_for_stage()
     wait_until(lambda: jobs.rows("SELECT id FROM workers"), "its row")
     assert cortana("workers", "drain", jobs.row("SELECT id FROM workers")["id"]).returncode == 0
-    wait_until(lambda: worker.says("an operator drains this worker"), "the worker to hear")
+    wait_reason(port_of(worker), "draining")
     worker.signal(signal.SIGTERM)
     assert worker.wait() == 0
     assert jobs.get(running)["status"] == "queued"

@@ -9,7 +9,7 @@ import time
 import psycopg2
 import pytest
 from jobs import past_all_rules
-from probing import get, port_of, scrape, wait_ready, wait_reason
+from probing import cpu_seconds, get, port_of, scrape, wait_ready, wait_reason
 from workers import STAGE_SCHEMA, Worker, Workers, wait_until
 
 
@@ -53,28 +53,19 @@ def test_no_secret_is_shown(workers):
 
 def test_told_to_go_it_takes_no_more_and_gives_back_what_it_has(jobs, workers):
     first = jobs.enqueue({"do": "work", "ms": 60000})
-    worker, port = start(workers, "--slots", 2, CORTANA_GRACE_MS=1500)
+    worker, port = start(workers, "--slots", 2)
     wait_ready(port)
     worker.wait_for_stage()
     worker.signal(signal.SIGTERM)
     assert "draining" in wait_reason(port, "draining")
     second = jobs.enqueue({"do": "succeed"})
     assert get(port, "/healthz")[0] == 200
+    worker.signal(signal.SIGTERM)  # the second ends the time of grace
     assert worker.wait() == 0
     for job_id, attempts in ((first, 1), (second, 0)):
         job = jobs.get(job_id)
         assert (job["status"], job["attempt"], job["retry_count"]) == ("queued", attempts, 0)
     assert jobs.attempts(first)[0]["status"] == "canceled"
-
-
-def test_drained_by_a_person(jobs, workers, sql):
-    worker, port = start(workers, CORTANA_HEARTBEAT_MS=200)
-    job_id = jobs.enqueue({"do": "work", "ms": 1500})
-    worker.wait_for_stage()
-    sql.cursor().execute("SELECT drain_worker(id) FROM workers")
-    wait_reason(port, "draining")
-    assert worker.wait() == 0
-    assert jobs.get(job_id)["status"] == "done"
 
 
 def test_an_address_that_cannot_be_had_stops_the_worker(jobs, workers):
@@ -404,12 +395,6 @@ def test_users_read_none_of_it(work):
 
 
 # ---- programs and schemas of different releases -------------------------------------------------------
-
-
-def cpu_seconds(pid):
-    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-        user, system = file.read().rsplit(")", 1)[1].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def test_a_connection_from_before_the_path_was_set_is_renewed(jobs, workers, sql, database):

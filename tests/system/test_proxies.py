@@ -13,6 +13,7 @@ import uuid
 import pytest
 from api import ALICE, Gateway, run_openssl, token
 from conftest import ROOT
+from s3_server import free_port
 from workers import wait_until
 
 NAME = "cortana.example.com"
@@ -31,12 +32,6 @@ http {{
     {site}
 }}
 """
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def replace(text, changes):

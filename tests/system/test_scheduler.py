@@ -222,8 +222,9 @@ def test_it_outlives_its_connections(place):
         with held_up(place) as wait_for_somebody:
             due = place.make_due(3)
             wait_for_somebody()
-            assert place.queue.value("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
-                                     " WHERE application_name LIKE 'scheduler%%' AND datname = current_database()") == 2
+            its = "FROM pg_stat_activity WHERE application_name LIKE 'scheduler%%' AND datname = current_database()"
+            wait_until(lambda: place.queue.value(f"SELECT count(*) {its}") == 2, "both of its connections")
+            place.queue.run(f"SELECT pg_terminate_backend(pid) {its}")
         place.wait_for(due)
     place.check()
     assert scheduler.stop() == 0
