@@ -232,7 +232,7 @@ class App extends Element {
             <cv-toasts></cv-toasts>
             <dialog id="keys" class="sheet" aria-labelledby="keys-title">
                 <h2 id="keys-title">${t('keys')}</h2>
-                <dl class="keys">${['search', 'move', 'open', 'play', 'jump', 'frame', 'goto', 'parts', 'volume', 'speed', 'theatre', 'clip', 'in', 'next', 'boxes', 'undo', 'help']
+                <dl class="keys">${['search', 'move', 'open', 'play', 'jump', 'frame', 'goto', 'parts', 'volume', 'speed', 'theatre', 'clip', 'gif', 'in', 'next', 'boxes', 'undo', 'help']
                     .map((name) => html`<dt>${t(`keys.${name}.key`).split(' ')
                         .map((key) => html`<kbd>${key}</kbd> `)}</dt><dd>${t(`keys.${name}`)}</dd>`)}</dl>
                 <form method="dialog"><button>${t('close')}</button></form>

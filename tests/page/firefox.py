@@ -36,6 +36,7 @@ PROTOCOL = {
         shown.style.setProperty('height', height + 'px', 'important');
         for (const name of ['min-width', 'max-width']) shown.style.setProperty(name, width + 'px', 'important');
         for (const name of ['min-height', 'max-height']) shown.style.setProperty(name, height + 'px', 'important');""",
+    "Emulation.setTouchEmulationEnabled": "Services.prefs.setIntPref('ui.primaryPointerCapabilities', arguments[0].enabled ? 1 : 6);",
     "Emulation.setEmulatedMedia": "Services.prefs.setIntPref('layout.css.prefers-color-scheme.content-override', arguments[0].features[0].value === 'dark' ? 0 : 1);",
     "Network.emulateNetworkConditions": "Services.io.offline = arguments[0].offline;",
     "Network.clearBrowserCookies": "Services.cookies.removeAll();",

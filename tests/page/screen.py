@@ -58,7 +58,9 @@ GO = "history.pushState({}, '', arguments[0]); dispatchEvent(new PopStateEvent('
 
 
 def browser():
-    return chromium("--mute-audio", "--lang=en", "--autoplay-policy=no-user-gesture-required", log="ALL")
+    """With a mouse, which a browser without a window has not by itself."""
+    return chromium("--mute-audio", "--lang=en", "--autoplay-policy=no-user-gesture-required",
+                    "--blink-settings=primaryHoverType=2,availableHoverTypes=2,primaryPointerType=4,availablePointerTypes=4", log="ALL")
 
 
 class Screen:
@@ -72,6 +74,10 @@ class Screen:
     def theme(self, name):
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia",
                                     {"features": [{"name": "prefers-color-scheme", "value": name}]})
+
+    def touch(self, is_touched=True):
+        """Fingers point in place of the mouse, which comes back when another document is opened."""
+        self.driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": is_touched})
 
     @contextlib.contextmanager
     def words(self, name):
@@ -91,6 +97,7 @@ class Screen:
         self.driver.execute_cdp_cmd("Network.emulateNetworkConditions",
                                     {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1})
         self.driver.execute_script("localStorage.clear(); sessionStorage.clear()")
+        self.touch(False)
         self.driver.get("about:blank")  # first, because a page that still signs in would bring its cookie afterwards
         self.driver.execute_cdp_cmd("Network.clearBrowserCookies", {})
 

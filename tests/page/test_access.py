@@ -55,8 +55,9 @@ def test_the_dialogs_too(screen):
     assert not (found := screen.driver.execute_async_script(RUN)), "\n".join(found)
 
 
-# What is wider than its place: the window, or a button, a heading, a head of a column, a badge or a step of a graph.
-CUT = """const cut = [...document.querySelectorAll('main button, main .button, h1, h2, h3, th, .badge, .tabs a')].filter((one) => one.offsetParent && one.clientWidth > 1 &&
+# What is wider than its place: the window, or a button, a heading, a head of a column, a badge, a command
+# or a step of a graph.
+CUT = """const cut = [...document.querySelectorAll('main button, main .button, h1, h2, h3, th, .badge, .tabs a, .queue pre')].filter((one) => one.offsetParent && one.clientWidth > 1 &&
         one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).display !== 'inline').map((one) => one.innerText);
     for (const step of document.querySelectorAll('.graph g')) {
         const edge = step.querySelector('rect').getBoundingClientRect();

@@ -55,6 +55,8 @@ def compare(screen, path, shown, name, keeps, tmp_path):
     for look, (size, theme) in LOOKS.items():
         screen.theme(theme)
         screen.resize(*size)
+        if look.startswith("phone"):
+            screen.touch()
         if "loading" not in name:
             screen.settle()
         taken = frozen_picture(screen)

@@ -4,6 +4,7 @@ import re
 
 import pytest
 from screen import NARROW, WIDE, in_both_browsers, on_desk_and_phone
+from screens import path_at
 from selenium.webdriver.common.keys import Keys
 
 
@@ -13,6 +14,15 @@ def dead(place, number, error="NoSpeech"):
         ids.append(place.queue.add("embed", video_id=place.film))
         place.queue.fail(place.queue.claim_one("embed"), error, retryable=False)
     return ids
+
+
+@on_desk_and_phone("operator")
+def test_one_job_or_run_leads_to_the_other_screens(operator, place):
+    for path, here in ((path_at(place, "/jobs/FAILED"), "Jobs"), (f"/runs/{place.runs[0]}", "Runs")):
+        operator.open(path)
+        operator.wait(lambda: operator.script("return document.querySelector('.places [aria-current]')?.textContent === arguments[0] &&"
+                                              " document.querySelectorAll('.places a').length === 18", here), "the way to all of them")
+        operator.see(".places select option:checked" if operator.script("return innerWidth < 900") else ".places a", here)
 
 
 def test_the_overview_says_what_needs_somebody_and_what_failed(operator, place):

@@ -9,7 +9,7 @@ import uuid
 import pytest
 from api import ALICE, Gateway, token
 from refusals import refusals
-from screen import in_both_browsers, on_desk_and_phone
+from screen import NARROW, in_both_browsers, on_desk_and_phone
 from selenium.webdriver.common.keys import Keys
 
 WEB = pathlib.Path(__file__).resolve().parents[2] / "web"
@@ -224,6 +224,16 @@ def test_a_line_is_made_a_picture(screen, place):
     asked = screen.wait(lambda: place.queue.run("DELETE FROM jobs WHERE payload ? 'quote' RETURNING payload -> 'quote' AS quote"), "the job")[0]["quote"]
     (said,) = place.queue.run("SELECT s.text, v.title FROM segments s JOIN videos v ON v.id = s.video_id WHERE s.id = %s", line)
     assert said["text"] in asked["alt"] and asked["lines"][0] == said["title"] and place.url in asked["lines"][-1]
+
+
+def test_what_a_pointer_uncovers_is_there_for_fingers(screen):
+    screen.resize(*NARROW)
+    screen.touch()
+    screen.open("/?q=harbour")
+    screen.see(".hit + button.quote")
+    assert screen.script("""const [hit, button] = [...document.querySelectorAll('.hit, .quote')].slice(0, 2);
+        const [line, edge] = [hit.getBoundingClientRect(), button.getBoundingClientRect()];
+        return matchMedia('(hover: none)').matches && getComputedStyle(button).opacity === '1' && line.right <= edge.left + 1 && edge.right <= innerWidth""")
 
 
 def test_all_lines_of_a_video_are_one_step_away(screen, place):

@@ -80,9 +80,13 @@ class Clips extends Element {
         this.dispatchEvent(new CustomEvent('cv-range', {detail: this.isOpen && this.from !== null ? {from: this.from, to: this.to ?? this.from} : null}));
     }
 
-    /** Opens the panel with a clip from here on, or goes to what is marked, so that Enter makes it; or closes it. @param {number} ms */
-    async toggle(ms) {
-        this.isOpen = !this.isOpen || !this.contains(document.activeElement);
+    /**
+     * Opens the panel with a clip from here on, or goes to what is marked, so that Enter makes it; or closes it.
+     * @param {number} ms @param {string} [format] that is wanted
+     */
+    async toggle(ms, format = this.format) {
+        this.isOpen = !this.isOpen || format !== this.format || !this.contains(document.activeElement);
+        this.format = format;
         if (this.isOpen && this.from === null) {
             this.from = Math.round(ms);
             this.to = Math.round(Math.min(ms + LENGTH_MS, this.end || Infinity));
@@ -163,7 +167,7 @@ class Clips extends Element {
         const choice = (name, options) => html`<label>${t(`clip.${name}`)} <select @change=${(event) => {
             this[name] = event.target.value;
             this.update();
-        }}>${options.map(([value, text]) => html`<option value=${value} ?selected=${value === String(this[name])}>${text}</option>`)}</select></label>`;
+        }}>${options.map(([value, text]) => html`<option value=${value} .selected=${value === String(this[name])}>${text}</option>`)}</select></label>`;
         const end = (name) => html`<label>${t(`clip.${name}`)} <input inputmode="decimal" autocomplete="off" .value=${this[name] === null ? '' : clock(this[name], 1)}
             ?disabled=${name === 'to' && this.format === 'jpg'} @change=${(event) => this.type(name, event.target.value)}></label>`;
         return html`${this.mayMake ? html`<p class="actions"><button aria-expanded=${this.isOpen} title="c"

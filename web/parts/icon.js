@@ -22,6 +22,7 @@ const shapes = {
     starred: svg`<path class="full" d="m12 4 2.400 5 5.600.700-4.100 3.800 1.100 5.500L12 16.200 7 19l1.100-5.500L4 9.700 9.600 9z"/>`,
     share: line('M12 15V4M8 8l4-4 4 4M5 12v7h14v-7'),
     link: line('M10 14a4 4 0 0 0 5.7 0l3-3A4 4 0 0 0 13 5.3l-1 1M14 10a4 4 0 0 0-5.7 0l-3 3A4 4 0 0 0 11 18.7l1-1'),
+    key: svg`<circle cx="8" cy="15" r="4"/><path d="m11 12 8.500-8.500M15 8l3 3M17.500 5.500l2 2"/>`,
     copy: svg`<rect x="8" y="8" width="12" height="12" rx="2.4"/><path d="M16 8V6a2 2 0 0 0-2-2H6a2 2 0 0 0-2 2v8a2 2 0 0 0 2 2h2"/>`,
     scissors: svg`<circle cx="6" cy="7" r="2.5"/><circle cx="6" cy="17" r="2.5"/><path d="M8.2 8.3 20 16M8.2 15.7 20 8"/>`,
     earlier: line('m14.500 6-6 6 6 6'),

@@ -36,7 +36,7 @@ export const isOperator = () => role === 'service' || role === 'operator';
 
 const mayGo = (path) => isOperator() || (role === 'admin' ? ADMINS : TENANTS).includes(path);
 
-/** The way from one of these screens to the others. */
+/** The way from one of these screens, also from that of one job or run, to the others. */
 export const places = () => {
     const groups = Object.entries(GROUPS).map(([name, paths]) => [name, paths.filter(mayGo)]).filter(([, paths]) => paths.length);
     const isHere = (path) => location.pathname.startsWith(path);

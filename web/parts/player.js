@@ -315,7 +315,7 @@ class Player extends Element {
             ArrowRight: () => this.seek(this.now + STEP_S * 1000), ',': () => this.seek(this.now - frame),
             '.': () => this.seek(this.now + frame), n: () => this.nextHit(1), p: () => this.nextHit(-1),
             '[': () => this.mark('from'), ']': () => this.mark('to'), b: () => this.nextMode(), m: () => this.mute(), f: () => this.toFullscreen(), t: () => toTheatre(), g: () => this.askTime(), i: () => document.pictureInPictureEnabled && this.toPicture(),
-            c: () => this.dispatchEvent(new CustomEvent('cv-clip')), ArrowUp: () => this.setVolume(this.volume + VOLUME_STEP),
+            c: () => this.dispatchEvent(new CustomEvent('cv-clip')), G: () => this.dispatchEvent(new CustomEvent('cv-clip', {detail: 'gif'})), ArrowUp: () => this.setVolume(this.volume + VOLUME_STEP),
             ArrowDown: () => this.setVolume(this.volume - VOLUME_STEP), '<': () => this.changeSpeed(-1), '>': () => this.changeSpeed(1),
             Home: () => this.seek(this.first), End: () => this.seek(this.last),
             ...Object.fromEntries(Array.from({length: 10}, (_, n) => [String(n), () => this.seek(this.first + length * n / 10)])),

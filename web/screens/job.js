@@ -1,8 +1,9 @@
 /* One job: its state, why it waits or what went wrong, what it has been through, what it was given and gave. */
 import {html, nothing} from '../vendor/lit-html.js';
-import {ask, who} from '../api.js';
+import {ask} from '../api.js';
 import {atMostEvery, Element} from '../element.js';
 import {listen} from '../live.js';
+import {learnPlaces, places} from '../parts/operate.js';
 import {forgetPages} from '../parts/pages.js';
 import {asks} from '../parts/question.js';
 import {failure, jobName, OPEN, skeleton, titleOf, typeName} from '../parts/states.js';
@@ -40,8 +41,8 @@ class JobScreen extends Element {
     connectedCallback() {
         this.live = listen([`job:${this.dataset.id}`], (kind, data) => this.heard(kind, data));
         this.lookAround = atMostEvery(SETTLE_MS, () => this.loadOther());
-        who().then((me) => {
-            this.mayChange = me.role !== 'viewer';
+        learnPlaces().then((role) => {
+            this.mayChange = role !== 'viewer';
             this.update();
         }, () => null);
         this.look();
@@ -137,18 +138,16 @@ class JobScreen extends Element {
     }
 
     view() {
-        const {job, problem} = this;
-        if (problem) {
-            return html`<div class="page narrow">${failure(problem, () => this.look(), true)}</div>`;
-        }
-        if (!job) {
-            return html`<div class="page narrow">${skeleton('row', 4)}</div>`;
-        }
+        const ways = this.closest('.beside') ? nothing : places(); // beside a list are those of the list
+        return html`<div class="page narrow" data-state=${this.problem ? nothing : this.job?.state ?? nothing}>${this.problem
+            ? html`${ways}${failure(this.problem, () => this.look(), true)}` : this.job ? this.content(this.job, ways) : html`${ways}${skeleton('row', 4)}`}</div>`;
+    }
+
+    content(job, ways) {
         const fact = (key, value) => value ? html`<dt>${t(key)}</dt><dd>${value}</dd>` : nothing;
         const between = (from, to) => from && to ? span(Date.parse(to) - Date.parse(from)) : null;
-        return html`<div class="page narrow" data-state=${job.state}>
-            <div class="heading"><h1>${typeName(job.job_type)}${job.video ? html`: <a href="/videos/${job.video.id}" dir="auto">${titleOf(job.video)}</a>` : nothing} <span class="badge ${job.state}">${t(`state.${job.state}`)}</span></h1>
-            ${this.actions(job)}</div>
+        return html`<div class="heading"><h1>${typeName(job.job_type)}${job.video ? html`: <a href="/videos/${job.video.id}" dir="auto">${titleOf(job.video)}</a>` : nothing} <span class="badge ${job.state}">${t(`state.${job.state}`)}</span></h1>
+            ${this.actions(job)}</div>${ways}
             ${job.state === 'processing' ? html`<p><progress max="1" value=${job.progress} aria-label=${t('progress')}></progress>
                 <span class="faint">${Math.round(job.progress * 100)} % ${job.message ?? ''}</span></p>` : nothing}
             ${job.error ? html`<div class="error-box"><h2>${job.error.type}</h2><p dir="auto">${job.error.message}</p>
@@ -167,7 +166,7 @@ class JobScreen extends Element {
                 ${fact('job.depends', job.depends_on?.length && job.depends_on.map((id) => html`<a href="/jobs/${id}">${id}</a> `))}
                 ${fact('job.id', html`<code>${job.id}</code>`)}</dl>
             <cv-job-history></cv-job-history>
-            ${this.json('job.payload', job.payload)}${this.json('job.result', job.result)}</div>`;
+            ${this.json('job.payload', job.payload)}${this.json('job.result', job.result)}`;
     }
 }
 customElements.define('screen-job', JobScreen);

@@ -64,7 +64,7 @@ class KeysScreen extends Overview {
                 <cv-icon name="copy"></cv-icon>${t('copy')}</button></p></div>` : nothing}
             ${keys.length ? html`<table><thead><tr><th>${t('job.state')}</th><th>${t('key.name')}</th><th>${t('key.role')}</th><th>${t('key.used')}</th>
                 <th>${t('key.until')}</th><th>${t('failure.do')}</th></tr></thead><tbody>${keys.map((key) => this.row(key))}</tbody></table>`
-                : empty('link', t('key.none'), t('key.none.text'))}`;
+                : empty('key', t('key.none'), t('key.none.text'))}`;
     }
 }
 customElements.define('screen-keys', KeysScreen);

@@ -1,9 +1,10 @@
 /* One run: its steps as a graph from left to right, and the same as a list. */
 import {html, nothing} from '../vendor/lit-html.js';
-import {ask, who} from '../api.js';
+import {ask} from '../api.js';
 import {atMostEvery, Element} from '../element.js';
 import {listen} from '../live.js';
 import {graph} from '../parts/graph.js';
+import {learnPlaces, places} from '../parts/operate.js';
 import {asks} from '../parts/question.js';
 import {failure, skeleton, titleOf, typeName, workflowName} from '../parts/states.js';
 import {say} from '../parts/toast.js';
@@ -17,8 +18,8 @@ class RunScreen extends Element {
     connectedCallback() {
         this.again = atMostEvery(SETTLE_MS, () => this.look());
         this.live = listen([`run:${this.dataset.id}`], () => this.again());
-        who().then((me) => {
-            this.mayChange = me.role !== 'viewer';
+        learnPlaces().then((role) => {
+            this.mayChange = role !== 'viewer';
             this.update();
         }, () => null);
         this.look();
@@ -91,14 +92,14 @@ class RunScreen extends Element {
     view() {
         const {run, problem} = this;
         if (problem || !run) {
-            return html`<div class="page">${problem ? failure(problem, () => this.look(), true) : skeleton('row', 4)}</div>`;
+            return html`<div class="page">${places()}${problem ? failure(problem, () => this.look(), true) : skeleton('row', 4)}</div>`;
         }
         const steps = this.steps();
         return html`<div class="page" data-state=${run.status}><div class="heading"><h1><span dir="auto">${this.name}</span>
             <span class="badge ${run.status}">${t(`run.${run.status}`)}</span></h1>${this.mayChange ? html`<span class="actions">
             ${run.status === 'running' ? html`<button @click=${() => this.cancel()}>${t('run.cancel')}</button>` : nothing}
             ${['failed', 'canceled'].includes(run.status) ? html`<button class="main" @click=${() => this.change('restart')}>${
-                t('run.restart')}</button>` : nothing}</span>` : nothing}</div>
+                t('run.restart')}</button>` : nothing}</span>` : nothing}</div>${places()}
             <p class="faint facts"><a href="/workflows/${run.workflow}">${run.workflow} v${run.version}</a><span>${moment(run.created_at)}</span>${run.finished_at ? html`<span>${
                 span(Date.parse(run.finished_at) - Date.parse(run.created_at))}</span>` : nothing}
             ${run.video_id ? html`<a href="/videos/${run.video_id}">${t('run.video')}</a>` : nothing}

@@ -347,7 +347,7 @@ class VideoScreen extends Element {
         }
         return html`<div class="page watch ${this.mayHavePlayer ? 'with-player' : ''}"><div class="left">
             <cv-player .poster=${video.poster_url ?? ''} .recordedAt=${video.recorded_at} @cv-time=${(event) => this.onTime(event.detail)}
-                @cv-mark=${(event) => this.clips?.mark(event.detail, this.player.now)} @cv-clip=${() => this.clips?.toggle(this.player.now)}
+                @cv-mark=${(event) => this.clips?.mark(event.detail, this.player.now)} @cv-clip=${({detail}) => this.clips?.toggle(this.player.now, detail ?? undefined)}
                 @cv-drag=${({detail}) => this.clips?.mark(detail.end, detail.ms)}></cv-player>
             <div class="heading"><h1 dir="auto">${titleOf(video)}</h1><p class="actions">
                 <button class="plain" aria-pressed=${video.favourite} title=${t('video.favourite')} aria-label=${t('video.favourite')}
