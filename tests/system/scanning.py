@@ -8,10 +8,9 @@ import subprocess
 import uuid
 
 import psycopg2.extras
-from workers import DEADLINE
+from workers import DEADLINE, NOT_KEPT
 
 SETTLE_MS = 150
-NOT_KEPT = (".incoming/", "probes/")  # a worker that is killed in a probe leaves its object for an hour
 
 
 class Scanning:

@@ -60,7 +60,7 @@ def gateway(program, queue, tmp_path_factory):
 def cortana(program, queue, tmp_path):
     def call(*arguments, text="", **environment):
         return subprocess.run(
-            [program("cortana"), *arguments], text=True, input=text, capture_output=True, check=False, timeout=120,
+            [program("cortana"), *arguments], text=True, input=text, capture_output=True, check=False, timeout=300,
             env={**os.environ, "DATABASE_URL": queue.url, "XDG_CONFIG_HOME": str(tmp_path), "STORE_URL": f"dir:{tmp_path}",
                  **environment})
 
@@ -77,8 +77,10 @@ def both(cortana, gateway, verb):
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_server_answers_like_its_database(cortana, gateway, queue, library, verb):
     verb = verb.format(job=library.jobs["own"], short=library.jobs["own"][:8], video=library.videos["own"], run=queue.run_id)
-    for _ in range(5):  # an age may be a second more by the time the server is asked
+    for _ in range(5):  # an age may be a second more by the time the server is asked, and is as much when the database is asked again
         here, there = both(cortana, gateway, verb)
+        if there.stdout != here.stdout:
+            here = cortana(*verb.split())
         if there.stdout == here.stdout:
             break
     assert here.returncode == 0 and here.stdout, here.stderr

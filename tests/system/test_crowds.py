@@ -10,7 +10,7 @@ from test_faults import FAST_RETRIES
 from workers import STAGE_SCHEMA, Jobs, Workers, wait_until
 
 CROWD = 50
-LEASE_MS = 2000
+LEASE_MS = 4000  # fifty processes start in it
 PATIENCE_S = 1  # for so long a worker that has one connection waits for the second, at least
 
 

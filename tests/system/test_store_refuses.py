@@ -217,11 +217,11 @@ def test_an_installation_that_breaks_costs_no_job(jobs, workers, tmp_path):
 
 def test_stages_that_were_taken_over_stop_no_worker(jobs, workers):
     """They say that nothing can work here: their own attempts count, and the worker rests, and goes on."""
-    worker = start(workers, CORTANA_STORE_PROBE_MS=700)
+    worker = start(workers, CORTANA_STORE_PROBE_MS=300)  # six times so long it rests
     lies = [jobs.enqueue({"do": "leave", "code": 78, "text": STOP}) for _ in range(3)]
+    wait_reason(port_of(worker), "stages say that this installation cannot work")
     for job_id in lies:
         assert jobs.wait_for(job_id, "failed")["payload"]["error"]["type"] == "ConfigurationError"
-    wait_reason(port_of(worker), "stages say that this installation cannot work")
     job_id = jobs.enqueue({"do": "succeed"})
     jobs.wait_for(job_id, "done")
     assert worker.is_alive() and worker.stop() == 0
@@ -256,7 +256,7 @@ def test_what_a_killed_worker_left_of_a_probe_is_removed(jobs, workers):
     os.utime(probes / "2", (0, 0))
     worker = start(workers)
     wait_ready(port_of(worker))
-    assert workers.objects() == {"probes/3"}, "another worker's probe may just be under way"
+    assert workers.files() == {"probes/3"}, "another worker's probe may just be under way"
     assert worker.stop() == 0
 
 

@@ -14,6 +14,9 @@ import psycopg2.extras
 
 DEADLINE = 120  # seconds after which a condition is taken never to come true, however busy the machine is
 
+# Of a store, what is on its way in, and what a probe left that was killed or is under way, for an hour.
+NOT_KEPT = (".incoming/", "probes/")
+
 # The types of the test stages, and what their commit does: a plain insert, so that a second commit
 # of the same job would show.
 STAGE_SCHEMA = """
@@ -179,10 +182,12 @@ class Workers:
                               env=self.environment(**environment), capture_output=True,
                               timeout=DEADLINE, check=False)
 
-    def objects(self):
+    def files(self):
         """Files in the store, read without its help: whatever lies there is an object or rubbish."""
-        return {str(path.relative_to(self.store)) for path in self.store.rglob("*")
-                if path.is_file()}
+        return {str(path.relative_to(self.store)) for path in self.store.rglob("*") if path.is_file()}
+
+    def objects(self):
+        return {key for key in self.files() if not key.startswith(NOT_KEPT)}
 
     def age_leftovers(self):
         age_leftovers(self.store)
