@@ -317,6 +317,15 @@ LANGUAGE sql STABLE AS $$
         FROM (SELECT * FROM disk_status_log WHERE host = p ->> 'host' ORDER BY id DESC LIMIT 60) AS d));
 $$;
 
+CREATE FUNCTION cortana.tenant_name(p_tenant_id uuid) RETURNS text
+LANGUAGE plpgsql STABLE SECURITY DEFINER AS $$
+BEGIN
+    RETURN coalesce((SELECT t.name FROM tenants t WHERE t.id = p_tenant_id), (SELECT q.name FROM people q WHERE q.id = p_tenant_id));
+END
+$$;
+COMMENT ON FUNCTION cortana.tenant_name IS
+    'What a tenant is called, or the person whose videos belong to no team; null: nobody has said it.';
+
 CREATE FUNCTION api.resources(p jsonb) RETURNS api.answer
 LANGUAGE sql STABLE
 RETURN api.ok(jsonb_build_object(
@@ -337,7 +346,8 @@ RETURN api.ok(jsonb_build_object(
     'store', (SELECT jsonb_build_object('videos', count(*), 'original_bytes', coalesce(sum(v.original_size), 0),
                   'line_picture_bytes', (SELECT coalesce(sum(l.size_bytes), 0) FROM line_packs l),
                   'tenants', coalesce((
-                      SELECT jsonb_agg(to_jsonb(t) ORDER BY t.original_bytes DESC NULLS LAST, t.tenant_id)
+                      SELECT jsonb_agg(to_jsonb(t) || jsonb_build_object('name', tenant_name(t.tenant_id))
+                                       ORDER BY t.original_bytes DESC NULLS LAST, t.tenant_id)
                       FROM (SELECT coalesce(o.team_id, o.owner_id) AS tenant_id, count(*) AS videos,
                                    sum(o.original_size) AS original_bytes
                             FROM videos o GROUP BY 1 ORDER BY 3 DESC NULLS LAST LIMIT 50) AS t), '[]'))
@@ -519,7 +529,7 @@ DECLARE
 BEGIN
     RETURN api.all_items((
         SELECT jsonb_agg(jsonb_build_object(
-                   'tenant_id', tenant, 'name', (SELECT t.name FROM tenants t WHERE t.id = tenant),
+                   'tenant_id', tenant, 'name', tenant_name(tenant),
                    'time_zone', (SELECT t.time_zone FROM tenants t WHERE t.id = tenant),
                    'stored_bytes', coalesce(tenant_bytes(tenant), 0),
                    'videos', (SELECT count(*) FROM videos v WHERE coalesce(v.team_id, v.owner_id) = tenant),

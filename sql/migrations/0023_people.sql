@@ -8,7 +8,7 @@ CREATE TABLE cortana.tenants (
     created_at timestamptz NOT NULL DEFAULT now()
 );
 COMMENT ON TABLE cortana.tenants IS
-    'Tenants with a name. Their id is the team_id of their videos. A tenant of an issuer''s tokens needs no row.';
+    'Tenants with a name. Their id is the team_id of their videos, or the owner_id of those without a team. A tenant of an issuer''s tokens needs no row.';
 COMMENT ON COLUMN tenants.time_zone IS 'In which the names of its files say when they were recorded.';
 SELECT secure_table('cortana.tenants');
 
@@ -665,6 +665,10 @@ DECLARE
     tenant CONSTANT uuid := p ->> 'id';
 BEGIN
     PERFORM api.require_admin();
+    IF api.is_service() AND p ? 'name' AND (EXISTS (SELECT FROM videos WHERE coalesce(team_id, owner_id) = tenant)
+                                            OR EXISTS (SELECT FROM jobs WHERE tenant_id = tenant)) THEN
+        INSERT INTO tenants (id, name) VALUES (tenant, p ->> 'name') ON CONFLICT DO NOTHING; -- of an issuer's tokens
+    END IF;
     UPDATE tenants SET name = coalesce(p ->> 'name', name),
                        time_zone = CASE WHEN p ? 'time_zone' THEN check_time_zone(p ->> 'time_zone') ELSE time_zone END
     WHERE id = tenant AND manages_tenant(id);

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from api import ALICE
 from screen import NARROW, WIDE, in_both_browsers, on_desk_and_phone
 from screens import path_at
 from selenium.webdriver.common.keys import Keys
@@ -374,6 +375,15 @@ def test_tenants_wait_and_go_on(operator, place):
     place.queue.run("INSERT INTO cortana.tenants (id, name) VALUES ('0f0e0d0c-0000-4000-8000-0000000000ef', 'Newsroom')")
     operator.open("/tenants")
     assert operator.see(f"{row} a").text == "Newsroom"
+    unnamed = operator.see(f"tr[data-id='{ALICE}'] a", f"Unnamed, id ends in {ALICE[-4:]}")
+    assert ALICE not in operator.script("return document.body.innerText")
+    unnamed.find_element("xpath", "following-sibling::button").click()
+    operator.press("Alice's films", Keys.ENTER)
+    operator.see(f"tr[data-id='{ALICE}'] a", "Alice's films")
+    operator.open("/resources")
+    operator.see("td", "Alice's films")
+    place.queue.run("DELETE FROM cortana.tenants WHERE id = %s", ALICE)
+    operator.open("/tenants")
     zone = operator.see(f"{row} input")
     zone.clear()
     zone.send_keys("Europe/Berlin", Keys.TAB)

@@ -387,6 +387,23 @@ def test_tenants_are_paused(gateway, queue, library):
     assert queue.value("SELECT count(*) FROM paused_tenants") == 0
 
 
+def test_tenants_have_names(gateway, queue, library):
+    def names():
+        return {item["tenant_id"]: item["name"] for path in ("/tenants", "/resources") for item in (
+            lambda said: said.get("items") or said["store"]["tenants"])(ask(gateway, SERVICE, "GET", path).json)}
+
+    assert names()[BOB] is None
+    queue.run("INSERT INTO cortana.people (id, email, name) VALUES (%s, 'bob@example.org', 'Bob Bauer')", BOB)
+    assert names()[BOB] == "Bob Bauer"
+    queue.run("DELETE FROM cortana.people")
+    change = {"name": "Bureau"}
+    assert ask(gateway, ADMIN, "PATCH", "/tenants/{id}", change, id=BOB).status == 404
+    assert ask(gateway, SERVICE, "PATCH", "/tenants/{id}", change, id=str(uuid.uuid4())).status == 404
+    assert ask(gateway, SERVICE, "PATCH", "/tenants/{id}", change, id=BOB).status == 204
+    assert names()[BOB] == "Bureau"
+    queue.run("DELETE FROM cortana.tenants")
+
+
 def test_a_schedule_across_a_change_of_clocks(gateway):
     body = {"cron": "30 2 * * *", "time_zone": "Europe/Berlin"}
     instants = ask(gateway, EDITOR, "POST", "/triggers/preview", body).json["items"]

@@ -47,6 +47,9 @@ export const places = () => {
         <h2>${t(`operate.${name}`)}</h2>${paths.map((path) => html`<a href=${path} aria-current=${isHere(path) ? 'page' : nothing}>${nameOf(path)}</a>`)}</section>`)}</nav>`;
 };
 
+/** What a tenant is called, or which it is of those that nobody has named. @param {string} id @param {string | null} name */
+export const tenantName = (id, name) => name ?? t('tenant.unnamed', {end: id.slice(-4)});
+
 /** A screen of lists that are one answer each, read again when something has changed. */
 export class Overview extends Element {
     /** @type {Record<string, any[]>} */ lists = {};

@@ -4,7 +4,7 @@ import {ask, who} from '../api.js';
 import {atMostEvery, Element, whenQuiet} from '../element.js';
 import {listen} from '../live.js';
 import {Choice} from '../parts/choice.js';
-import {isOperator, learnPlaces, places} from '../parts/operate.js';
+import {isOperator, learnPlaces, places, tenantName} from '../parts/operate.js';
 import {Pages, watchEnd} from '../parts/pages.js';
 import {empty, failure, jobName, OPEN, skeleton, typeName, videoLink} from '../parts/states.js';
 import {goQuery, queried, remember, remembered} from '../router.js';
@@ -36,8 +36,9 @@ const COLUMNS = {
     priority: (job) => job.priority,
     source: (job) => job.source,
     worker: (job) => job.worker,
-    tenant: (job) => job.tenant_id && html`<code>${job.tenant_id.slice(-8)}</code>`,
+    tenant: (job) => job.tenant_id && html`<span dir="auto">${tenantName(job.tenant_id, tenants.get(job.tenant_id) ?? null)}</span>`,
 };
+let tenants = new Map(); // their names, by their ids
 const OF_OPERATORS = ['worker', 'tenant'];
 const AT_FIRST = ['created', 'waited', 'ran', 'attempt'];
 
@@ -65,6 +66,7 @@ class JobsScreen extends Element {
         }, () => null); // the list says what is wrong
         Promise.all([ask('/job-types'), learnPlaces()]).then(([answer]) => {
             this.types = answer.items;
+            this.nameTenants();
             this.update();
         }, () => null);
     }
@@ -180,6 +182,15 @@ class JobsScreen extends Element {
         this.update();
     }
 
+    /** Asks what tenants are called, where they are shown. */
+    async nameTenants() {
+        if (shownTo(this.columns).includes('tenant')) {
+            const {items} = await ask('/tenants').catch(() => ({items: []}));
+            tenants = new Map(items.map((one) => [one.tenant_id, one.name]));
+            this.update();
+        }
+    }
+
     isWanted(job) {
         const wanted = {state: job.state, type: job.job_type, video: job.video_id, run: job.run_id, error: job.error?.type};
         const part = queried('q').toLowerCase();
@@ -212,6 +223,7 @@ class JobsScreen extends Element {
     toggleColumn(name) {
         this.columns = Object.keys(COLUMNS).filter((one) => (one === name) !== this.columns.includes(one));
         localStorage.setItem('columns', JSON.stringify(this.columns));
+        this.nameTenants();
         this.update();
     }
 

@@ -1,6 +1,6 @@
 /* What the system uses: bytes of the store and of the database, and the CPUs of what runs. */
 import {html, nothing} from '../vendor/lit-html.js';
-import {Overview} from '../parts/operate.js';
+import {Overview, tenantName} from '../parts/operate.js';
 import {typeName} from '../parts/states.js';
 import {count, size, t} from '../text.js';
 
@@ -41,7 +41,7 @@ class ResourcesScreen extends Overview {
             ${running.length ? html`<section><h2 class="next">${t('resource.running')}</h2><ul class="chips">${running.map((one) => html`<li><a class="chip"
                 href="/jobs?type=${one.job_type}&state=processing">${typeName(one.job_type)} <b>${count(one.jobs)}</b></a></li>`)}</ul></section>` : nothing}
             ${this.shares(t('resource.tenants'), 'tenant', store.tenants.map((one) => (
-                {name: one.tenant_id ?? t('tenant.nobody'), bytes: one.original_bytes ?? 0, number: one.videos})))}
+                {name: one.tenant_id ? tenantName(one.tenant_id, one.name) : t('tenant.nobody'), bytes: one.original_bytes ?? 0, number: one.videos})))}
             ${this.shares(t('resource.tables'), 'resource.table', database.tables.map((one) => (
                 {name: one.name, bytes: one.bytes, number: one.estimated_rows})))}`;
     }

@@ -1,7 +1,8 @@
 /* Tenants: who has how much to do, and who is made to wait. */
-import {html} from '../vendor/lit-html.js';
-import {Overview} from '../parts/operate.js';
+import {html, nothing} from '../vendor/lit-html.js';
+import {Overview, tenantName} from '../parts/operate.js';
 import {empty} from '../parts/states.js';
+import {copy} from '../parts/toast.js';
 import {count, moment, span, t} from '../text.js';
 
 const NUMBERS = {queued: 'queued', running: 'processing', retrying: 'retry', dead: 'failed'}; // → state of jobs
@@ -15,12 +16,32 @@ class TenantsScreen extends Overview {
         return {tenants: '/tenants'};
     }
 
+    /** What it is called, as a link or to be written anew; its id is there to be copied. */
+    name(one) {
+        const name = tenantName(one.tenant_id, one.name);
+        const button = (key, icon, press) => html`<button class="plain" title=${t(key, {name})} aria-label=${t(key, {name})} @click=${press}><cv-icon name=${icon}></cv-icon></button>`;
+        return this.naming === one.tenant_id ? html`<input maxlength="100" dir="auto" aria-label=${t('tenant.rename', {name})} .value=${one.name ?? ''}
+            @change=${({target}) => {
+                this.naming = null;
+                this.act(`/tenants/${one.tenant_id}`, 'PATCH', {name: target.value.trim()}, 'tenant.rename.done');
+            }}
+            @blur=${() => this.rename(null)}>` : html`<a href="/jobs?tenant=${one.tenant_id}" dir="auto">${name}</a>${one.time_zone === null && one.name ? nothing
+            : button('tenant.rename', 'edit', () => this.rename(one.tenant_id))}${button('tenant.copy', 'copy', () => copy(one.tenant_id, t('copied')))}`;
+    }
+
+    async rename(id) {
+        this.naming = id;
+        this.update();
+        await Promise.resolve();
+        this.querySelector('td input[maxlength]')?.focus();
+    }
+
     row(one) {
         const isPaused = one.paused_at !== null;
         const change = () => this.act(`/tenants/${one.tenant_id}/${isPaused ? 'resume' : 'pause'}`, 'POST',
             isPaused ? undefined : {reason: t('queue.pause.reason')}, `tenant.${isPaused ? 'resume' : 'pause'}.done`);
         return html`<tr data-id=${one.tenant_id}><td><span class="badge ${isPaused ? 'paused' : 'done'}">${t(`trigger.is.${isPaused ? 'paused' : 'working'}`)}</span></td>
-            <td><a href="/jobs?tenant=${one.tenant_id}" dir="auto">${one.name ?? html`<code>${one.tenant_id}</code>`}</a> <small class="why" dir="auto">${isPaused ? [one.pause_reason, moment(one.paused_at)].filter(Boolean).join(' · ') : ''}</small></td>
+            <td>${this.name(one)} <small class="why" dir="auto">${isPaused ? [one.pause_reason, moment(one.paused_at)].filter(Boolean).join(' · ') : ''}</small></td>
             ${Object.entries(NUMBERS).map(([name, state]) => html`<td class="number" data-label=${t(`tenant.${name}`)}><a
                 href="/jobs?tenant=${one.tenant_id}&state=${state}">${count(one[name])}</a></td>`)}
             <td class="number" data-label=${t('tenant.oldest')}>${one.oldest_seconds === null ? '–' : span(one.oldest_seconds * 1000)}</td>
