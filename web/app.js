@@ -34,6 +34,7 @@ const screens = [
     [/^\/workflows\/([a-z][a-z0-9_]*)$/, 'workflow', 'screen-workflow'],
     [/^\/commands$/, 'commands', 'screen-commands'],
     [/^\/audit$/, 'audit', 'screen-audit'],
+    [/^\/fields$/, 'fields', 'screen-fields'],
     [/^\/keys$/, 'keys', 'screen-keys'],
     [/^\/people$/, 'people', 'screen-people'],
     [/^\/account$/, 'account', 'screen-account'],
@@ -47,7 +48,7 @@ const screens = [
 const AWAY_MS = 1000; // before the server that does not answer is asked again; doubled up to
 const AWAY_LONGEST_MS = 8000;
 
-const WORK = /^\/(overview|jobs|queues|runs|workers|failures|performance|resources|tenants|rules|schedules|webhooks|workflows|commands|audit|keys|people|shares)\b/;
+const WORK = /^\/(overview|jobs|queues|runs|workers|failures|performance|resources|tenants|rules|schedules|webhooks|workflows|commands|audit|fields|keys|people|shares)\b/;
 
 function applyTheme() {
     document.documentElement.dataset.theme = localStorage.getItem('theme') ?? '';

@@ -5,7 +5,7 @@ export const fields = {
     'lang:': 'lang:deu', 'tag:': 'tag:recipe', 'from:': 'from:anna', 'after:': 'after:2026-01-01',
     'before:': 'before:2026-02-01', 'kind:': 'kind:url', 'conf:': 'conf:0.8', 'owner:': 'owner:me',
     'video:': 'video:ID', 'team:': 'team:ID', 'source:': 'source:subtitle', 'like:': 'like:ID', 'in:': 'in:interviews',
-    'recorded:': 'recorded:2026-03', 'at:': 'at:2026-03-01T14:05',
+    'field:': 'field:camera=GX80', 'recorded:': 'recorded:2026-03', 'at:': 'at:2026-03-01T14:05',
 };
 const names = Object.keys(fields).map((one) => one.slice(0, -1));
 const piece = new RegExp(`(-?)(?:(${names.join('|')}):("[^"]*"?|\\S*)|("[^"]*"?|\\S+))`, 'g');
@@ -26,7 +26,7 @@ export function without(query, text) {
 }
 
 const SIGNS = ['@', '#']; // of names and of tags, without one
-const NARROWING = names.filter((one) => !['tag', 'from', 'like', 'at'].includes(one));
+const NARROWING = names.filter((one) => !['tag', 'from', 'like', 'at', 'field'].includes(one));
 
 /** Whether a query says where to search, but not yet what for. @param {string} query */
 export const isWithoutWords = (query) => takeApart(query).every((part) => !part.isLeftOut && NARROWING.includes(part.field) || SIGNS.includes(part.text));

@@ -218,6 +218,14 @@ const struct cli_column cli_columns_invitations[] = {
     {"role", "ROLE"},     {"{expires_at:time}", "UNTIL (UTC)"}, END,
 };
 
+const struct cli_column cli_columns_fields[] = {
+    {"name", "FIELD"},
+    {"type", "TYPE"},
+    {"choices", "CHOICES"},
+    {"[{?required}yes]", "REQUIRED"},
+    END,
+};
+
 const struct cli_column cli_columns_tenants[] = {
     {"[{tenant_id}|default]", "TENANT"},
     {"name", "NAME"},

@@ -8,7 +8,7 @@ extern const struct cli_column cli_columns_alike[], cli_columns_collections[],
     cli_columns_commands[], cli_columns_shares[];
 extern const struct cli_column cli_columns_hosts[], cli_columns_nodes[];
 extern const struct cli_column cli_columns_invitations[], cli_columns_people[];
-extern const struct cli_column cli_columns_rules[], cli_columns_tenants[];
+extern const struct cli_column cli_columns_rules[], cli_columns_tenants[], cli_columns_fields[];
 extern const struct cli_column cli_columns_jobs[], cli_fields_job[], cli_columns_job[];
 extern const struct cli_column cli_columns_embeddings[], cli_columns_queues[], cli_columns_times[],
     cli_columns_upkeep[];

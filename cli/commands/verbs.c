@@ -583,6 +583,16 @@ const struct cli_verb cli_verbs[] = {
      .completion = CLI_COMPLETE_VIDEO, OPERATOR_JSON, .operation = "unmark_video", .each = true,
      .values = "0>id:video", .done = "video {id} is no favourite", .run = cli_request},
 
+    {"fields list", "", 0, 0, "list the fields that your videos may have", OPERATOR_JSON,
+     .operation = "own_fields", .columns = cli_columns_fields, .note = "they may have any",
+     .run = cli_request},
+    {"fields set", "JSON", 1, 1, "say which fields your videos may have; []: any",
+     .text = "A list such as [{\"name\": \"mood\", \"type\": \"choice\", \"choices\": [\"calm\", "
+             "\"loud\"], \"required\": true}]; other types: text, number, date.",
+     .options = share_tenant_options, OPERATOR_JSON, .operation = "set_own_fields",
+     .values = "0>fields:json tenant>tenant_id:uuid", .done = "the fields are set",
+     .run = cli_request},
+
     {"collections list", "", 0, 0, "list the collections, by name", OPERATOR_JSON,
      .operation = "collections", .values = "=1000000>limit", .columns = cli_columns_collections,
      .note = "there are no collections", .run = cli_request},
@@ -1010,6 +1020,7 @@ const size_t cli_verb_count = CV_COUNT(cli_verbs);
 
 const struct cli_group cli_groups[] = {
     {"videos", "list, show and change videos", NULL},
+    {"fields", "fields of your own that videos may have", NULL},
     {"collections", "collections of videos, which have an order",
      "NAME is the name of a collection, its id or the id's first letters."},
     {"jobs", "list, watch, explain and change jobs",

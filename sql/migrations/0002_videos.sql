@@ -116,7 +116,7 @@ COMMENT ON COLUMN videos.recorded_from IS
     'Who says so: person, a tag of the file, the name of the file, name_zone, a name without a time zone, taken in that of the '
     'tenant, or name_utc, taken as UTC. What a person says is never replaced.';
 COMMENT ON COLUMN videos.recorded_tag IS 'When its recording began, as tags of the file say, believable or not.';
-COMMENT ON COLUMN videos.fields IS 'Members of the owner''s own, such as {"camera": "GX80"}.';
+COMMENT ON COLUMN videos.fields IS 'Fields of its owner''s own, such as {"camera": "GX80"}. Which they may be, its tenant may say (cortana.tenant_fields).';
 COMMENT ON COLUMN videos.resolution IS 'Width and height of the upright picture in pixels: 1080x1920.';
 COMMENT ON COLUMN videos.fps IS
     'Frames per second of the source; an average where variable_frame_rate is true.';
@@ -156,6 +156,13 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, public, corta
 RETURN ARRAY(SELECT cortana.normal_form(tag) FROM unnest(p_tags) AS tag);
 COMMENT ON FUNCTION cortana.tag_keys IS 'The form in which tags are compared.';
 
+CREATE FUNCTION cortana.field_keys(p_fields jsonb) RETURNS text[]
+LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, public, cortana, extensions, pg_temp
+RETURN ARRAY(SELECT left(cortana.normal_form(form), 200) FROM jsonb_each_text(p_fields) AS f,
+             LATERAL unnest(ARRAY[f.key, f.key || '=' || f.value]) AS form);
+COMMENT ON FUNCTION cortana.field_keys IS 'The names of fields, and name=value of each, in the form in which they are compared.';
+
+CREATE INDEX videos_fields ON videos USING gin (field_keys(fields)) WHERE fields <> '{}';
 CREATE INDEX videos_tags ON videos USING gin (tag_keys(tags)) WHERE tags <> '{}';
 CREATE INDEX videos_recorded ON videos (recorded_at) WHERE recorded_at IS NOT NULL;
 CREATE INDEX videos_owner ON videos (owner_id);
@@ -335,5 +342,5 @@ COMMENT ON FUNCTION cortana.is_favourite IS 'Whether the caller has marked a vid
 -- ---- who may call what --------------------------------------------------------------------------
 
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION cortana.clean_tags, cortana.tag_keys, cortana.is_favourite TO authenticated;
+GRANT EXECUTE ON FUNCTION cortana.clean_tags, cortana.tag_keys, cortana.field_keys, cortana.is_favourite TO authenticated;
 GRANT EXECUTE ON FUNCTION cortana.fold_case, cortana.normal_form, cortana.text_hash TO authenticated;

@@ -629,6 +629,7 @@ CREATE TYPE cortana.search_terms AS (
     video uuid,
     labels text[],
     collections text[],
+    own_fields text[],
     recorded_after timestamptz,
     recorded_before timestamptz,
     at_first timestamptz,
@@ -665,6 +666,7 @@ COMMENT ON COLUMN cortana.search_terms.video IS 'Of video:.';
 COMMENT ON COLUMN cortana.search_terms.labels IS
     'Of tag: without a sign: a result must have each of them, as a hashtag of its own or as a tag of its video.';
 COMMENT ON COLUMN cortana.search_terms.collections IS 'Of in:, names or ids; the video of a result must be in each of them.';
+COMMENT ON COLUMN cortana.search_terms.own_fields IS 'Of field:, name or name=value; the video of a result must have each of them.';
 COMMENT ON COLUMN cortana.search_terms.recorded_after IS 'Of recorded:; videos that were recorded at or after this time.';
 COMMENT ON COLUMN cortana.search_terms.recorded_before IS 'Of recorded:; videos that were recorded before this time.';
 COMMENT ON COLUMN cortana.search_terms.at_first IS 'Of at:; the text was still on screen at this time of day.';
@@ -769,7 +771,7 @@ COMMENT ON FUNCTION cortana.search_is_language IS
     'Returns whether Tesseract has a model with this name, in lower case, or a line was read with one.';
 
 CREATE FUNCTION cortana.search_fields() RETURNS text[] LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN string_to_array('from lang tag in recorded at after before kind conf owner team video like source', ' ');
+RETURN string_to_array('from lang tag in field recorded at after before kind conf owner team video like source', ' ');
 COMMENT ON FUNCTION cortana.search_fields IS 'Returns the names of the fields that a query may have.';
 
 CREATE FUNCTION cortana.search_refuse_field(p_word text) RETURNS void
@@ -824,6 +826,11 @@ BEGIN
             PERFORM search_refuse('in: takes the name or the id of a collection: write in:holidays or in:"my holidays"');
         END IF;
         terms.collections := terms.collections || p_value;
+    WHEN 'field' THEN
+        IF p_value = '' THEN
+            PERFORM search_refuse('field: takes the name of a field of your own, alone or with a value: write field:camera or field:camera=GX80');
+        END IF;
+        terms.own_fields := terms.own_fields || left(p_value, 200);
     WHEN 'recorded' THEN
         IF at_time IS NULL THEN
             PERFORM search_refuse('recorded: takes a year, a month or a day: write recorded:2024 or recorded:2024-05-17');
@@ -1279,6 +1286,10 @@ BEGIN
         RETURN NEXT (format('keys && %L', ARRAY(SELECT search_key('v' || id) FROM unnest(ids) AS id)),
                      format('video_id = ANY (%L)', ids));
     END LOOP;
+    IF p_terms.own_fields IS NOT NULL THEN
+        ids := search_own_videos(ARRAY(SELECT v.id FROM videos v WHERE v.fields <> '{}' AND field_keys(v.fields) @> p_terms.own_fields));
+        RETURN NEXT (format('keys && %L', ARRAY(SELECT search_key('v' || id) FROM unnest(ids) AS id)), format('video_id = ANY (%L)', ids));
+    END IF;
     IF p_terms.recorded_after IS NOT NULL THEN
         RETURN NEXT (NULL::text, format('EXISTS (SELECT FROM videos v WHERE v.id = m.video_id AND v.recorded_at >= %L'
                                         ' AND v.recorded_at < %L)', p_terms.recorded_after, p_terms.recorded_before));
@@ -1857,7 +1868,8 @@ COMMENT ON FUNCTION cortana.search_paragraph_matches IS
 
 CREATE FUNCTION cortana.search_has_subject(p_terms search_terms) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN num_nonnulls(p_terms.sides, p_terms.tags, p_terms.labels, p_terms.sources, p_terms.at_first, p_terms.alike) > 0;
+RETURN num_nonnulls(p_terms.sides, p_terms.tags, p_terms.labels, p_terms.sources, p_terms.at_first, p_terms.alike,
+                   p_terms.own_fields) > 0;
 COMMENT ON FUNCTION cortana.search_has_subject IS 'Whether a query says what to find, and not only where.';
 
 CREATE FUNCTION cortana.search_rate(terms search_terms, candidates tid[], wanted int, start_mark text, stop_mark text)
@@ -1981,7 +1993,7 @@ END
 $$;
 COMMENT ON FUNCTION search_segments IS
     'Searches the text on screen, and what was said. A query consists of words, "phrases", -exclusions, OR, prefix* and the fields '
-    'from:, lang:, tag:, recorded:, at:, after:, before:, kind:, conf:, owner:, team:, video:, like: and source:. Exact hits come first, then lines with the words, then lines that OCR or '
+    'from:, lang:, tag:, field:, recorded:, at:, after:, before:, kind:, conf:, owner:, team:, video:, like: and source:. Exact hits come first, then lines with the words, then lines that OCR or '
     'a typing error may have changed. At most 200 characters of a query are read, and at most 1000 results are '
     'returned. A message that wraps on screen is one result if several of its lines have the words together: its first line, '
     'with the text of all lines, continued_by the others. A line that '

@@ -21,7 +21,7 @@ OPENING = ("recognise/recognise.c", "media/refuse.c", "media/refuse.h", "media/s
            "media/subtitles.c",
            "../workers/clip_generate/clip.c", "../workers/clip_generate/reencode.c")
 OF_FILES = "NOT_A_VIDEO|UNSUPPORTED_MEDIA|DECODE|OUTSIDE_VIDEO"
-RAISE_OTHERS = {"search_refuse", "check_tenants_trigger", "create_trigger", "change_trigger", "define_command"}
+RAISE_OTHERS = {"search_refuse", "check_tenants_trigger", "create_trigger", "change_trigger", "define_command", "set_own_fields"}
 MAKE_FAULTS = {"check_clip", "json_schema_fault", "json_schema_defect", "check_tenants_trigger", "plan_command"}
 
 SQL_TEXT = r"'((?:[^']|'')*)'(?:\s*\n\s*'((?:[^']|'')*)')?"  # in two lines at most

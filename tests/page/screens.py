@@ -11,7 +11,7 @@ SCREENS = {
 }
 OPERATORS = {
     "overview": ("/overview", ".badge"), "queues": ("/queues", ".queue"), "runs": ("/runs", "tbody tr"), "workers": ("/workers", "tbody tr"), "failures": ("/failures", "h1"),
-    "schedules": ("/schedules", "h1"), "keys": ("/keys", "main form"), "people": ("/people", "main form"), "shares": ("/shares", "input[type=checkbox]"),
+    "schedules": ("/schedules", "h1"), "keys": ("/keys", "main form"), "fields": ("/fields", "main form"), "people": ("/people", "main form"), "shares": ("/shares", "input[type=checkbox]"),
     "performance": ("/performance?hours=720", "tbody tr"), "resources": ("/resources", "tbody tr"), "tenants": ("/tenants", "tbody tr"),
     "rules": ("/rules", "tbody tr"), "schedule": ("/schedules/TRIGGER", ".where time"), "webhooks": ("/webhooks", "tbody tr"),
     "webhook": ("/webhooks/ours", ".state"), "workflows": ("/workflows", ".graph"), "workflow": ("/workflows/video_pipeline", ".graph"),

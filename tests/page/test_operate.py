@@ -22,7 +22,7 @@ def test_one_job_or_run_leads_to_the_other_screens(operator, place):
     for path, here in ((path_at(place, "/jobs/FAILED"), "Jobs"), (f"/runs/{place.runs[0]}", "Runs")):
         operator.open(path)
         operator.wait(lambda: operator.script("return document.querySelector('.places [aria-current]')?.textContent === arguments[0] &&"
-                                              " document.querySelectorAll('.places a').length === 18", here), "the way to all of them")
+                                              " document.querySelectorAll('.places a').length === 19", here), "the way to all of them")
         operator.see(".places select option:checked" if operator.script("return innerWidth < 900") else ".places a", here)
 
 
@@ -511,3 +511,26 @@ def test_a_provider_to_sign_in_by_is_made_on_the_page(operator, place):
     operator.wait(lambda: not operator.all(".providers tr[data-name=ours]"), "it to go")
     operator.pass_time()
     operator.wait(lambda: place.queue.value("SELECT count(*)::int FROM sign_in_providers WHERE name = 'ours'") == 0, "it to be deleted")
+
+
+def test_a_videos_fields_are_those_of_its_tenant(operator, place):
+    operator.open("/fields")
+    for n, (name, kind) in enumerate((("camera", "Text"), ("mood", "Choice"))):
+        operator.see("main form button", "Add a field").click()
+        operator.wait(lambda: len(operator.all("tbody tr")) == n + 1, "its row")
+        operator.press(name, Keys.TAB)
+        operator.all("tbody tr select")[n].send_keys(kind)
+    operator.see("tbody tr:nth-child(2) td:nth-child(3) input").send_keys("calm, loud", Keys.TAB)
+    operator.all("tbody input[type=checkbox]")[0].click()
+    operator.see("main form button.main").click()
+    operator.see("cv-toasts p", "The fields are saved")
+    operator.open(f"/videos/{place.videos[0]}")
+    operator.see(".heading .of-menu").click()
+    operator.see("[data-do=edit]").click()
+    operator.see("dialog[open] input[name='own:camera']:required").send_keys("GX80")
+    operator.see("dialog[open] select[name='own:mood'] option", "loud").click()
+    operator.see("dialog[open] button.main").click()
+    operator.see(".facts-list dd a", "loud").click()
+    operator.see(f".results h2 a[href*='{place.videos[0]}']")
+    assert place.queue.value("SELECT fields FROM videos WHERE id = %s::uuid", place.videos[0]) == {"camera": "GX80", "mood": "loud"}
+    place.queue.run("DELETE FROM cortana.tenant_fields; UPDATE videos SET fields = '{}' WHERE fields <> '{}'")

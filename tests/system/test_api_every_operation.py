@@ -50,6 +50,7 @@ BODIES = {
     "change_workflow": {"name": "w", "steps": [], "dry_run": True},
     "change_host": {"cpu_budget": 1},
     "use_embeddings": {"model": None},
+    "set_own_fields": {"fields": []},
     "define_node": {"job_types": ["ocr"], "mac": "00:11:22:aa:bb:cc"},
     "create_job": {"type": "clip_generate"},
     "send_event": {"name": "a.b"},

@@ -65,6 +65,41 @@ def test_a_video_gets_its_own_words_and_they_are_shown_everywhere(ask, gateway, 
     assert ask("PATCH", f"/videos/{videos[0]}", {"recorded_at": None})["recorded_at"] is None
 
 
+FIELDS = [{"name": "Camera", "type": "text", "required": True}, {"name": "lens", "type": "number"}, {"name": "shown", "type": "date"},
+          {"name": "mood", "type": "choice", "choices": ["calm", "loud"]}]
+
+
+def test_a_tenant_says_which_fields_its_videos_have(ask, place, videos):
+    path = f"/videos/{videos[0]}"
+    ask("PATCH", path, {"fields": {"old": [1]}})
+    assert ask("GET", "/fields")["items"] == []
+    tenant = {"tenant_id": ALICE}  # whose videos these are: they belong to no team
+    for body, bearer, status in (({"fields": FIELDS, **tenant}, VIEWER, 403), ({"fields": FIELDS, **tenant}, STRANGER, 403), ({"fields": FIELDS, "tenant_id": str(uuid.uuid4())}, OWNER, 404),
+                                 ({"fields": FIELDS + FIELDS[:1], **tenant}, OWNER, 400), ({"fields": [{"name": "mood", "type": "choice"}], **tenant}, OWNER, 400),
+                                 ({"fields": [{"name": "a=b", "type": "text"}], **tenant}, OWNER, 400), ({"fields": FIELDS, **tenant}, OWNER, 204)):
+        ask("PUT", "/fields", body, bearer, status)
+    known = ask("GET", f"/fields?video={videos[0]}")["items"]
+    assert [(one["name"], one["type"], one["required"]) for one in known] == [(one["name"], one["type"], one.get("required", False)) for one in FIELDS]
+    for wrong, said in (({"camera": "GX80"}, 'there is no field "camera": the fields are Camera, lens, shown, mood'), ({"lens": 20}, 'the field "Camera" needs a value'),
+                        ({"Camera": 1}, 'the field "Camera" takes a text'), ({"Camera": "x", "lens": "20"}, 'the field "lens" takes a number'),
+                        ({"Camera": "x", "shown": "2026-02-31"}, 'the field "shown" takes a day, such as 2026-03-31'),
+                        ({"Camera": "x", "mood": "sad"}, 'the field "mood" takes one of calm, loud')):
+        assert ask("PATCH", path, {"fields": wrong}, status=400)["detail"] == said
+    right = {"Camera": "GX 80", "lens": 20.5, "shown": "2026-02-28", "mood": "calm"}
+    assert ask("PATCH", path, {"fields": right})["fields"] == {"old": [1], **right}, "what was there stays"
+    ask("PATCH", path, {"fields": {"Camera": None}}, status=400)
+    assert ask("PATCH", path, {"fields": {"old": None, "lens": None}, "title": "x"})["fields"] == {name: right[name] for name in ("Camera", "shown", "mood")}
+    many = ask("POST", "/videos/bulk", {"ids": videos[:2], "fields": {"mood": "loud"}})
+    assert many == {"changed": 1, "failed": [{"id": videos[1], "detail": 'the field "Camera" needs a value'}]}
+    assert ask("POST", "/videos/bulk", {"ids": videos[:2], "fields": {"Camera": "gx 80"}})["changed"] == 2
+    assert found(ask, 'field:"camera=GX+80"') == sorted(videos[:2]) and found(ask, "pier+field:mood=loud") == [videos[0]]
+    assert found(ask, "field:mood+field:camera") == [videos[0]] and found(ask, "field:mood=calm") == []
+    ask("GET", f"/fields?video={videos[0]}", bearer=STRANGER, status=404)
+    assert ask("GET", "/search?q=field:", status=400)["errors"][0]["pointer"] == "q"
+    ask("PUT", "/fields", {"fields": [], **tenant}, status=204)
+    assert ask("PATCH", path, {"fields": {"any": True}})["fields"]["any"] is True
+
+
 def test_a_change_is_refused(ask, gateway, videos):
     path = f"/videos/{videos[0]}"
     etag = gateway.ask(path, OWNER).headers["ETag"]

@@ -23,11 +23,13 @@ ELSEWHERE = {("poster", 307), ("frame", 307), ("segment_frame", 307),  # test_ap
              ("unsubscribe", 204), ("mail_password_link", 204), ("mail_password_link", 409), ("change_saved_search", 409),  # test_mail.py
              ("feed", 200),  # test_saved_searches.py
              ("open_share", 200), ("shared_lines", 200), ("shared_picture", 200), ("shared_picture", 307), ("oembed", 200), ("sharing", 404), ("allow_sharing", 404),  # test_shares.py
+             ("own_fields", 404), ("set_own_fields", 404),  # test_api_organise.py
              *(("mcp", int(status)) for status in OPERATIONS["POST", "/mcp"]["responses"])}  # test_cli_server.py: its refusals are messages  # test_people.py
 # Bodies that do something.
 WANTED = {
     "bulk_jobs": {"action": "cancel", "type": "embed", "dry_run": True},
     "embed_videos": {"model": "m"},
+    "set_own_fields": {"fields": []},
     "change_workflow": {"name": "w", "steps": [{"key": "ocr", "job_type": "ocr"}], "dry_run": True},
     "invite": {"role": "viewer", "tenant_id": TEAM},
     "create_job": {"command": "hello", "dedupe_key": "one"},

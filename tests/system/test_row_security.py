@@ -201,7 +201,7 @@ def test_every_function_that_writes_is_listed_above(queue):
     harmless = {"current_team_ids",
                 # read only, under the caller's rights or with their owner and teams as a condition
                 "search_candidates", "search_snippet", "search_rate", "search_segments", "video_export", "unread_scripts",
-                "export_segments", "export_entities", "is_favourite", "clean_tags", "tag_keys",
+                "export_segments", "export_entities", "is_favourite", "clean_tags", "tag_keys", "field_keys",
                 "mark_favourite",  # of the caller's own, and of videos that they see: test_api_organise.py
                 "box_at", "box_around", "last_ocr_jobs", "video_languages", "video_trouble",
                 "semantic_candidates", "search_semantic", "embedding_model_in_use",

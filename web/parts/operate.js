@@ -14,10 +14,10 @@ const GROUPS = {
     now: ['/overview', '/jobs', '/runs', '/failures'],
     fleet: ['/queues', '/workers', '/resources', '/performance'],
     automation: ['/schedules', '/webhooks', '/workflows', '/commands'],
-    administration: ['/people', '/tenants', '/shares', '/keys', '/rules', '/audit'],
+    administration: ['/people', '/tenants', '/fields', '/shares', '/keys', '/rules', '/audit'],
 };
 const TENANTS = ['/jobs', '/runs', '/shares']; // what everybody may look at
-const ADMINS = [...TENANTS, '/people', '/schedules', '/webhooks', '/workflows', '/commands', '/audit', '/keys'];
+const ADMINS = [...TENANTS, '/people', '/fields', '/schedules', '/webhooks', '/workflows', '/commands', '/audit', '/keys'];
 const SETTLE_MS = 1000; // between two looks while things change
 
 let role = '';

@@ -1,8 +1,9 @@
-/* What people say about videos: title, description, tags and date of one; tags and a collection for several. */
+/* What people say about videos: title, description, tags, date and own fields of one; tags, own fields and a collection for several. */
 import {html, nothing} from '../vendor/lit-html.js';
 import {ask} from '../api.js';
 import {Element} from '../element.js';
 import {t} from '../text.js';
+import {changes, inputs} from './own-fields.js';
 import {titleOf} from './states.js';
 import {say} from './toast.js';
 
@@ -17,18 +18,22 @@ function tagsIn(text) {
 class VideoWords extends Element {
     videos = [];
     collections = [];
+    /** @type {import('./own-fields.js').OwnField[]} */ fields = [];
     fault = '';
 
     /** @param {any[]} videos one, or several @param {boolean} [isMany] whether it is a choice of several, also of one */
     async open(videos, isMany = videos.length > 1) {
-        Object.assign(this, {videos: [], isMany, fault: '', collections: []});
+        Object.assign(this, {videos: [], isMany, fault: '', collections: [], fields: []});
         this.update();
         await Promise.resolve(); // a new form, which holds nothing of the one before
         this.videos = videos;
         this.update();
         await Promise.resolve();
         this.querySelector('dialog').showModal();
-        this.collections = (await ask('/collections', {query: {limit: 200}}).catch(() => ({items: []}))).items;
+        const none = {items: []};
+        const fields = ask('/fields', {query: {video: videos[0].id}}).catch(() => none);
+        this.collections = (await ask('/collections', {query: {limit: 200}}).catch(() => none)).items;
+        this.fields = (await fields).items;
         this.update();
     }
 
@@ -47,17 +52,19 @@ class VideoWords extends Element {
         this.dispatchEvent(new CustomEvent('cv-changed'));
     }
 
-    async changeOne({title, description, tags, recorded}) {
+    async changeOne({title, description, tags, recorded, ...given}) {
         const [video] = this.videos;
         const before = video.recorded_at?.slice(0, 10) ?? '';
-        await ask(`/videos/${video.id}`, {method: 'PATCH', body: {title, description, tags: tagsIn(tags),
+        const fields = changes(this.fields, given, video.fields);
+        await ask(`/videos/${video.id}`, {method: 'PATCH', body: {...Object.keys(fields).length && {fields}, title, description, tags: tagsIn(tags),
             ...recorded === before ? {} : {recorded_at: recorded ? `${recorded}T12:00:00Z` : null}}});
         say(t('words.saved'));
     }
 
-    async changeAll({add, remove}) {
+    async changeAll({add, remove, ...given}) {
+        const fields = changes(this.fields, given);
         const {changed, failed} = await ask('/videos/bulk', {method: 'POST', body: {
-            ids: this.videos.map((video) => video.id), add_tags: tagsIn(add), remove_tags: tagsIn(remove)}});
+            ...Object.keys(fields).length && {fields}, ids: this.videos.map((video) => video.id), add_tags: tagsIn(add), remove_tags: tagsIn(remove)}});
         say(t('words.saved.all', {n: changed}));
         if (failed.length) {
             say(failed[0].detail, 'bad');
@@ -80,12 +87,12 @@ class VideoWords extends Element {
             <label>${t('words.description')} <textarea name="description" maxlength="5000" rows="3" dir="auto" .value=${video.description ?? ''}></textarea></label>
             <label>${t('words.tags')} <input name="tags" dir="auto" .value=${video.tags.join(', ')} aria-describedby="words-commas"></label>
             <small class="faint" id="words-commas">${t('words.commas')}</small>
-            <label>${t('words.recorded')} <input type="date" name="recorded" .value=${video.recorded_at?.slice(0, 10) ?? ''}></label>`;
+            <label>${t('words.recorded')} <input type="date" name="recorded" .value=${video.recorded_at?.slice(0, 10) ?? ''}></label>${inputs(this.fields, video.fields)}`;
     }
 
     ofMany() {
         return html`<label>${t('words.add')} <input name="add" dir="auto" aria-describedby="words-commas"></label>
-            <label>${t('words.remove')} <input name="remove" dir="auto"></label><small class="faint" id="words-commas">${t('words.commas')}</small>`;
+            <label>${t('words.remove')} <input name="remove" dir="auto"></label><small class="faint" id="words-commas">${t('words.commas')}</small>${inputs(this.fields, null)}`;
     }
 
     view() {

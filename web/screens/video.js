@@ -5,6 +5,7 @@ import {Element} from '../element.js';
 import {listen} from '../live.js';
 import {keepInSight} from '../parts/in-sight.js';
 import {failure, menuButton, OPEN, skeleton, stageText, titleOf} from '../parts/states.js';
+import {wordsOf} from '../parts/own-fields.js';
 import {unreadLines} from '../parts/unread.js';
 import {searchUrl} from '../query.js';
 import {queried} from '../router.js';
@@ -236,6 +237,13 @@ class VideoScreen extends Element {
                 class="faint" title="${moment(recordedAt)} · ${t(`recorded.${from}`)}">${t('words.recorded')} ${day(recordedAt)}</span>` : nothing}</p>` : nothing}`;
     }
 
+    /** Fields of its tenant's own. */
+    ownFields() {
+        const all = Object.entries(this.video.fields ?? {}).map(([name, value]) => [name, wordsOf(value)]);
+        return all.length ? html`<dl class="facts-list">${all.map(([name, value]) => html`<dt dir="auto">${name}</dt><dd dir="auto"><a
+            href=${searchUrl(`field:"${name}=${value}"`)}>${value}</a></dd>`)}</dl>` : nothing;
+    }
+
     /** Other recordings of the same thing. */
     alsoIn() {
         return this.alike?.length ? html`<nav class="where" aria-label=${t('alike')}><h4>${t('alike')}</h4>${this.alike.map((one) => html`<a
@@ -364,7 +372,7 @@ class VideoScreen extends Element {
                 ${video.duration_ms ? html`<span>${clock(video.duration_ms)}</span>` : nothing}
                 ${video.resolution ? html`<span>${video.resolution}</span>` : nothing}
                 ${video.size ? html`<span>${size(video.size)}</span>` : nothing}<span>${moment(video.created_at)}</span></p>
-            ${this.words()}
+            ${this.words()}${this.ownFields()}
             ${video.truncated ? html`<p class="faint">${t('video.truncated')}</p>` : nothing}
             ${unreadLines(video.unread)}${this.alsoIn()}</div>
             <div class="right">${this.tabs()}<div id="panel" role="tabpanel" aria-labelledby="tab-${this.tab}">
