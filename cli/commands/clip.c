@@ -161,19 +161,50 @@ int cli_clip(struct cli_call *call, struct cv_error *error)
                              error, "%s", file);
 }
 
-int cli_quote(struct cli_call *call, struct cv_error *error)
+/* Makes what the operation makes of the verb's values. */
+static int make(struct cli_call *call, const char *operation, const char **ret_file,
+                json_t **ret_clip, struct cv_error *error)
 {
     const char *output = cli_value(call, "output");
     cv_auto(json_decref) json_t *values = NULL;
-    cv_auto(json_decref) json_t *quote = NULL;
     CV_TRY(output ? check_output(call, output) : 0);
     CV_TRY(cli_open(call, error));
     CV_TRY(cli_read_values(call, &values, error));
-    CV_TRY(make_file(call, "quote", values, output, &quote, error));
-    const char *file = output ? output : file_name(quote);
+    CV_TRY(make_file(call, operation, values, output, ret_clip, error));
+    *ret_file = output ? output : file_name(*ret_clip);
+    return 0;
+}
+
+int cli_quote(struct cli_call *call, struct cv_error *error)
+{
+    const char *file;
+    cv_auto(json_decref) json_t *quote = NULL;
+    CV_TRY(make(call, "quote", &file, &quote, error));
     return cli_print_outcome(call,
                              json_pack("{s:s, s:O, s:O}", "file", file, "video",
                                        json_object_get(quote, "video_id"), "alt",
                                        json_object_get(quote, "alt")),
+                             error, "%s", file);
+}
+
+int cli_reel(struct cli_call *call, struct cv_error *error)
+{
+    const char *file;
+    cv_auto(json_decref) json_t *reel = NULL;
+    CV_TRY(make(call, "reel", &file, &reel, error));
+    const json_t *left, *parts = json_object_get(reel, "parts");
+    const json_t *places = json_object_get(reel, "places");
+    size_t i;
+    cli_print_note(call, "%lld of %lld places", (long long)json_integer_value(parts),
+                   (long long)json_integer_value(places));
+    json_array_foreach(json_object_get(reel, "left_out"), i, left)
+    {
+        cli_print_note(call, "left out of video %.8s: %s", text_of(left, "video_id"),
+                       text_of(left, "reason"));
+    }
+    return cli_print_outcome(call,
+                             json_pack("{s:s, s:O, s:O, s:O}", "file", file, "parts", parts,
+                                       "places", places, "left_out",
+                                       json_object_get(reel, "left_out")),
                              error, "%s", file);
 }

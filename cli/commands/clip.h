@@ -7,7 +7,7 @@
 
 enum { CLI_CLIP_PADDING_MS = 2000 }; /* default of padding_ms */
 
-/* Has a clip made (`values` are the parameters of the operation: request_clip or quote) and waits for it;
+/* Has a clip made (`values` are the parameters of the operation: request_clip, quote or reel) and waits for it;
  * *ret_clip is the clip as the API shows it, which the caller frees. The same request again gives the
  * same clip at no cost. A local installation's worker is started if it does not run. */
 CV_MUST_CHECK int cli_clip_make(struct cli_call *call, struct cli_workers *workers,

@@ -180,6 +180,19 @@ static const struct cli_option quote_options[] = {
     NO_MORE,
 };
 
+static const struct cli_option reel_options[] = {
+    {"output", 'o', "FILE", "write to FILE; default: the current folder, named after the query",
+     CLI_COMPLETE_FILE, NULL},
+    {"video", 'v', "VIDEO", "only of this video", CLI_COMPLETE_VIDEO, NULL},
+    {"exact", 'e', NULL, "only exact matches, without misread or mistyped words", 0, NULL},
+    {"sort", 0, "ORDER",
+     "whose place is first, and which stay if there are too many: rank (default), time or newest",
+     0, "rank time newest"},
+    {"mute", 0, NULL, "without sound", 0, NULL},
+    {"redact", 0, "WHAT", "cover these texts, as in a clip, on the cards, too", 0, NULL},
+    NO_MORE,
+};
+
 static const struct cli_option reindex_options[] = {
     {"all", 0, NULL, "all videos that are ready", 0, NULL},
     {"languages", 'l', "L+L",
@@ -479,6 +492,15 @@ const struct cli_verb cli_verbs[] = {
      .options = quote_options, .store = true, .long_lasting = true, OPERATOR_JSON, .remote = true,
      .values = "0>id:uuid around:flag max-height>max_height:number redact:texts site",
      .run = cli_quote},
+    {"reel", "QUERY", 1, 1, "make one film of all that a search finds",
+     .text =
+         "An MP4 with the lines that QUERY finds (see cortana search), two seconds more on both "
+         "sides, by video and time. Before each place a card says which video it is, when, and "
+         "what was found. "
+         "Places that overlap are one. A film has at most 100 places and 20 minutes; a place that "
+         "cannot be shown is left out, and named.",
+     .options = reel_options, .store = true, .long_lasting = true, OPERATOR_JSON, .remote = true,
+     .values = "0>q video:video exact:flag sort mute:flag redact:texts", .run = cli_reel},
     {"reindex", "[VIDEO]…", 0, MANY,
      "read videos again, with other languages or models, without decoding them",
      .text = "Reads the pictures of lines that were kept when a video was first read, and replaces "

@@ -30,8 +30,8 @@ enum cv_grant_access {
 };
 
 /* What a stage may do with some keys. `keys` is one key, or a pattern with one '*', which stands
- * for any text. "{name}" stands for that member of the job's payload. Listing is allowed below a
- * pattern that ends in '*'. */
+ * for any text. "{name}" stands for that member of the job's payload, "{list.name}" for that member of
+ * each object of a list. Listing is allowed below a pattern that ends in '*'. */
 struct cv_grant {
     unsigned access; /* enum cv_grant_access, or-ed; 0 ends a table */
     const char *keys;

@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-/* Appends a member of the payload as one segment of a key. */
-static bool append_member(struct cv_buffer *text, const json_t *payload, const char *name,
-                          size_t length)
+/* Appends a member of the payload, or of an object of a list, as one segment of a key. */
+static bool append_member(struct cv_buffer *text, const json_t *payload, size_t index,
+                          const char *name, size_t length)
 {
     char member[64];
     if (length >= sizeof(member)) {
@@ -12,7 +12,12 @@ static bool append_member(struct cv_buffer *text, const json_t *payload, const c
     }
     memcpy(member, name, length);
     member[length] = '\0';
-    const json_t *value = json_object_get(payload, member);
+    char *dot = strchr(member, '.');
+    if (dot) {
+        *dot = '\0';
+        payload = json_array_get(json_object_get(payload, member), index);
+    }
+    const json_t *value = json_object_get(payload, dot ? dot + 1 : member);
     const char *segment = json_string_value(value);
     struct cv_error ignored;
     if (!segment || strlen(segment) != json_string_length(value) || strpbrk(segment, "/*") ||
@@ -23,7 +28,7 @@ static bool append_member(struct cv_buffer *text, const json_t *payload, const c
     return true;
 }
 
-static bool expand(const char *keys, const json_t *payload, struct cv_buffer *text)
+static bool expand(const char *keys, const json_t *payload, size_t index, struct cv_buffer *text)
 {
     for (const char *at = keys; *at;) {
         size_t plain = strcspn(at, "{");
@@ -31,7 +36,7 @@ static bool expand(const char *keys, const json_t *payload, struct cv_buffer *te
         at += plain;
         if (*at == '{') {
             size_t length = strcspn(at + 1, "}");
-            if (!append_member(text, payload, at + 1, length)) {
+            if (!append_member(text, payload, index, at + 1, length)) {
                 return false;
             }
             at += length + 2;
@@ -40,20 +45,43 @@ static bool expand(const char *keys, const json_t *payload, struct cv_buffer *te
     return true;
 }
 
+/* How many patterns a grant becomes: one, or as many as the list has objects that it names. */
+static size_t count_patterns(const char *keys, const json_t *payload)
+{
+    char list[64];
+    size_t before = strcspn(keys, "{"), length = strcspn(keys + before, ".}");
+    if (keys[before + length] != '.' || length < 1 || length >= sizeof(list)) {
+        return 1;
+    }
+    (void)snprintf(list, sizeof(list), "%.*s", (int)length - 1, keys + before + 1);
+    return json_array_size(json_object_get(payload, list));
+}
+
+static int append_grants(json_t *grants, const struct cv_grant *grant, const json_t *payload,
+                         struct cv_error *error)
+{
+    size_t count = count_patterns(grant->keys, payload);
+    for (size_t i = 0; i < count; i++) {
+        cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
+        if (expand(grant->keys, payload, i, &text) &&
+            (text.failed || !cv_grants_allow(grants, grant->access, text.data))) {
+            CV_TRY_MEMORY(!text.failed &&
+                              json_array_append_new(
+                                  grants, json_pack("[i, s]", (int)grant->access, text.data)) == 0,
+                          error, "a job's grants");
+        }
+    }
+    return 0;
+}
+
 int cv_grants_make(const struct cv_grant *table, const json_t *payload, json_t **ret_grants,
                    struct cv_error *error)
 {
     cv_auto(json_decref) json_t *grants = json_array();
-    bool failed = !grants;
-    for (const struct cv_grant *grant = table; !failed && grant && grant->access; grant++) {
-        cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
-        if (expand(grant->keys, payload, &text)) {
-            failed = text.failed ||
-                     json_array_append_new(grants,
-                                           json_pack("[i, s]", (int)grant->access, text.data)) != 0;
-        }
+    CV_TRY_MEMORY(grants, error, "a job's grants");
+    for (const struct cv_grant *grant = table; grant && grant->access; grant++) {
+        CV_TRY(append_grants(grants, grant, payload, error));
     }
-    CV_TRY_MEMORY(!failed, error, "a job's grants");
     *ret_grants = cv_take(grants);
     return 0;
 }

@@ -345,8 +345,9 @@ int cv_palette_apply(struct cv_palette *palette, AVFrame **frame, struct cv_erro
 /* ---- texts ------------------------------------------------------------------------------------ */
 
 enum {
-    LETTER_MIN = 14,   /* pixels of a line's height */
-    LETTERS_HIGH = 42, /* of these a picture is wide: some 80 letters to a line */
+    LETTER_MIN = 14,         /* pixels of a line's height */
+    LETTERS_HIGH = 42,       /* of these a picture is wide: some 80 letters to a line */
+    LETTERS_HIGH_ALONE = 28, /* on a picture that has nothing else */
     LINES_PADDING = 2, /* of the lines below a picture: for one that is longer than was estimated */
 };
 
@@ -415,7 +416,8 @@ int cv_picture_caption(const AVFrame *picture, const struct cv_caption *caption,
     cv_auto(cv_buffer_deinit) struct cv_buffer chain = CV_BUFFER_INIT;
     struct SwsContext *cache = NULL;
     struct graph graph = {0};
-    int size = cv_max(picture->width / LETTERS_HIGH, LETTER_MIN);
+    int letters = caption->below ? LETTERS_HIGH : LETTERS_HIGH_ALONE;
+    int size = cv_max(picture->width / letters, LETTER_MIN);
     int below = caption->below ? count_lines(caption, picture->width, size) * size : 0;
     int result = cv_scale_picture(picture, picture->width, picture->height, AV_PIX_FMT_RGB24, true,
                                   &cache, &plain, error);

@@ -116,6 +116,28 @@ static int file_finish(void *sink, int64_t end_us, struct cv_error *error)
                       : 0;
 }
 
+static int file_chapter(void *sink, int64_t start_us, int64_t end_us, const char *title,
+                        struct cv_error *error)
+{
+    AVFormatContext *muxer = ((struct file *)sink)->muxer;
+    AVChapter *chapter = av_mallocz(sizeof(*chapter));
+    int count = (int)muxer->nb_chapters;
+    if (chapter) {
+        *chapter =
+            (AVChapter){.id = count, .time_base = AV_TIME_BASE_Q, .start = start_us, .end = end_us};
+    }
+    if (!chapter || av_dict_set(&chapter->metadata, "title", title, 0) < 0 ||
+        av_dynarray_add_nofree((void *)&muxer->chapters, &count, chapter) < 0) {
+        if (chapter) {
+            av_dict_free(&chapter->metadata);
+        }
+        av_free(chapter);
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a chapter");
+    }
+    muxer->nb_chapters = (unsigned)count;
+    return 0;
+}
+
 /* ---- MP4, WebM, GIF -------------------------------------------------------------------------- */
 
 static int mp4_open(const char *path, const struct cv_sink_streams *streams, void **ret_sink,
@@ -154,6 +176,7 @@ static int gif_finish(void *sink, int64_t end_us, struct cv_error *error)
 
 const struct cv_sink_type cv_sink_mp4 = {
     .open = mp4_open,
+    .chapter = file_chapter,
     .write = file_write,
     .finish = file_finish,
     .close = file_close,
@@ -162,6 +185,7 @@ const struct cv_sink_type cv_sink_mp4 = {
 
 const struct cv_sink_type cv_sink_webm = {
     .open = webm_open,
+    .chapter = file_chapter,
     .write = file_write,
     .finish = file_finish,
     .close = file_close,
@@ -390,6 +414,21 @@ int cv_output_sound(struct cv_output *output, const struct cv_sound *sound, stru
 {
     CV_TRY(output->sound ? cv_sound_encoder_write(output->sound, sound, error) : 0);
     return pump(output, error);
+}
+
+int cv_output_silence(struct cv_output *output, int64_t until_us, struct cv_error *error)
+{
+    CV_TRY(output->sound ? cv_sound_encoder_pad(output->sound, until_us, error) : 0);
+    return pump(output, error);
+}
+
+int cv_output_chapter(struct cv_output *output, int64_t start_us, int64_t end_us, const char *title,
+                      struct cv_error *error)
+{
+    bool is_possible = output->sink && output->type->chapter;
+    return is_possible ? output->type->chapter(output->sink, start_us - output->origin_us,
+                                               end_us - output->origin_us, title, error)
+                       : 0;
 }
 
 /* ---- pictures -------------------------------------------------------------------------------- */

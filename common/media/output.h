@@ -52,6 +52,15 @@ CV_MUST_CHECK int cv_output_frame(struct cv_output *output, const struct cv_vide
 CV_MUST_CHECK int cv_output_sound(struct cv_output *output, const struct cv_sound *sound,
                                   struct cv_error *error);
 
+/* Fills up sound that ends earlier than `until_us` with silence, so that what comes then and is of before it is
+ * dropped. */
+CV_MUST_CHECK int cv_output_silence(struct cv_output *output, int64_t until_us,
+                                    struct cv_error *error);
+
+/* Adds a chapter to an MP4 or a WebM, of which a frame was shown already. */
+CV_MUST_CHECK int cv_output_chapter(struct cv_output *output, int64_t start_us, int64_t end_us,
+                                    const char *title, struct cv_error *error);
+
 /* Ends pictures and sound at `end_us` on the source's axis, and completes the file: the last frame
  * is shown until then, and silence is added to sound that is shorter. */
 CV_MUST_CHECK int cv_output_finish(struct cv_output *output, int64_t end_us,
@@ -74,6 +83,8 @@ struct cv_sink_type {
     /* Completes the files; `end_us` is where the presentation ends. */
     int (*finish)(void *sink, int64_t end_us, struct cv_error *error);
     void (*close)(void *sink);
+    int (*chapter)(void *sink, int64_t start_us, int64_t end_us, const char *title,
+                   struct cv_error *error); /* NULL: the format has none */
     bool global_header;
 };
 

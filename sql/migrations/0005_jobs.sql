@@ -157,9 +157,22 @@ CREATE UNIQUE INDEX jobs_dedupe ON jobs (dedupe_key, tenant_id) NULLS NOT DISTIN
 CREATE INDEX jobs_clips ON jobs (finished_at)
     WHERE job_type = 'clip_generate' AND status = 'done' AND NOT result ? 'removed_at';
 
+CREATE FUNCTION cortana.clip_parts(p_payload jsonb) RETURNS TABLE (part jsonb, video_id uuid)
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT p, CASE WHEN p ->> 'video_id' ~ '^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$' THEN (p ->> 'video_id')::uuid END
+    FROM jsonb_path_query(coalesce(p_payload -> 'original_payload', p_payload), '$.parts[*]') AS p
+$$;
+COMMENT ON FUNCTION cortana.clip_parts IS
+    'The parts of a reel in the payload of its job: each is the payload of a clip, of a video of its own. Null: it names none.';
+
+CREATE FUNCTION cortana.sees_parts(p_payload jsonb) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN NOT EXISTS (SELECT FROM clip_parts(p_payload) AS c WHERE NOT EXISTS (SELECT FROM videos v WHERE v.id = c.video_id));
+COMMENT ON FUNCTION cortana.sees_parts IS 'Whether the caller sees all videos of a reel; what is no reel has none.';
+
 SELECT secure_table('jobs');
 CREATE POLICY jobs_read ON jobs FOR SELECT TO authenticated
-    USING (EXISTS (SELECT FROM videos v WHERE v.id = video_id)
+    USING (EXISTS (SELECT FROM videos v WHERE v.id = video_id) AND (job_type <> 'clip_generate' OR sees_parts(payload))
            OR video_id IS NULL AND (tenant_id = (SELECT auth.uid())
                                     OR tenant_id = ANY ((SELECT current_team_ids())::uuid[])));
 GRANT SELECT ON jobs TO authenticated;
@@ -807,3 +820,4 @@ CREATE TRIGGER job_types_updated AFTER UPDATE ON job_types
 SELECT secure_objects('{set_status}');
 -- Views for users show it.
 GRANT EXECUTE ON FUNCTION cortana.request_was_refused TO authenticated, cortana_upkeep;
+GRANT EXECUTE ON FUNCTION cortana.clip_parts, cortana.sees_parts TO authenticated;

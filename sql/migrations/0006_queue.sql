@@ -60,10 +60,12 @@ BEGIN
               jsonb_build_object('prefix', format('lines/%s/', p_video_id)))
        OR p_payload ? 'covers' AND jsonb_path_exists(
               p_payload, '$.covers[*].pack ? (@.type() != "string" || !(@ starts with $prefix))',
-              jsonb_build_object('prefix', format('lines/%s/', p_video_id))) THEN
+              jsonb_build_object('prefix', format('lines/%s/', p_video_id)))
+       OR p_payload ? 'parts' AND p_payload -> 'readers' IS DISTINCT FROM to_jsonb(array_remove(auth.uid() || current_team_ids(), NULL)) THEN
         RAISE EXCEPTION 'the payload names an object that does not belong to the video of the job'
             USING ERRCODE = 'insufficient_privilege';
     END IF;
+    PERFORM check_own_job(p_kind, c.part, coalesce(c.video_id, gen_random_uuid()), tenant, NULL) FROM clip_parts(p_payload) AS c;
     IF EXISTS (SELECT FROM unnest(p_depends_on) AS parent LEFT JOIN jobs j ON j.id = parent
                WHERE j.id IS NULL OR NOT may_touch(j.tenant_id)) THEN
         RAISE EXCEPTION 'p_depends_on names a job that is not yours' USING ERRCODE = 'insufficient_privilege';

@@ -825,7 +825,8 @@ LANGUAGE sql STABLE AS $$
     SELECT DISTINCT j.video_id, j.result ->> 'clip_path'
     FROM (SELECT * FROM jobs
           WHERE job_type = 'clip_generate' AND status = 'done' AND NOT result ? 'removed_at'
-            AND finished_at < now() - make_interval(days => p_days)
+            AND (finished_at < now() - make_interval(days => p_days)
+                 OR EXISTS (SELECT FROM clip_parts(payload) AS c WHERE NOT EXISTS (SELECT FROM videos v WHERE v.id = c.video_id)))
             AND result ->> 'clip_path' IS NOT NULL
           ORDER BY finished_at LIMIT p_limit) AS j
     WHERE NOT EXISTS (SELECT FROM jobs a
@@ -834,7 +835,7 @@ LANGUAGE sql STABLE AS $$
                         AND a.payload ->> 'clip_id' = j.payload ->> 'clip_id')
 $$;
 COMMENT ON FUNCTION cortana.expired_clips IS
-    'Returns clips that were made more than p_days ago and for which no job waits or runs.';
+    'Returns clips that were made more than p_days ago, or show a video that was deleted, and for which no job waits or runs.';
 
 CREATE FUNCTION cortana.mark_clip_removed(p_video_id uuid, p_key text) RETURNS bigint
 LANGUAGE plpgsql AS $$

@@ -647,6 +647,96 @@ COMMENT ON FUNCTION request_clip IS
     'Enqueues the job that makes a clip, in the caller''s transaction, or returns the job that is queued or '
     'processing for the same clip. If the clip exists already, the job finds its object and is done.';
 
+-- ---- reels --------------------------------------------------------------------------------------
+-- A reel is a clip of many parts. Its job is one of the first part's video; those see it who see the videos of all parts.
+
+CREATE FUNCTION cortana.clip_source(p_video_id uuid, p_moment int, p_redact jsonb) RETURNS text[]
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (
+        SELECT ARRAY[left(coalesce(redacted_text(n.title, p_redact), n.title), 200), concat_ws(' · ', feed_clock(p_moment),
+                     to_char((v.recorded_at + p_moment * interval '1 ms') AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'))]
+        FROM videos v, LATERAL (SELECT coalesce(nullif(v.title, ''), v.original_name, v.id::text)) AS n (title) WHERE v.id = p_video_id);
+END
+$$;
+COMMENT ON FUNCTION cortana.clip_source IS 'Where a moment of a video is from, in two lines: its title, and the time in the video and of the day.';
+
+CREATE FUNCTION cortana.plan_reel(p_places jsonb, p_places_found int, p_words text, p_options jsonb, OUT video_id uuid, OUT clip_id uuid, OUT payload jsonb)
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    redact CONSTANT jsonb := p_options -> 'redact';
+    largest CONSTANT int := payload_bytes - 65536 FROM job_types WHERE name = 'clip_generate';   -- as in plan_clip()
+    place record;
+    texts text[];
+    parts jsonb := '[]';
+    left_out jsonb := '[]';
+    broken text;
+BEGIN
+    FOR place IN SELECT p.* FROM jsonb_to_recordset(p_places) AS p (video_id uuid, t_start int, t_end int, moment int, texts text[]) LOOP
+        BEGIN
+            texts := ARRAY(SELECT format('“%s”', left(coalesce(redacted_text(t, redact), t), 300)) FROM unnest(place.texts) AS t);
+            parts := parts || (plan_clip(place.video_id, place.t_start, place.t_end, 0, p_options || jsonb_build_object('quote', jsonb_build_object(
+                'alt', '', 'lines', clip_source(place.video_id, place.moment, redact) || CASE WHEN cardinality(texts) > 2
+                    THEN ARRAY[texts[1], '… +' || cardinality(texts) - 1] ELSE texts END)))).payload;
+        EXCEPTION WHEN no_data_found OR object_not_in_prerequisite_state OR invalid_parameter_value THEN
+            GET STACKED DIAGNOSTICS broken = CONSTRAINT_NAME;
+            IF SQLSTATE = '22023' AND broken <> 'clip_request' THEN
+                RAISE;
+            END IF;
+            left_out := left_out || jsonb_build_object('video_id', place.video_id, 't_start', place.t_start, 'reason', SQLERRM);
+        END;
+    END LOOP;
+    IF parts = '[]' AND left_out = '[]' THEN
+        RAISE EXCEPTION 'nothing was found of which a film can be made' USING ERRCODE = 'object_not_in_prerequisite_state';
+    ELSIF parts = '[]' THEN
+        RAISE EXCEPTION 'of what was found nothing can be shown: %', left_out #>> '{0,reason}' USING ERRCODE = 'object_not_in_prerequisite_state';
+    ELSIF octet_length(parts::text) > largest THEN
+        RAISE EXCEPTION 'the film would cover too many places: search for less' USING ERRCODE = 'invalid_parameter_value', COLUMN = 'redact';
+    END IF;
+    video_id := parts #>> '{0,video_id}';
+    clip_id := md5('reel|' || parts::text)::uuid;
+    payload := (parts -> 0) - '{quote,covers}'::text[] || jsonb_strip_nulls(jsonb_build_object(
+        'clip_id', clip_id, 'covers', CASE WHEN redact IS NOT NULL THEN '[]'::jsonb END, 'parts', parts, 'left_out', left_out,
+        'places', p_places_found, 'words', coalesce(redacted_text(p_words, redact), p_words),
+        'readers', CASE WHEN NOT api.is_service() THEN to_jsonb(nullif(array_remove(auth.uid() || current_team_ids(), NULL), '{}')) END));
+END
+$$;
+COMMENT ON FUNCTION cortana.plan_reel IS
+    'The job of a film of these places [{video_id, t_start, t_end, moment, texts}], in this order, of p_places_found in all. A place of '
+    'which no clip can be made is left out, and named in left_out. readers: who asked, and their teams; none: the service.';
+
+CREATE FUNCTION cortana.jobs_leave_out_parts() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+    person CONSTANT uuid := NEW.payload #>> '{readers,0}';
+    is_known CONSTANT boolean := EXISTS (SELECT FROM people p WHERE p.id = person);   -- else a token's issuer knows them
+    readers uuid[];     -- with whose rights they read now; null: the service
+BEGIN
+    IF NEW.payload ? 'readers' THEN
+        readers := ARRAY(
+            SELECT r::uuid FROM jsonb_array_elements_text(NEW.payload -> 'readers') AS r
+            WHERE NOT is_known OR EXISTS (
+                SELECT FROM people p LEFT JOIN members m ON m.person_id = p.id
+                WHERE p.id = person AND p.disabled_at IS NULL AND r::uuid IN (p.id, m.tenant_id)));
+    END IF;
+    SELECT NEW.payload || jsonb_build_object(
+        'parts', coalesce(jsonb_agg(c.part ORDER BY c.n) FILTER (WHERE c.is_there), '[]'),
+        'left_out', coalesce(NEW.payload -> 'left_out', '[]') || coalesce(jsonb_agg(jsonb_build_object(
+            'video_id', c.video_id, 't_start', c.part -> 't_start',
+            'reason', 'the video was deleted, or may not be read any more') ORDER BY c.n) FILTER (WHERE NOT c.is_there), '[]'))
+    INTO NEW.payload
+    FROM (SELECT p.*, EXISTS (SELECT FROM videos v WHERE v.id = p.video_id AND v.s3_original_path = p.part ->> 's3_original_path'
+                              AND (readers IS NULL OR v.owner_id = ANY (readers) OR v.team_id = ANY (readers))) AS is_there
+          FROM clip_parts(NEW.payload) WITH ORDINALITY AS p (part, video_id, n)) AS c;
+    RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION cortana.jobs_leave_out_parts IS
+    'Trigger: takes the parts out of the job of a reel, when a worker claims it, whose videos are gone or not to be read by who asked.';
+CREATE TRIGGER jobs_leave_out_parts BEFORE UPDATE OF status ON jobs
+    FOR EACH ROW WHEN (NEW.status = 'processing' AND OLD.status = 'queued' AND NEW.job_type = 'clip_generate' AND NEW.payload ? 'parts')
+    EXECUTE FUNCTION jobs_leave_out_parts();
+
 -- ---- long videos --------------------------------------------------------------------------------
 
 CREATE FUNCTION split_videos(p_minutes numeric) RETURNS int
@@ -779,7 +869,7 @@ COMMENT ON FUNCTION reindex_video IS
 
 SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION cortana.clip_options, cortana.check_clip, plan_clip, cortana.enqueue_clip, request_clip,
-    reindex_video TO cortana_app;
+    cortana.clip_source, cortana.plan_reel, reindex_video TO cortana_app;
 GRANT EXECUTE ON FUNCTION cortana.last_ocr_jobs, cortana.video_languages, cortana.redaction_kinds, cortana.redaction_letters, cortana.redaction_parts,
     cortana.redaction_rules, cortana.redaction_spans, cortana.track_points, cortana.track_at, cortana.redaction_masked,
     cortana.redacted_text, cortana.redaction_way, cortana.plan_redaction TO authenticated;

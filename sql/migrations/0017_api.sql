@@ -1183,6 +1183,13 @@ COMMENT ON FUNCTION api.clip_name IS
     'The name of a clip''s file: the video''s title, redacted as the clip, and where the clip begins and ends. A clip ends with its video, whose '
     'length is certain once transcode has ended.';
 
+CREATE FUNCTION cortana.covers_in(p_payload jsonb) RETURNS SETOF jsonb
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT jsonb_array_elements(p_payload -> 'covers')
+    UNION ALL SELECT jsonb_array_elements(c.part -> 'covers') FROM clip_parts(p_payload) AS c
+$$;
+COMMENT ON FUNCTION cortana.covers_in IS 'What a redacted clip covers, in all its parts.';
+
 CREATE FUNCTION api.clip_object(j jobs) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
     SELECT jsonb_build_object(
@@ -1194,18 +1201,24 @@ LANGUAGE sql STABLE AS $$
                      'type', j.payload #>> '{error,type}', 'message', j.payload #>> '{error,message}') END,
         'url', NULL, 'expires', NULL)
         || CASE WHEN c.asked ? 'redact' THEN jsonb_build_object(
-                    'covered', (SELECT count(*) FROM jsonb_array_elements(c.asked -> 'covers')),
-                    'uncertain', (SELECT count(*) FROM jsonb_array_elements(c.asked -> 'covers') AS u WHERE NOT (u ->> 'is_certain')::boolean))
+                    'covered', (SELECT count(*) FROM covers_in(c.asked)),
+                    'uncertain', (SELECT count(*) FROM covers_in(c.asked) AS u WHERE NOT (u ->> 'is_certain')::boolean))
                 ELSE '{}' END
         || CASE WHEN c.asked ? 'quote' THEN jsonb_build_object('alt', c.asked #> '{quote,alt}') ELSE '{}' END
+        || CASE WHEN c.asked ? 'parts' THEN jsonb_build_object(
+                    'parts', jsonb_array_length(c.asked -> 'parts') - jsonb_array_length(coalesce(j.result -> 'left_out', '[]')),
+                    'places', c.asked -> 'places', 'left_out', (c.asked -> 'left_out') || coalesce(j.result -> 'left_out', '[]'))
+                ELSE '{}' END
         || CASE WHEN j.status = 'done' AND j.result ? 'clip_path' AND NOT j.result ? 'removed_at'
                 THEN jsonb_build_object(
                     'grant', jsonb_build_object('scopes', ARRAY['clip'], 'id', c.asked ->> 'clip_id'),
                     'path', (j.result ->> 'clip_path')
                             || coalesce('?name=' || ltrim(regexp_replace(c.name, '[^A-Za-z0-9_.-]+', '-', 'g'), '-.'), ''))
                 ELSE '{}' END
-    FROM (SELECT w.asked, api.clip_name(j.video_id, (w.asked ->> 't_start')::int, (w.asked ->> 't_end')::int,
-                                        coalesce(w.asked ->> 'format', 'mp4'), w.asked -> 'redact') AS name
+    FROM (SELECT w.asked, CASE WHEN w.asked ? 'parts'
+                 THEN concat(regexp_replace(left(ltrim(w.asked ->> 'words', '. '), 40), '[[:cntrl:]/\\]', '_', 'g'), '.mp4')
+                 ELSE api.clip_name(j.video_id, (w.asked ->> 't_start')::int, (w.asked ->> 't_end')::int,
+                                        coalesce(w.asked ->> 'format', 'mp4'), w.asked -> 'redact') END AS name
           FROM coalesce(j.payload -> 'original_payload', j.payload) AS w (asked)) AS c
 $$;
 COMMENT ON FUNCTION api.clip_object IS
@@ -1309,26 +1322,65 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION api.request_clip(p jsonb) RETURNS api.answer
+CREATE FUNCTION api.asked_clip(p_video_id uuid, p_clip_id uuid, p_payload jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
 DECLARE
-    plan record;
     job jobs;
     made uuid;
 BEGIN
-    SELECT * INTO plan FROM api.planned_clip(p);
     SELECT j.* INTO job FROM jobs j
     WHERE j.job_type = 'clip_generate'
-      AND coalesce(j.payload ->> 'clip_id', j.payload #>> '{original_payload,clip_id}') = plan.clip_id::text
+      AND coalesce(j.payload ->> 'clip_id', j.payload #>> '{original_payload,clip_id}') = p_clip_id::text
       AND (j.status IN ('queued', 'processing') OR j.status = 'done' AND NOT j.result ? 'removed_at')
     ORDER BY j.created_at DESC, j.id DESC LIMIT 1;
     IF FOUND THEN
         RETURN api.ok(api.clip_object(job));
     END IF;
-    SELECT r.job_id INTO made FROM enqueue_clip((p ->> 'video_id')::uuid, plan.clip_id, plan.payload) AS r;
+    SELECT r.job_id INTO made FROM enqueue_clip(p_video_id, p_clip_id, p_payload) AS r;
     SELECT j.* INTO job FROM jobs j WHERE j.id = made; -- a statement of its own, which sees the new row
-    RETURN ROW(202, NULL, jsonb_build_object('Location', '/api/v1/clips/' || plan.clip_id),
+    RETURN ROW(202, NULL, jsonb_build_object('Location', '/api/v1/clips/' || p_clip_id),
                api.clip_object(job))::api.answer;
+END
+$$;
+COMMENT ON FUNCTION api.asked_clip IS 'The answer to who asks for a planned clip: the one that there is, or is under way (200), or a new one (202).';
+
+CREATE FUNCTION api.request_clip(p jsonb) RETURNS api.answer
+LANGUAGE sql
+RETURN (SELECT api.asked_clip((p ->> 'video_id')::uuid, plan.clip_id, plan.payload) FROM api.planned_clip(p) AS plan);
+
+CREATE FUNCTION api.reel(p jsonb) RETURNS api.answer
+LANGUAGE plpgsql AS $$
+DECLARE
+    most CONSTANT int := 100;           -- parts, as in the worker
+    longest CONSTANT int := 1200000;    -- ms with the cards; an hour of CPU would not end in the ten minutes that a job may take
+    card CONSTANT int := 2500;          -- ms, as in the worker
+    around CONSTANT int := 2000;        -- ms before and after a line, as of a clip
+    stands CONSTANT int := 5000;        -- ms in which a line is read that stands for longer
+    places jsonb;
+    in_all int;
+BEGIN
+    WITH found AS (
+        SELECT h.n, h.video_id, h.t_start, h.text, greatest(h.t_start - around, 0) AS a, least(h.t_end, h.t_start + stands) + around AS b
+        FROM api.hits(p, 1000) AS h WHERE h.passes),
+    joined AS (
+        SELECT f.*, f.a <= max(f.b) OVER (PARTITION BY f.video_id ORDER BY f.a, f.n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS goes_on
+        FROM found f),
+    numbered AS (SELECT j.*, count(*) FILTER (WHERE j.goes_on IS NOT TRUE) OVER (PARTITION BY j.video_id ORDER BY j.a, j.n) AS place FROM joined j),
+    place AS (
+        SELECT s.video_id, min(s.n) AS n, min(min(s.n)) OVER (PARTITION BY s.video_id) AS video_n, min(s.t_start) AS moment, min(s.a) AS t_start,
+               least(max(s.b), min(s.a) + longest - card) AS t_end, array_agg(s.text ORDER BY s.t_start, s.n) AS texts
+        FROM numbered s GROUP BY s.video_id, s.place),
+    measured AS (
+        SELECT q.*, count(*) OVER () AS places, row_number() OVER (ORDER BY q.n) AS nth, sum(q.t_end - q.t_start + card) OVER (ORDER BY q.n) AS until
+        FROM place q)
+    SELECT jsonb_agg(jsonb_build_object('video_id', m.video_id, 't_start', m.t_start, 't_end', m.t_end, 'moment', m.moment, 'texts', (
+                         SELECT jsonb_agg(u.text ORDER BY u.n) FROM (
+                             SELECT t.text, min(t.n) AS n FROM unnest(m.texts) WITH ORDINALITY AS t (text, n) GROUP BY 1) AS u))
+                     ORDER BY m.video_n, m.t_start) FILTER (WHERE m.nth <= most AND m.until <= longest), max(m.places)
+    INTO places, in_all FROM measured m;
+    RETURN (SELECT api.asked_clip(r.video_id, r.clip_id, r.payload)
+            FROM plan_reel(coalesce(places, '[]'), in_all, p ->> 'q',
+                           jsonb_strip_nulls(jsonb_build_object('redact', p -> 'redact', 'mute', p -> 'mute'))) AS r);
 END
 $$;
 
@@ -1350,24 +1402,20 @@ DECLARE
     video videos;
     moment int;
     said text;    -- by the line
-    title text;
-    at text;
+    source text[];
 BEGIN
     SELECT * INTO line FROM segments WHERE id = (p ->> 'id')::uuid;
     PERFORM api.require_found(FOUND);
     SELECT * INTO video FROM videos WHERE id = line.video_id;
     moment := greatest((SELECT f.t_ms FROM api.line_frame(line.video_id, line.t_start, line.t_end) AS f), line.t_start);
     said := coalesce(redacted_text(line.text, p -> 'redact'), line.text);
-    title := coalesce(nullif(video.title, ''), video.original_name, video.id::text);
-    title := left(coalesce(redacted_text(title, p -> 'redact'), title), 200);
-    at := concat_ws(' · ', feed_clock(moment),
-                    to_char((video.recorded_at + moment * interval '1 ms') AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'));
+    source := clip_source(video.id, moment, p -> 'redact');
     RETURN api.request_clip(jsonb_build_object('video_id', video.id, 't_start', moment, 'options', jsonb_strip_nulls(jsonb_build_object(
         'format', 'jpg', 'max_height', p -> 'max_height', 'redact', p -> 'redact',
         'crop', CASE WHEN (p ->> 'around')::boolean THEN quote_crop(box_at(line, moment), video.resolution) END,
         'quote', jsonb_build_object(
-            'alt', format('“%s” – %s, %s', said, title, at),
-            'lines', array_remove(ARRAY[title, at, rtrim(p ->> 'site', '/') || '/videos/' || video.id || '?t=' || round(moment / 1000.0, 3)], NULL))))));
+            'alt', format('“%s” – %s, %s', said, source[1], source[2]),
+            'lines', array_remove(source || (rtrim(p ->> 'site', '/') || '/videos/' || video.id || '?t=' || round(moment / 1000.0, 3)), NULL))))));
 END
 $$;
 
@@ -1636,6 +1684,6 @@ $$;
 
 SELECT secure_objects();
 GRANT EXECUTE ON FUNCTION api.own_videos, api.newest_keys, api.tenant_keys, api.tenant_jobs, api.tenant_page TO authenticated, service_role;
-GRANT EXECUTE ON FUNCTION cortana.quote_crop TO authenticated;
+GRANT EXECUTE ON FUNCTION cortana.quote_crop, cortana.covers_in TO authenticated;
 GRANT EXECUTE ON FUNCTION cortana.touch_upload, cortana.remove_clip, cortana.begin_upload, cortana.end_upload, cortana.drop_upload,
     cortana.require_own_video TO cortana_app;

@@ -104,7 +104,8 @@ COMMENT ON FUNCTION cortana.share_redaction IS 'What the clip that a link shows 
 
 CREATE FUNCTION cortana.share_title(s shares) RETURNS text
 LANGUAGE sql STABLE
-RETURN coalesce((SELECT coalesce(redacted_text(n.name, share_redaction(s)), n.name)
+RETURN coalesce((SELECT coalesce(j.payload -> 'original_payload', j.payload) ->> 'words' FROM api.clip_job(s.clip_id::text) AS j),
+                (SELECT coalesce(redacted_text(n.name, share_redaction(s)), n.name)
                  FROM videos v, LATERAL (SELECT coalesce(nullif(v.title, ''), v.original_name)) AS n (name) WHERE v.id = s.video_id),
                 (SELECT q.name FROM saved_searches q WHERE q.id = s.search_id), 'Video');
 COMMENT ON FUNCTION cortana.share_title IS 'What the thing that a link shows is called.';
@@ -150,6 +151,7 @@ DECLARE
         FROM api.clip_job(p ->> 'clip_id') AS j
         WHERE j.status = 'done' AND j.result ? 'clip_path' AND NOT j.result ? 'removed_at') END;
     video CONSTANT uuid := coalesce(p ->> 'video_id', clip ->> 'video_id');
+    videos CONSTANT uuid[] := coalesce(nullif(ARRAY(SELECT DISTINCT c.video_id FROM clip_parts(clip) AS c), '{}'), ARRAY[video]);  -- of a reel
     first CONSTANT int := coalesce(p ->> 'from_ms', clip ->> 't_start');
     last CONSTANT int := coalesce((p ->> 'to_ms')::int, (clip ->> 't_end')::int, (clip ->> 't_start')::int + 1);
     tenant uuid;
@@ -167,7 +169,8 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value';
     END IF;
     tenant := share_tenant(video, (p ->> 'search_id')::uuid);
-    IF NOT EXISTS (SELECT FROM sharing_tenants t WHERE t.tenant_id = tenant) THEN
+    IF EXISTS (SELECT FROM unnest(videos) AS v (id), share_tenant(v.id, (p ->> 'search_id')::uuid) AS owner
+               WHERE NOT EXISTS (SELECT FROM sharing_tenants t WHERE t.tenant_id = owner)) THEN
         RAISE EXCEPTION 'links for people without an account are switched off: an administrator can allow them'
             USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;
@@ -200,6 +203,10 @@ LANGUAGE sql STABLE AS $$
     SELECT s FROM shares s
     WHERE s.hash = p_hash AND s.revoked_at IS NULL AND (s.ends_at IS NULL OR s.ends_at > now())
       AND EXISTS (SELECT FROM sharing_tenants t WHERE t.tenant_id = s.tenant_id)
+      AND NOT EXISTS (
+          SELECT FROM api.clip_job(s.clip_id::text) AS j, clip_parts(j.payload) AS c LEFT JOIN videos v ON v.id = c.video_id
+          WHERE v.id IS NULL OR NOT EXISTS (
+              SELECT FROM sharing_tenants t WHERE t.tenant_id = coalesce(v.team_id, v.owner_id, '00000000-0000-0000-0000-000000000000')))
 $$;
 COMMENT ON FUNCTION cortana.find_share IS 'The link whose code has this digest, while it works; null: there is none.';
 

@@ -236,6 +236,22 @@ def test_what_a_pointer_uncovers_is_there_for_fingers(screen):
         return matchMedia('(hover: none)').matches && getComputedStyle(button).opacity === '1' && line.right <= edge.left + 1 && edge.right <= innerWidth""")
 
 
+def test_all_that_was_found_is_made_one_film(screen, place):
+    screen.open("/?q=harbour")
+    screen.see("cv-reel button").click()
+    (job,) = screen.wait(lambda: place.queue.run("SELECT id, video_id, payload FROM jobs WHERE payload ? 'parts'"), "the job")
+    assert screen.see("cv-reel progress") and not screen.see("cv-reel button").is_enabled()
+    name = f"videos/clips/{job['video_id']}/{job['payload']['clip_id']}.mp4"
+    place.queue.run("UPDATE jobs SET status = 'processing', locked_by = 'w', locked_until = now() + interval '1 hour' WHERE id = %s", job["id"])
+    place.queue.run("UPDATE jobs SET status = 'done', result = jsonb_build_object('clip_path', %s::text, 'left_out', '[{}]'::jsonb) WHERE id = %s", name, job["id"])
+    assert name in screen.see("cv-reel a[download]").get_attribute("href")
+    number = len(job["payload"]["parts"])
+    screen.see("cv-toasts div", f"The film shows {number - 1} of {number} places. 1 cannot be shown.")
+    place.queue.run("DELETE FROM jobs WHERE id = %s", job["id"])
+    screen.open("/?q=bridge")
+    screen.see("cv-reel button")
+
+
 def test_all_lines_of_a_video_are_one_step_away(screen, place):
     screen.open("/?q=bridge")
     card = screen.see("cv-result")

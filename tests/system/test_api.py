@@ -116,7 +116,7 @@ def test_other_words_for_states_are_known(place):
 
 def test_a_payload_has_the_members_that_job_types_accept(place):
     """With their limits. What the service fills in is left out."""
-    filled_in = {"video_id", "clip_id", "s3_original_path", "frame_paths", "line_paths", "covers", "quote"}
+    filled_in = {"video_id", "clip_id", "s3_original_path", "frame_paths", "line_paths", "covers", "quote", "parts", "left_out", "places", "words", "readers"}
     payload = DOCUMENT["components"]["schemas"]["Payload"]["properties"]
     for row in place[1].run("SELECT name, payload_schema FROM job_types WHERE is_public"):
         for member, rule in (row["payload_schema"] or {}).get("properties", {}).items():

@@ -6,8 +6,9 @@ import time
 import uuid
 
 import jsonschema
+import psycopg2
 import pytest
-from api import ALICE, DOCUMENT, TEAM, Gateway, token
+from api import ALICE, BOB, DOCUMENT, MATE, TEAM, Gateway, token
 
 OWNER = token(app_metadata={"team_id": TEAM})
 STRANGER = token(sub=str(uuid.uuid4()))
@@ -142,3 +143,91 @@ def test_pages_of_clips(gateway, place, library):
     assert found[:3] == made[::-1] and len(found) == len(set(found))
     assert gateway.ask(f"/clips?video={library.videos['foreign']}", OWNER).status == 404
     assert place[1].value("SELECT owner_id::text FROM videos WHERE id = %s", library.videos["own"]) == ALICE
+
+
+# ---- reels ------------------------------------------------------------------------------------------------------------------
+
+@pytest.fixture
+def reel(gateway, place, library):
+    """Of the video that is Alice's, then of the one of her team."""
+    place[1].run("DELETE FROM jobs WHERE job_type = 'clip_generate'")
+    answer = gateway.ask("/clips/reel", OWNER, "POST", {"q": "bridge", "sort": "time"})
+    assert answer.status == 202, answer.data
+    return check(answer, "Clip")
+
+
+def shown(queue, reel):
+    payload = queue.value("SELECT payload FROM jobs WHERE id = %s", reel["job_id"])
+    return [part["video_id"] for part in payload["parts"]], [left["video_id"] for left in payload["left_out"]]
+
+
+def test_those_see_a_reel_who_see_all_of_its_videos(gateway, place, library, store, reel):
+    videos = {library.videos["own"], library.videos["team"]}
+    assert (reel["parts"], reel["places"], reel["left_out"]) == (2, 2, []) and set(shown(place[1], reel)[0]) == videos
+    assert gateway.ask("/clips/reel", OWNER, "POST", {"q": "bridge", "sort": "time"}).json["id"] == reel["id"]
+    mate = token(sub=MATE, app_metadata={"team_id": TEAM})
+    finish(place[1], store, reel)
+    for bearer, status in ((OWNER, 200), (mate, 404), (STRANGER, 404)):
+        assert [gateway.ask(path, bearer).status for path in (f"/clips/{reel['id']}", f"/jobs/{reel['job_id']}")] == [status, status]
+        found = [clip["id"] for video in videos for clip in gateway.ask(f"/clips?video={video}", bearer).json.get("items", [])]
+        assert (reel["id"] in found) == (status == 200)
+    assert gateway.ask(gateway.ask(f"/clips/{reel['id']}", OWNER).json["url"], base="").data == BYTES
+    assert gateway.ask("/clips/reel", mate, "POST", {"q": "bridge"}).json["parts"] == 1
+    assert gateway.ask("/clips/reel", STRANGER, "POST", {"q": "bridge"}).status == 409
+
+
+def test_rights_are_looked_at_again_when_a_reel_is_cut(place, library, reel):
+    own = library.videos["own"]
+    place[1].run("UPDATE videos SET owner_id = %s WHERE id = %s", BOB, own)
+    job = place[1].claim_one("clip_generate")
+    place[1].run("UPDATE videos SET owner_id = %s WHERE id = %s", ALICE, own)
+    assert str(job["id"]) == reel["job_id"] and [part["video_id"] for part in job["payload"]["parts"]] == [library.videos["team"]]
+    assert shown(place[1], reel) == ([library.videos["team"]], [own])
+
+
+@pytest.mark.parametrize("claims, is_left", [("enabled", True), ("disabled", False), ("no member", False)])
+def test_a_person_who_left_reads_nothing(place, library, reel, claims, is_left):
+    queue = place[1]
+    queue.run("INSERT INTO tenants (id, name) VALUES (%s, 'x') ON CONFLICT DO NOTHING", TEAM)
+    queue.run("INSERT INTO people (id, email, name, disabled_at) VALUES (%s, 'alice@example.com', 'Alice', %s)", ALICE,
+              "2026-01-01" if claims == "disabled" else None)
+    if claims != "no member":
+        queue.run("INSERT INTO members VALUES (%s, %s, 'editor')", ALICE, TEAM)
+    parts = {part["video_id"] for part in queue.claim_one("clip_generate")["payload"]["parts"]}
+    queue.run("DELETE FROM people WHERE id = %s", ALICE)
+    assert (library.videos["team"] in parts) == is_left and (library.videos["own"] in parts) == (claims != "disabled")
+
+
+def test_no_job_takes_parts_that_are_not_the_callers(place, library, reel):
+    queue = place[1]
+    payload = queue.value("SELECT payload FROM jobs WHERE id = %s", reel["job_id"])
+    foreign = {**payload["parts"][0], "video_id": library.videos["foreign"]}
+    other_key = {**payload["parts"][0], "s3_original_path": f"videos/original/{library.videos['foreign']}/master.mp4"}
+    for wrong in ({"parts": [payload["parts"][0], foreign]}, {"parts": [other_key]}, {"readers": [BOB]}, {"readers": None}):
+        with queue.connection.cursor() as cursor:
+            cursor.execute("SELECT set_config('request.jwt.claims', %s, false)", (json.dumps({"sub": ALICE, "app_metadata": {"team_id": TEAM}}),))
+            cursor.execute("SET ROLE cortana_app")
+            try:
+                with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+                    cursor.execute("SELECT enqueue_job('clip_generate', %s, %s)", (json.dumps({**payload, **wrong}), payload["video_id"]))
+            finally:
+                cursor.execute("RESET ROLE")
+                cursor.execute("SELECT set_config('request.jwt.claims', '', false)")
+
+
+def lines_at(queue, video, starts, lasts):
+    queue.run("UPDATE videos SET duration = NULL WHERE id = %s", video)
+    queue.run("SELECT replace_video_text(%s, %s)", video, json.dumps([
+        {"text": f"harbour lights {start}", "language": "eng", "confidence": 0.9, "t_start": start, "t_end": start + lasts, "entities": [],
+         "bounding_box": {"x": 1, "y": 2, "width": 300, "height": 40}} for start in starts]))
+
+
+@pytest.mark.parametrize("count, apart, lasts, places, parts, length", [
+    (120, 20000, 60000, 120, 100, 100 * 9000 - 2000), (120, 8500, 900, 120, 100, 100 * 4900 - 2000),
+    (120, 4000, 900, 1, 1, 119 * 4000 + 2900), (700, 3000, 900, 1, 1, 1197500)])
+def test_a_reel_has_bounds(gateway, place, library, count, apart, lasts, places, parts, length):
+    """At most 100 parts, of 20 minutes with their cards; of a line that stands for long the first 5 s. Two seconds before the first and behind each."""
+    lines_at(place[1], library.videos["own"], [n * apart for n in range(count)], lasts)
+    made = check(gateway.ask("/clips/reel", OWNER, "POST", {"q": "harbour", "sort": "time"}), "Clip")
+    asked = place[1].value("SELECT payload FROM jobs WHERE id = %s", made["job_id"])["parts"]
+    assert (made["places"], made["parts"], sum(part["t_end"] - part["t_start"] for part in asked)) == (places, parts, length)

@@ -187,7 +187,9 @@ def test_states_that_forbid_it(gateway, seen, place, library, store):
         clip = seen.ask(gateway, "request_clip", ADMIN, body={"video_id": video, "t_start": 3, "t_end": 777})
         line, = place[1].run("SELECT id FROM segments WHERE video_id = %s LIMIT 1", video)
         quote = seen.ask(gateway, "quote", ADMIN, f"/segments/{line['id']}/quote", {"max_height": 555})
-        assert clip.status == quote.status == status
+        reel = seen.ask(gateway, "reel", ADMIN, body={"q": "bridge"})
+        assert clip.status == quote.status == reel.status == status
+    assert seen.ask(gateway, "reel", ADMIN, body={"q": "zugzwang"}).status == 409
     clip = clip.json["id"]
     assert seen.ask(gateway, "delete_clip", ADMIN, f"/clips/{clip}").status == 409
     end_clip(place[1], clip)

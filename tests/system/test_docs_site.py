@@ -59,7 +59,7 @@ def test_a_command_of_the_documents_works(library, command):
     done = subprocess.run(f"build/cli/cortana {command}", shell=True, cwd=library, capture_output=True, text=True,
                           env=environment_without_services(), check=False)
     assert done.returncode == 0, done.stderr
-    if command.startswith(("clip", "quote")):
+    if command.startswith(("clip", "quote", "reel")):
         (made,) = set(os.listdir(library)) - before
         assert (library / made).stat().st_size > 1000
         (library / made).unlink()

@@ -117,6 +117,54 @@ def test_a_quote_shows_a_line_and_where_it_is_from(pipeline, fixtures_dir, tmp_p
     assert "14:05:13" in shown and not re.search("Anna|555|Friday", shown)
 
 
+def test_a_reel_shows_what_a_search_finds_with_a_card_before_each_place(pipeline, fixtures_dir, tmp_path):
+    """Videos of different shape, frame rate and sound; one without its original, one that is deleted meanwhile."""
+    videos = {}
+    for name, file, moments in (("deleted", "chat", [6000]), ("lost", "chat", [5000]), ("feed", "feed", [3000]), ("chat", "chat", [10000, 12500, 25000])):
+        videos[name] = video = pipeline.submit(fixtures_dir / f"{file}.mp4", workflow=None)
+        pipeline.query("UPDATE videos SET title = %s, recorded_at = '2026-03-01 14:05:03Z', status = 'ready', duration = 34 WHERE id = %s",
+                       f"Evening {name}", video)
+        pipeline.query("SELECT replace_video_text(%s, %s)", video, json.dumps([
+            {"text": f"call number {t} for support" if t < 25000 else "Anna waits for support", "language": "eng", "confidence": 0.95, "t_start": t, "t_end": t + 1000, "entities": [],
+             "bounding_box": {"x": 876, "y": 630, "width": 320, "height": 20}} for t in moments]))
+    wanted = json.dumps({"q": "support", "sort": "newest", "redact": ["anna"]})
+    (reel,), = pipeline.query("SELECT (api.reel(%s)).body", wanted)
+    assert (reel["places"], reel["parts"], reel["state"], reel["video_id"]) == (5, 5, "queued", videos["chat"])
+    pipeline.query("SELECT delete_video(%s)", videos["deleted"])
+    (pipeline.store / f"videos/original/{videos['lost']}/master.mp4").unlink()
+    pipeline.start("clip_generate")
+    pipeline.wait_for_job(reel["job_id"])
+    (made,), = pipeline.query("SELECT (api.clip(%s)).body", json.dumps({"id": reel["id"]}))
+    assert (made["parts"], made["covered"], made["name"]) == (3, 1, "support.mp4")
+    assert {(left["video_id"], left["t_start"]): left["reason"].split("; ")[0] for left in made["left_out"]} == {
+        (videos["deleted"], 4000): "the video was deleted, or may not be read any more",
+        (videos["lost"], 3000): "the original is no longer in the store"}
+    assert pipeline.query("SELECT (api.reel(%s)).status", wanted) == [(202,)]   # without the video that was deleted it is another one
+
+    film = pipeline.store / made["path"].split("?")[0]
+    probed = json.loads(subprocess.check_output(["ffprobe", "-v", "error", "-of", "json", "-count_frames", "-show_streams", "-show_chapters", film]))
+    picture, sound = probed["streams"][:2]
+    assert [picture[name] for name in ("codec_name", "width", "height", "sample_aspect_ratio")] == ["h264", 1280, 720, "1:1"]
+    assert [sound[name] for name in ("codec_name", "sample_rate", "channels")] == ["aac", "48000", 2]
+    # Cards of 2.5 s; 8 to 15.5 s and 23 to 28 s of the chat (30 frames a second), 1 to 6 s of the feed (of 60).
+    starts = [0, 10, 17.5, 25]
+    assert [float(chapter["start_time"]) for chapter in probed["chapters"]] == starts[:3] and float(probed["chapters"][-1]["end_time"]) == starts[3]
+    assert [chapter["tags"]["title"] for chapter in probed["chapters"]] == ["Evening chat", "Evening chat", "Evening feed"]
+    for stream in (picture, sound):
+        assert float(stream["duration"]) == pytest.approx(25, abs=0.03)
+    heard = subprocess.run(["ffmpeg", "-i", film, "-vn", "-af", "silencedetect=n=-60dB:d=0.5", "-f", "null", "-"], stderr=subprocess.PIPE, text=True, check=True)
+    silent = [float(time) for time in re.findall(r"silence_(?:start|end): ([-\d.]+)", heard.stderr)]
+    assert silent == pytest.approx([0, 20], abs=0.01)   # not a sample of the part sounds before it
+
+    subprocess.run(["ffmpeg", "-v", "error", "-i", film, "-vf", "fps=2", tmp_path / "%02d.png"], check=True)
+    shown = [read_picture(tmp_path / f"{int(2 * time) + 1:02}.png") for time in (1, 5, 11, 15, 18.5, 22)]
+    for text, words in zip(shown, [("Evening chat", "0:10", "2026-03-01 14:05:13 UTC", "number 10000", "number 12500"), ("Speedruns",),
+                                   ("Evening chat", "0:25", "14:05:28 UTC", "waits for support"), ("Speedruns",),
+                                   ("Evening feed", "0:03", "number 3000 for"), ("Inbox",)], strict=True):
+        assert all(word in text for word in words), (words, text)
+    assert "Anna" not in shown[2]
+
+
 # ---- what is covered ------------------------------------------------------------------------------------------------------
 
 LINES = [  # text, y, confidence

@@ -216,7 +216,8 @@ def test_every_function_that_writes_is_listed_above(queue):
                 "search_has_subject",
                 "redaction_kinds", "redaction_letters", "redaction_parts", "redaction_rules", "redaction_spans", "redaction_masked", "redaction_way",
                 "redacted_text", "track_points", "track_at", "quote_crop", "feed_clock",  # read no table
-                "plan_redaction",  # reads what the caller may read
+                "plan_redaction", "sees_parts",  # reads what the caller may read
+                "clip_parts", "covers_in",  # read no table
                 "line_sources", "search_clock",  # a list
                 "search_own_videos",  # whether the caller may see them
                 "telling_lines", "alike_videos",  # read what the caller may read

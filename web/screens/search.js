@@ -12,6 +12,7 @@ import {unsearched} from '../parts/unread.js';
 import {firstHits, isWithoutWords, searchUrl, takeApart, without} from '../query.js';
 import {findPlace, goQuery, queried} from '../router.js';
 import {t} from '../text.js';
+import '../parts/reel.js';
 import '../parts/result.js';
 
 const SORTS = ['rank', 'time', 'newest'];
@@ -136,7 +137,7 @@ class SearchScreen extends Element {
         const said = !isAsked || !items.length ? nothing : t(first?.capped ? 'results.capped' : 'results', {n: first.of});
         return html`<div class="head"><p class="faint" role="status">${said}</p>
             ${saveButton(() => this.update())}
-            ${items.length ? exportMenu(this.pages.query) : nothing}
+            ${items.length ? html`${exportMenu(this.pages.query)}<cv-reel .wishes=${this.pages.query}></cv-reel>` : nothing}
             ${items.length ? html`<label class="faint">${t('sort')} <select @change=${(event) => goQuery({sort: event.target.value})}>${SORTS.map((sort) => html`<option
                 value=${sort} ?selected=${(queried('sort') || SORTS[0]) === sort}>${t(`sort.${sort}`)}</option>`)}</select></label>` : nothing}</div>`;
     }

@@ -1,6 +1,7 @@
 #include "workers/clip_generate/clip.h"
 
 #include "workers/clip_generate/cut/cut.h"
+#include "workers/clip_generate/reel.h"
 #include "workers/clip_generate/reencode.h"
 
 enum { US_PER_MS = 1000 };
@@ -209,9 +210,6 @@ static int make_still(struct cv_stage_context *context, struct clip_request *req
 {
     cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
     CV_TRY(cv_stage_open_input(context, request->original, &reader, error));
-    /* Where fontconfig may keep its list of fonts, as long as there is but one thread. */
-    CV_TRY_ERRNO(setenv("XDG_CACHE_HOME", cv_stage_scratch(context), 1) == 0, error,
-                 "cannot set a variable");
     struct counted counted = {.inner = cv_store_reader_source(reader)};
     struct cv_byte_source source = {&counted, counted.inner.size, read_counted};
     cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
@@ -254,6 +252,12 @@ int clip_run(struct cv_stage_context *context, const json_t *payload, json_t **r
     int result = cv_store_head(cv_stage_store(context), request.key, &info, error);
     if (result <= 0) {
         return result < 0 ? result : skipped_result(&request, &info, ret_result, error);
+    }
+    /* Where fontconfig may keep its list of fonts, as long as there is but one thread. */
+    CV_TRY_ERRNO(setenv("XDG_CACHE_HOME", cv_stage_scratch(context), 1) == 0, error,
+                 "cannot set a variable");
+    if (request.parts) {
+        return reel_make(context, &request, ret_result, error);
     }
     CV_TRY(clip_covers_read_looks(&request.covers, cv_stage_store(context), error));
     return request.format == CLIP_JPG ? make_still(context, &request, ret_result, error)

@@ -8,6 +8,8 @@ int main(int argc, char **argv)
     static const struct cv_grant grants[] = {
         {CV_GRANT_READ, CV_KEYS_ORIGINALS "{video_id}/*"},
         {CV_GRANT_READ, CV_KEYS_LINES "{video_id}/*"},
+        {CV_GRANT_READ, CV_KEYS_ORIGINALS "{parts.video_id}/*"},
+        {CV_GRANT_READ, CV_KEYS_LINES "{parts.video_id}/*"},
         {CV_GRANT_READ, CV_KEYS_CLIPS "{video_id}/{clip_id}.*"},
         {CV_GRANT_WRITE, CV_KEYS_CLIPS "{video_id}/{clip_id}.mp4"},
         {CV_GRANT_WRITE, CV_KEYS_CLIPS "{video_id}/{clip_id}.webm"},

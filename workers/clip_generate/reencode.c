@@ -77,7 +77,9 @@ struct cut {
 
 static void cut_deinit(struct cut *cut)
 {
-    cv_output_free(cut->output);
+    if (!cut->params->output) {
+        cv_output_free(cut->output);
+    }
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct cut, cut_deinit)
 
@@ -85,6 +87,8 @@ static int write_frame(struct cut *cut, const struct cv_video_frame *frame, stru
 {
     struct cv_video_frame shown = *frame;
     cv_auto(cv_av_frame_free) AVFrame *part = NULL;
+    int64_t after_us = frame->pts_us - cut->params->range.start_us;
+    shown.pts_us = cut->params->at_us + (after_us > 0 ? after_us : 0);
     CV_TRY(picture_part(&cut->params->crop, cut->params->covers, cv_decoder_info(cut->decoder),
                         frame->pts_us, frame->picture, &part, error));
     shown.picture = part;
@@ -122,6 +126,26 @@ static struct cut_range range_of_sound(const struct cv_sound *sound, int64_t aft
     return (struct cut_range){start_us, start_us + lasts_us};
 }
 
+/* Sound of before the start is dropped by the output; that of after the end is dropped here if
+ * something follows. */
+static int write_sound(struct cut *cut, const struct cv_sound *sound, const struct cut_range *heard,
+                       struct cv_error *error)
+{
+    const struct cut_range *range = &cut->params->range;
+    cv_auto(cv_av_frame_free) AVFrame *samples = av_frame_clone(sound->samples);
+    struct cv_sound shifted = *sound;
+    CV_TRY_MEMORY(samples, error, "sound");
+    if (cut->params->output && heard->end_us > range->end_us) {
+        samples->nb_samples =
+            (int)av_rescale(range->end_us - heard->start_us, samples->sample_rate, AV_TIME_BASE);
+    }
+    shifted.samples = samples;
+    if (sound->pts_us != AV_NOPTS_VALUE) {
+        shifted.pts_us = sound->pts_us - range->start_us + cut->params->at_us;
+    }
+    return samples->nb_samples > 0 ? cv_output_sound(cut->output, &shifted, error) : 0;
+}
+
 static int encode_sound(struct cut *cut, const struct cv_sound *sound, struct cv_error *error)
 {
     const struct cut_range *range = &cut->params->range;
@@ -129,7 +153,7 @@ static int encode_sound(struct cut *cut, const struct cv_sound *sound, struct cv
     cut->end_of_sound_us = heard.end_us;
     cut->sound_done = heard.start_us >= range->end_us;
     bool wanted = !cut->params->mute && !cut->sound_done && heard.end_us > range->start_us;
-    return wanted ? cv_output_sound(cut->output, sound, error) : 0;
+    return wanted ? write_sound(cut, sound, &heard, error) : 0;
 }
 
 /* Copies until both frames and sound have passed the end of the range, or the source ends. */
@@ -170,6 +194,10 @@ static int open_output(struct cut *cut, struct cv_error *error)
     bool gif = cut->params->kind == CV_OUTPUT_GIF;
     int side_max = gif && cut->params->max_height == 0 ? GIF_SIDE_MAX : CUT_LONG_SIDE_MAX;
     cut->sound_done = cut->source.audio_codec[0] == '\0';
+    if (cut->params->output) {
+        cut->output = cut->params->output;
+        return cv_output_silence(cut->output, cut->params->at_us, error);
+    }
     if (cut->params->mute) {
         cut->source.audio_codec[0] = '\0';
     }
@@ -177,7 +205,6 @@ static int open_output(struct cut *cut, struct cv_error *error)
         .kind = cut->params->kind,
         .path = cut->params->path,
         .source = &cut->source,
-        .origin_us = cut->params->range.start_us,
         .cancel = cut->params->cancel,
         .threads = cut->params->threads,
         .max_frame_rate = gif ? GIF_RATE_MAX : 0,
@@ -204,7 +231,10 @@ int cut_by_encoding(struct cv_decoder *decoder, const struct cut_params *params,
         return CUT_BEYOND_END;
     }
     int64_t end_us = report.source_end_us < range->end_us ? report.source_end_us : range->end_us;
-    CV_TRY(cv_output_finish(cut.output, end_us, &report.summary, error));
+    report.summary.duration_us = end_us - range->start_us;
+    if (!params->output) {
+        CV_TRY(cv_output_finish(cut.output, report.summary.duration_us, &report.summary, error));
+    }
     report.first_us = cut.first_us;
     report.last_us = cut.last_us;
     *ret_report = report;

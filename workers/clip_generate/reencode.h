@@ -17,13 +17,17 @@ struct cut_range {
 struct cut_report {
     int64_t first_us, last_us; /* times of the source's first and last frame in the clip */
     int64_t source_end_us;     /* end of the source; INT64_MAX when the cut ended before it */
-    struct cv_output_summary summary;
+    struct cv_output_summary summary; /* of a part of an output: duration_us alone */
 };
 
 struct cut_params {
     struct cut_range range;
     enum cv_output_kind kind;
     const char *path; /* the file to write */
+    /* Borrowed: the cut is written into it, from `at_us` of its axis on; the caller finishes it, and
+     * `kind`, `path` and `max_height` say nothing. NULL: the cut is a file of its own. */
+    struct cv_output *output;
+    int64_t at_us;
     struct clip_box crop;
     struct clip_covers *covers; /* borrowed */
     int max_height;             /* 0: as it is */

@@ -160,6 +160,18 @@ static int read_quote(const json_t *payload, struct clip_request *request, struc
                              CLIP_QUOTE_LINES_MAX);
 }
 
+static int read_parts(const json_t *payload, struct clip_request *request, struct cv_error *error)
+{
+    request->parts = member(payload, "parts");
+    bool is_list = !request->parts || (json_is_array(request->parts) &&
+                                       json_array_size(request->parts) <= CLIP_PARTS_MAX);
+    if (!is_list || (request->parts && request->format != CLIP_MP4)) {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
+                       "payload: \"parts\" must be at most %d parts of an mp4", CLIP_PARTS_MAX);
+    }
+    return 0;
+}
+
 int clip_request_read(const json_t *payload, struct clip_request *request, struct cv_error *error)
 {
     CV_TRY(cv_payload_uuid(payload, "video_id", &request->video_id, error));
@@ -169,6 +181,7 @@ int clip_request_read(const json_t *payload, struct clip_request *request, struc
     CV_TRY(read_range(payload, request, error));
     CV_TRY(clip_covers_read(payload, &request->covers, error));
     CV_TRY(read_quote(payload, request, error));
+    CV_TRY(read_parts(payload, request, error));
     return cv_object_key(CV_OBJECT_CLIPS, request->video_id, &request->key, error, "%s.%s",
                          request->clip_id, formats[request->format]);
 }

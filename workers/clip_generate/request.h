@@ -5,7 +5,10 @@
 
 #include "workers/clip_generate/covers.h"
 
-enum { CLIP_QUOTE_LINES_MAX = 4 };
+enum {
+    CLIP_QUOTE_LINES_MAX = 4,
+    CLIP_PARTS_MAX = 100, /* of a reel */
+};
 
 enum clip_mode {
     CLIP_SMART,  /* copied where the source allows it, encoded where it does not */
@@ -33,7 +36,9 @@ struct clip_request {
     bool mute;
     struct clip_box crop;
     struct clip_covers covers;
-    const json_t *quote; /* what is written below a still picture: a list of texts; NULL: nothing */
+    /* What is written below a still picture, or on the card before a part: a list of texts; NULL: nothing. */
+    const json_t *quote;
+    const json_t *parts; /* of a reel: payloads of clips, cut one behind the other; NULL: no reel */
     char *key;           /* of the clip's object */
 };
 
