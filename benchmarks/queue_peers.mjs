@@ -2,7 +2,9 @@
 // FOLDER has the packages; LIBRARY is graphile-worker or pg-boss; VERB is drain, enqueue or latency, and
 // prints one JSON object. add and hold are for queue_zombie.py: one job; a worker that says when it starts
 // and ends it, until it is killed.
+// produce and consume, until they are killed, are for queue_bad_days.py.
 import { createRequire } from 'node:module'
+import fs from 'node:fs'
 import path from 'node:path'
 
 const [folder, library, verb, text] = process.argv.slice(2)
@@ -156,9 +158,33 @@ async function hold (queue) {
   return new Promise(() => {})
 }
 
+// Each consumer's file has eight bytes a job that was done.
+function doneIn (folder) {
+  const files = fs.readdirSync(folder).filter(name => name.startsWith('done-'))
+  return files.reduce((sum, name) => sum + fs.statSync(path.join(folder, name)).size, 0) / 8
+}
+
+async function produce (queue) {
+  const begun = doneIn(options.folder)
+  for (let sent = begun; ;) {
+    if (sent - doneIn(options.folder) > options.backlog) {
+      await sleep(5)
+      continue
+    }
+    const first = options.first + sent - begun
+    await queue.addMany(range(first, first + options.batch)).then(() => { sent += options.batch }, () => sleep(50))
+  }
+}
+
+async function consume (queue) {
+  const file = fs.openSync(options.path, 'a')
+  await queue.work(async ids => { fs.writeSync(file, new Uint8Array(BigUint64Array.from(ids, BigInt).buffer)) })
+  return new Promise(() => {})
+}
+
 const queue = library === 'pg-boss' ? new PgBoss() : new GraphileWorker()
-await queue.open(!['hold', 'share'].includes(verb))
-const figures = await { drain, stock, share, enqueue, latency, add, hold }[verb](queue)
+await queue.open(!['hold', 'share', 'produce', 'consume'].includes(verb))
+const figures = await { drain, stock, share, enqueue, latency, add, hold, produce, consume }[verb](queue)
 await queue.close()
 await pool.end()
 console.log(JSON.stringify(figures))

@@ -18,7 +18,7 @@ sys.path.insert(0, str(HERE))
 
 from private_cluster import PrivateCluster  # noqa: E402
 
-SUITES = ["cost", "text", "media", "clips", "store", "s3", "scanner", "queue", "peers", "search", "api"]
+SUITES = ["cost", "text", "media", "clips", "store", "s3", "scanner", "queue", "peers", "bad-days", "search", "api"]
 SEARCH_ROWS = int(os.environ.get("CORTANA_BENCH_ROWS", "1000000"))
 
 
@@ -50,6 +50,8 @@ def programs(suite, build, fixtures, stack):
                 [python, HERE / "start_bench.py", build, conninfo]]
     if suite == "api":
         return [[python, HERE / "api_bench.py", build, conninfo], [python, HERE / "upload_bench.py", build, conninfo]]
+    if suite == "bad-days":
+        return [[python, HERE / "queue_bad_days.py", build]]
     if suite == "peers":
         return [[python, HERE / "queue_peers_bench.py", build]]
     return [[python, HERE / "search_bench.py", conninfo, str(SEARCH_ROWS)]]
