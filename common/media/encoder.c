@@ -4,8 +4,6 @@
 
 #include <libavutil/audio_fifo.h>
 #include <libavutil/channel_layout.h>
-#include <libavutil/opt.h>
-#include <libswresample/swresample.h>
 #include <string.h>
 
 /* ---- H.264 ----------------------------------------------------------------------------------- */
@@ -145,33 +143,53 @@ int cv_gif_encoder_open(const struct cv_video_encoder_params *params, AVCodecCon
 
 enum {
     CHANNELS = 2,
-    BIT_RATE = 128 * 1000,        /* stereo AAC-LC: transparent for speech and interface sounds */
-    JITTER_US = 40 * 1000,        /* smaller deviations of time stamps are ignored as jitter */
-    SILENCE_CHUNK = 8192,         /* samples written at a time */
-    SILENCE_STEP = CV_SOUND_RATE, /* samples between two checks of the cancel object */
-    HOLD_BACK = CV_SOUND_RATE,    /* samples not yet encoded, so that the end can be cut */
+    BIT_RATE = 128 * 1000,     /* stereo AAC-LC: transparent for speech and interface sounds */
+    FIFO_FIRST = 8192,         /* samples; it grows */
+    HOLD_BACK = CV_SOUND_RATE, /* samples not yet encoded, so that the end can be cut */
 };
-
-#define SAMPLES_MAX (INT64_C(3600) * CV_SOUND_RATE * CV_MEDIA_HOURS_MAX)
 
 struct cv_sound_encoder {
     struct cv_sound_encoder_params params;
     AVCodecContext *codec;
-    SwrContext *resampler; /* NULL until the first sound, and after a change of format */
-    AVAudioFifo *fifo;     /* samples [encoded, position) */
+    struct cv_sound_line *line;
+    AVAudioFifo *fifo; /* samples [encoded, the line's end) */
     AVFrame *frame;
-    uint8_t *scratch[CHANNELS];
-    int scratch_samples;
-    int64_t position;      /* samples written so far, silence included */
-    int64_t encoded;       /* samples that went to the codec */
-    int64_t skip;          /* samples still to be dropped */
-    int64_t input_us;      /* when the continuous sound in the resampler started … */
-    int64_t input_samples; /* … and how many of its samples have been sent */
-    int rate, format;
-    AVChannelLayout layout;
-    bool is_muted; /* sound of this format cannot be resampled */
+    int64_t encoded; /* samples that went to the codec */
+    int64_t end;     /* samples in all, when it is finished */
     bool finished;
 };
+
+static int keep_samples(void *opaque, uint8_t *const *planes, int count, struct cv_error *error)
+{
+    struct cv_sound_encoder *encoder = opaque;
+    return av_audio_fifo_write(encoder->fifo, (void **)planes, count) < count
+               ? cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for sound")
+               : 0;
+}
+
+static int drain(void *opaque, struct cv_error *error)
+{
+    const struct cv_sound_encoder *encoder = opaque;
+    return encoder->params.drain(encoder->params.opaque, error);
+}
+
+/* The line of samples that goes to the codec, in the codec's own format. */
+static int open_line(struct cv_sound_encoder *encoder, struct cv_error *error)
+{
+    const struct cv_sound_line_params params = {
+        .origin_us = encoder->params.origin_us,
+        .rate = CV_SOUND_RATE,
+        .channels = CHANNELS,
+        .format = encoder->codec->sample_fmt,
+        .cancel = encoder->params.cancel,
+        .write = keep_samples,
+        .drain = drain,
+        .opaque = encoder,
+    };
+    encoder->fifo = av_audio_fifo_alloc(params.format, CHANNELS, FIFO_FIRST);
+    CV_TRY_MEMORY(encoder->fifo, error, "a sound encoder");
+    return cv_sound_line_new(&params, &encoder->line, error);
+}
 
 int cv_sound_encoder_new(const struct cv_sound_encoder_params *params,
                          struct cv_sound_encoder **ret_encoder, struct cv_error *error)
@@ -187,10 +205,8 @@ int cv_sound_encoder_new(const struct cv_sound_encoder_params *params,
         encoder->params = *params;
         encoder->codec = avcodec_alloc_context3(codec);
         encoder->frame = av_frame_alloc();
-        encoder->fifo = av_audio_fifo_alloc(AV_SAMPLE_FMT_FLTP, CHANNELS, SILENCE_CHUNK);
     }
-    CV_TRY_MEMORY(encoder && encoder->codec && encoder->frame && encoder->fifo, error,
-                  "a sound encoder");
+    CV_TRY_MEMORY(encoder && encoder->codec && encoder->frame, error, "a sound encoder");
     encoder->codec->sample_rate = CV_SOUND_RATE;
     encoder->codec->sample_fmt = params->opus ? AV_SAMPLE_FMT_FLT : AV_SAMPLE_FMT_FLTP;
     encoder->codec->bit_rate = BIT_RATE;
@@ -202,6 +218,7 @@ int cv_sound_encoder_new(const struct cv_sound_encoder_params *params,
     }
     CV_TRY_AV(avcodec_open2(encoder->codec, codec, NULL), error, CV_ERROR_ENCODE,
               "cannot open the encoder %s", codec->name);
+    CV_TRY(open_line(encoder, error));
     *ret_encoder = cv_take(encoder);
     return 0;
 }
@@ -210,11 +227,9 @@ void cv_sound_encoder_free(struct cv_sound_encoder *encoder)
 {
     if (encoder) {
         avcodec_free_context(&encoder->codec);
-        swr_free(&encoder->resampler);
+        cv_sound_line_free(encoder->line);
         av_audio_fifo_free(encoder->fifo);
         av_frame_free(&encoder->frame);
-        av_freep(&encoder->scratch[0]);
-        av_channel_layout_uninit(&encoder->layout);
         free(encoder);
     }
 }
@@ -224,246 +239,35 @@ const AVCodecContext *cv_sound_encoder_codec(const struct cv_sound_encoder *enco
     return encoder->codec;
 }
 
-static int64_t to_samples(const struct cv_sound_encoder *encoder, int64_t time_us)
-{
-    return av_rescale(time_us - encoder->params.origin_us, CV_SOUND_RATE, AV_TIME_BASE);
-}
-
 int64_t cv_sound_encoder_end_us(const struct cv_sound_encoder *encoder)
 {
-    return encoder->params.origin_us + av_rescale(encoder->position, AV_TIME_BASE, CV_SOUND_RATE);
-}
-
-/* ---- input ----------------------------------------------------------------------------------- */
-
-static int reserve(struct cv_sound_encoder *encoder, int samples, struct cv_error *error)
-{
-    if (samples <= encoder->scratch_samples) {
-        return 0;
-    }
-    av_freep(&encoder->scratch[0]);
-    encoder->scratch_samples = 0;
-    CV_TRY_MEMORY(
-        av_samples_alloc(encoder->scratch, NULL, CHANNELS, samples, AV_SAMPLE_FMT_FLTP, 0) >= 0,
-        error, "sound");
-    encoder->scratch_samples = samples;
-    return 0;
-}
-
-/* Appends the first `samples` of the scratch buffers to the sound written so far. */
-static int append(struct cv_sound_encoder *encoder, int samples, struct cv_error *error)
-{
-    int64_t skipped = encoder->skip < samples ? encoder->skip : samples;
-    encoder->skip -= skipped;
-    void *planes[CHANNELS];
-    for (int i = 0; i < CHANNELS; i++) {
-        planes[i] = (float *)(void *)encoder->scratch[i] + skipped;
-    }
-    int count = samples - (int)skipped;
-    if (encoder->position + count > SAMPLES_MAX) {
-        return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "the sound goes on for more than %d hours",
-                       CV_MEDIA_HOURS_MAX);
-    }
-    if (count > 0 && av_audio_fifo_write(encoder->fifo, planes, count) < count) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for sound");
-    }
-    encoder->position += count;
-    return 0;
-}
-
-static int append_silence(struct cv_sound_encoder *encoder, int64_t samples, struct cv_error *error)
-{
-    CV_TRY(reserve(encoder, SILENCE_CHUNK, error));
-    int64_t undrained = 0;
-    while (samples > 0) {
-        int count = samples < SILENCE_CHUNK ? (int)samples : SILENCE_CHUNK;
-        (void)av_samples_set_silence(encoder->scratch, 0, count, CHANNELS, AV_SAMPLE_FMT_FLTP);
-        CV_TRY(append(encoder, count, error));
-        samples -= count;
-        undrained += count;
-        if (undrained >= SILENCE_STEP) {
-            undrained = 0;
-            CV_TRY(cv_cancel_level(encoder->params.cancel) >= CV_CANCEL_ABORT
-                       ? cv_fail(error, CV_ERROR_CANCELED, "stopped while filling up with silence")
-                       : encoder->params.drain(encoder->params.opaque, error));
-            CV_TRY(reserve(encoder, SILENCE_CHUNK, error));
-        }
-    }
-    return 0;
-}
-
-/* Resamples `samples`; NULL: takes out what the resampler still holds. */
-static int resample(struct cv_sound_encoder *encoder, const AVFrame *samples,
-                    struct cv_error *error)
-{
-    int count = swr_get_out_samples(encoder->resampler, samples ? samples->nb_samples : 0);
-    CV_TRY(count < 0 ? 0 : reserve(encoder, count + 1, error));
-    count = swr_convert(encoder->resampler, encoder->scratch, encoder->scratch_samples,
-                        samples ? (const uint8_t **)samples->extended_data : NULL,
-                        samples ? samples->nb_samples : 0);
-    if (count < 0) {
-        return cv_fail_av(error, count, CV_ERROR_DECODE, "cannot resample the sound");
-    }
-    return append(encoder, count, error);
-}
-
-static int drain_resampler(struct cv_sound_encoder *encoder, struct cv_error *error)
-{
-    int result = encoder->resampler ? resample(encoder, NULL, error) : 0;
-    swr_free(&encoder->resampler);
-    return result;
-}
-
-/* Creates a resampler for sound of `layout`. `first_two`: only the first two channels are used. */
-static int try_resampler(struct cv_sound_encoder *encoder, const AVFrame *samples,
-                         AVChannelLayout *layout, bool first_two)
-{
-    static const int map[CHANNELS] = {0, 1};
-    AVChannelLayout used = {0};
-    swr_free(&encoder->resampler);
-    int result =
-        swr_alloc_set_opts2(&encoder->resampler, &encoder->codec->ch_layout, AV_SAMPLE_FMT_FLTP,
-                            CV_SOUND_RATE, layout, samples->format, samples->sample_rate, 0, NULL);
-    if (result >= 0 && first_two) {
-        av_channel_layout_default(&used, layout->nb_channels < CHANNELS ? 1 : CHANNELS);
-        result = av_opt_set_chlayout(encoder->resampler, "used_chlayout", &used, 0);
-        result = result < 0 ? result : swr_set_channel_mapping(encoder->resampler, map);
-    }
-    return result < 0 ? result : swr_init(encoder->resampler);
-}
-
-/* Opens the resampler. Sound that cannot be resampled becomes silence, because the pictures are
- * still useful. */
-static int open_resampler(struct cv_sound_encoder *encoder, const AVFrame *samples,
-                          struct cv_error *error)
-{
-    AVChannelLayout layout = {0};
-    int result = 0;
-    if (samples->ch_layout.order == AV_CHANNEL_ORDER_UNSPEC) {
-        av_channel_layout_default(&layout, samples->ch_layout.nb_channels);
-    } else {
-        result = av_channel_layout_copy(&layout, &samples->ch_layout);
-    }
-    if (result >= 0) {
-        result = try_resampler(encoder, samples, &layout, false);
-        result = result < 0 ? try_resampler(encoder, samples, &layout, true) : result;
-        encoder->is_muted = result < 0 && result != AVERROR(ENOMEM);
-    }
-    av_channel_layout_uninit(&layout);
-    av_channel_layout_uninit(&encoder->layout);
-    if (encoder->is_muted) {
-        swr_free(&encoder->resampler);
-        cv_log(CV_LOG_WARN, "sound with %d channels at %d Hz cannot be resampled and is left out",
-               samples->ch_layout.nb_channels, samples->sample_rate);
-        result = 0;
-    }
-    result = result < 0 ? result : av_channel_layout_copy(&encoder->layout, &samples->ch_layout);
-    if (result < 0) {
-        return cv_fail_av(error, result, CV_ERROR_DECODE, "cannot resample the sound");
-    }
-    encoder->rate = samples->sample_rate;
-    encoder->format = samples->format;
-    return 0;
-}
-
-static int64_t input_end_us(const struct cv_sound_encoder *encoder)
-{
-    return encoder->input_us + av_rescale(encoder->input_samples, AV_TIME_BASE, encoder->rate);
-}
-
-static bool is_same_kind(const struct cv_sound_encoder *encoder, const AVFrame *samples)
-{
-    return (encoder->resampler || encoder->is_muted) && samples->sample_rate == encoder->rate &&
-           samples->format == encoder->format &&
-           av_channel_layout_compare(&samples->ch_layout, &encoder->layout) == 0;
-}
-
-static bool follows(const struct cv_sound_encoder *encoder, const AVFrame *samples, int64_t pts_us)
-{
-    return is_same_kind(encoder, samples) && llabs(pts_us - input_end_us(encoder)) < JITTER_US;
+    return cv_sound_line_end_us(encoder->line);
 }
 
 int cv_sound_encoder_write(struct cv_sound_encoder *encoder, const struct cv_sound *sound,
                            struct cv_error *error)
 {
-    const AVFrame *samples = sound->samples;
-    int64_t pts_us = sound->pts_us;
-    if (encoder->is_muted && is_same_kind(encoder, samples)) {
-        return 0;
-    }
-    encoder->is_muted = false;
-    if (pts_us == AV_NOPTS_VALUE) {
-        pts_us = encoder->resampler ? input_end_us(encoder) : cv_sound_encoder_end_us(encoder);
-    }
-    int result = 0;
-    if (!follows(encoder, samples, pts_us)) {
-        result = drain_resampler(encoder, error);
-        int64_t target = to_samples(encoder, pts_us);
-        if (result == 0 && target > encoder->position) {
-            encoder->skip = 0;
-            result = append_silence(encoder, target - encoder->position, error);
-        }
-        encoder->skip = encoder->position - target;
-        result = result ? result : open_resampler(encoder, samples, error);
-        encoder->input_us = pts_us;
-        encoder->input_samples = 0;
-    }
-    if (result != 0 || encoder->is_muted) {
-        return result;
-    }
-    encoder->input_samples += samples->nb_samples;
-    return resample(encoder, samples, error);
+    return cv_sound_line_write(encoder->line, sound, error);
 }
 
 int cv_sound_encoder_pad(struct cv_sound_encoder *encoder, int64_t time_us, struct cv_error *error)
 {
-    int64_t target = to_samples(encoder, time_us);
-    if (target <= encoder->position) {
-        return 0;
-    }
-    CV_TRY(drain_resampler(encoder, error));
-    if (target <= encoder->position) {
-        return 0;
-    }
-    encoder->skip = 0;
-    return append_silence(encoder, target - encoder->position, error);
+    return cv_sound_line_pad(encoder->line, time_us, error);
 }
 
 int cv_sound_encoder_finish(struct cv_sound_encoder *encoder, int64_t time_us,
                             struct cv_error *error)
 {
-    int result = drain_resampler(encoder, error);
-    result = result ? result : cv_sound_encoder_pad(encoder, time_us, error);
-    int64_t target = to_samples(encoder, time_us);
-    if (target < encoder->position) {
-        encoder->position = target > encoder->encoded ? target : encoder->encoded;
-    }
+    CV_TRY(cv_sound_line_finish(encoder->line, time_us, error));
+    int64_t target = av_rescale(time_us - encoder->params.origin_us, CV_SOUND_RATE, AV_TIME_BASE);
+    int64_t end = cv_sound_line_samples(encoder->line);
+    end = target < end ? target : end;
+    encoder->end = end > encoder->encoded ? end : encoder->encoded;
     encoder->finished = true;
-    return result;
+    return 0;
 }
 
 /* ---- output ---------------------------------------------------------------------------------- */
-
-/* Fills an encoder's frame: as planes, or with the channels interleaved. */
-static int read_samples(struct cv_sound_encoder *encoder, AVFrame *frame)
-{
-    int samples = frame->nb_samples;
-    if (frame->format == AV_SAMPLE_FMT_FLTP) {
-        return av_audio_fifo_read(encoder->fifo, (void **)frame->data, samples);
-    }
-    struct cv_error ignored;
-    if (reserve(encoder, samples, &ignored) != 0) {
-        return AVERROR(ENOMEM);
-    }
-    int count = av_audio_fifo_read(encoder->fifo, (void **)encoder->scratch, samples);
-    float *target = (float *)(void *)frame->data[0];
-    for (int i = 0; i < count; i++) {
-        for (int channel = 0; channel < CHANNELS; channel++) {
-            *target++ = ((const float *)(const void *)encoder->scratch[channel])[i];
-        }
-    }
-    return count;
-}
 
 static int send_samples(struct cv_sound_encoder *encoder, int samples, struct cv_error *error)
 {
@@ -475,7 +279,7 @@ static int send_samples(struct cv_sound_encoder *encoder, int samples, struct cv
     frame->pts = encoder->encoded;
     int result = av_channel_layout_copy(&frame->ch_layout, &encoder->codec->ch_layout);
     result = result < 0 ? result : av_frame_get_buffer(frame, 0);
-    if (result >= 0 && read_samples(encoder, frame) < samples) {
+    if (result >= 0 && av_audio_fifo_read(encoder->fifo, (void **)frame->data, samples) < samples) {
         result = AVERROR_BUG;
     }
     result = result < 0 ? result : avcodec_send_frame(encoder->codec, frame);
@@ -489,7 +293,8 @@ static int send_samples(struct cv_sound_encoder *encoder, int samples, struct cv
 /* Sends one frame, or the end, to the codec; CV_SOUND_NEEDS_MORE if there is neither. */
 static int feed(struct cv_sound_encoder *encoder, struct cv_error *error)
 {
-    int64_t waiting = encoder->position - encoder->encoded;
+    int64_t end = encoder->finished ? encoder->end : cv_sound_line_samples(encoder->line);
+    int64_t waiting = end - encoder->encoded;
     int frame_size = encoder->codec->frame_size;
     if (encoder->finished) {
         if (waiting == 0) {

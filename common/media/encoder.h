@@ -3,6 +3,7 @@
 
 #include "common/media/decode.h"
 #include "common/media/info.h"
+#include "common/media/sound.h"
 
 #include <libavcodec/avcodec.h>
 #include <libavutil/frame.h>
@@ -35,11 +36,7 @@ const AVCodecContext *cv_sound_encoder_codec(const struct cv_sound_encoder *enco
 /* The end of the sound that was written so far, on the presentation's axis. */
 int64_t cv_sound_encoder_end_us(const struct cv_sound_encoder *encoder);
 
-/* Adds decoded sound. Sound before sample 0, or before the end of the sound that was written
- * already, is dropped; gaps are filled with silence; a few milliseconds of jitter in time stamps
- * are ignored. If the channel layout is unknown, the first two channels are used; sound that cannot
- * be resampled is replaced by silence. More than CV_MEDIA_HOURS_MAX of sound is
- * CV_ERROR_LIMIT_EXCEEDED. */
+/* As cv_sound_line_write(). */
 CV_MUST_CHECK int cv_sound_encoder_write(struct cv_sound_encoder *encoder,
                                          const struct cv_sound *sound, struct cv_error *error);
 
