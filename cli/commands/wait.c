@@ -288,7 +288,7 @@ static int read_changes(struct cli_call *call, struct watch *watch, const char *
     CV_TRY(cv_db_run(call->session.db, &counts, error,
                      "SELECT count(*) FILTER (WHERE v.status NOT IN ('ready', 'failed')"
                      " OR r.status = 'running' OR EXISTS (SELECT FROM jobs j"
-                     " WHERE j.video_id = v.id AND j.job_type = 'subtitles'"
+                     " WHERE j.video_id = v.id AND j.job_type IN ('subtitles', 'transcribe')"
                      " AND j.status IN ('queued', 'processing'))) AS waiting,"
                      " count(*) FILTER (WHERE v.status = 'failed'"
                      " OR r.status IN ('failed', 'canceled')) AS failed"

@@ -187,8 +187,10 @@ int cli_workers_start_services(struct cli_workers *workers, struct cv_error *err
 /* Whether a worker is started with the others. */
 static bool starts_with_others(const struct cli_worker_process *worker, bool embeds)
 {
-    bool has_setting =
-        strcmp(worker->job_type, "mail") == 0 ? cv_env("SMTP_URL", NULL) != NULL : embeds;
+    bool has_setting = strcmp(worker->job_type, "mail") == 0 ? cv_env("SMTP_URL", NULL) != NULL
+                       : strcmp(worker->job_type, "transcribe") == 0
+                           ? cv_env("TRANSCRIBE_URL", NULL) != NULL
+                           : embeds;
     return worker->starts == CLI_STARTS_ALWAYS ||
            (worker->starts == CLI_STARTS_SETTING && !worker->option && has_setting);
 }

@@ -24,10 +24,13 @@
 /* ---- grants ---------------------------------------------------------------------------------- */
 
 enum cv_grant_access {
-    CV_GRANT_READ = 1,   /* head, get, read, list */
-    CV_GRANT_WRITE = 2,  /* put; each stage names the endings of what it makes */
-    CV_GRANT_DELETE = 4, /* delete */
+    CV_GRANT_READ = 1,       /* head, get, read, list */
+    CV_GRANT_WRITE = 2,      /* put; each stage names the endings of what it makes */
+    CV_GRANT_DELETE = 4,     /* delete */
+    CV_GRANT_TRANSCRIBE = 8, /* cv_broker_transcribe; "keys" is CV_GRANTED_SOUND */
 };
+
+#define CV_GRANTED_SOUND "sound"
 
 /* What a stage may do with some keys. `keys` is one key, or a pattern with one '*', which stands
  * for any text. "{name}" stands for that member of the job's payload, "{list.name}" for that member of
@@ -55,6 +58,18 @@ bool cv_grants_allow_list(const json_t *grants, const char *prefix);
  * thread at a time. */
 CV_MUST_CHECK int cv_broker_store_open(int fd, int cancel_fd, struct cv_store **ret_store,
                                        struct cv_error *error);
+
+/* Has the broker send a WAV file of the scratch directory to the endpoint of TRANSCRIBE_URL (common/speech). A stage has
+ * neither network nor key, so that a file that has taken it over reaches nobody. One file for each job, of at most
+ * CV_SPEECH_BYTES_MAX. Returns 0 whatever the answer's status is; free its body. */
+struct cv_broker_answer {
+    long status;            /* 100 to 599 */
+    int64_t retry_after_ms; /* 0: the answer does not say */
+    char *body;             /* with a NUL at the end */
+    size_t length;
+};
+CV_MUST_CHECK int cv_broker_transcribe(struct cv_store *store, const char *file,
+                                       struct cv_broker_answer *ret_answer, struct cv_error *error);
 
 /* ---- the trusted side ------------------------------------------------------------------------ */
 

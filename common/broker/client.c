@@ -1,5 +1,6 @@
 #include "common/broker/broker.h"
 #include "common/broker/wire.h"
+#include "common/speech/speech.h"
 #include "common/store/backend.h"
 
 #include <poll.h>
@@ -80,7 +81,7 @@ static int lose(struct broker_store *store, struct cv_error *error)
 /* Waits for the reply. If the request is canceled, tells the broker, which then ends it. */
 static void wait_for_reply(struct broker_store *store)
 {
-    while (store->cancel && store->remote && !store->is_canceled) {
+    while (store->cancel && !store->is_canceled) {
         struct pollfd polls[] = {
             {.fd = store->fd, .events = POLLIN},
             {.fd = cv_cancel_fd(store->cancel), .events = POLLIN},
@@ -126,7 +127,7 @@ static int exchange(struct broker_store *store, const struct call *call, struct 
     if (store->is_lost) {
         return lose(store, error);
     }
-    bool cancelable = store->cancel && store->remote;
+    bool cancelable = store->cancel && (store->remote || call->operation == CV_WIRE_TRANSCRIBE);
     if (cancelable && cv_cancel_level(store->cancel) >= CV_CANCEL_ABORT) {
         return cv_fail(error, CV_ERROR_CANCELED, "the request was stopped");
     }
@@ -148,7 +149,9 @@ static int exchange(struct broker_store *store, const struct call *call, struct 
     if (cv_wire_send(store->fd, parts, CV_COUNT(parts), -1) < 0) {
         return lose(store, error);
     }
-    wait_for_reply(store);
+    if (cancelable) {
+        wait_for_reply(store);
+    }
     if (cv_wire_receive(store->fd, &reply->head, sizeof(reply->head), &reply->fd) != 1 ||
         reply->head.magic != CV_WIRE_MAGIC || !receive_text(store->fd, reply)) {
         return lose(store, error);
@@ -172,18 +175,11 @@ static int send_request(struct broker_store *store, const struct call *call, str
     return call_broker(store, call, &reply, error);
 }
 
-/* Calls the broker with a request whose reply is an object's content, in new memory with a NUL at
- * the end. */
-static int call_for_data(struct broker_store *store, const struct call *call, size_t limit,
-                         void **ret_data, size_t *ret_size, struct cv_error *error)
+/* Receives a reply's data into new memory with a NUL at the end. */
+static int receive_data(struct broker_store *store, const struct reply *reply, size_t limit,
+                        void **ret_data, size_t *ret_size, struct cv_error *error)
 {
-    cv_auto(reply_deinit) struct reply reply = REPLY_INIT;
-    int result = exchange(store, call, &reply, error);
-    json_decref(call->text);
-    if (result) {
-        return result;
-    }
-    size_t size = reply.head.data_length;
+    size_t size = reply->head.data_length;
     cv_auto_free char *data = size <= limit ? malloc(size + 1) : NULL;
     if (!data) {
         (void)lose(store, error);
@@ -197,6 +193,16 @@ static int call_for_data(struct broker_store *store, const struct call *call, si
     *ret_data = cv_take(data);
     *ret_size = size;
     return 0;
+}
+
+/* Calls the broker with a request whose reply is an object's content. */
+static int call_for_data(struct broker_store *store, const struct call *call, size_t limit,
+                         void **ret_data, size_t *ret_size, struct cv_error *error)
+{
+    cv_auto(reply_deinit) struct reply reply = REPLY_INIT;
+    int result = exchange(store, call, &reply, error);
+    json_decref(call->text);
+    return result ? result : receive_data(store, &reply, limit, ret_data, ret_size, error);
 }
 
 static int read_info(struct broker_store *store, const struct reply *reply,
@@ -504,6 +510,31 @@ static int presign(struct cv_store *store, const struct cv_signed_url *allowed, 
     (void)allowed;
     (void)ret_url;
     return not_for_stages("hand out URLs", error);
+}
+
+/* ---- speech ---------------------------------------------------------------------------------- */
+
+int cv_broker_transcribe(struct cv_store *base, const char *file,
+                         struct cv_broker_answer *ret_answer, struct cv_error *error)
+{
+    struct broker_store *store = of_store(base);
+    const struct call call = {.operation = CV_WIRE_TRANSCRIBE,
+                              .text = json_pack("{s:s}", "file", file),
+                              .needs_text = true};
+    cv_auto(reply_deinit) struct reply reply = REPLY_INIT;
+    void *body = NULL;
+    int result = exchange(store, &call, &reply, error);
+    json_decref(call.text);
+    result = result ? result
+                    : receive_data(store, &reply, CV_SPEECH_ANSWER_MAX, &body, &ret_answer->length,
+                                   error);
+    if (result == 0) {
+        ret_answer->status = (long)json_integer_value(json_object_get(reply.text, "status"));
+        ret_answer->retry_after_ms =
+            json_integer_value(json_object_get(reply.text, "retry_after_ms"));
+        ret_answer->body = body;
+    }
+    return result;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */

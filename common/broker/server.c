@@ -1,4 +1,5 @@
 #include "common/broker/broker.h"
+#include "common/broker/sound.h"
 #include "common/broker/wire.h"
 #include "common/store/backend.h"
 
@@ -41,6 +42,7 @@ struct server {
     struct put puts[PUTS_MAX];
     size_t sent_bytes;
     int64_t requests, objects, stored_bytes;
+    bool has_transcribed;
     char *buffer; /* CV_WIRE_READ_MAX bytes, allocated at the first read */
 };
 
@@ -514,6 +516,25 @@ static int list_objects(struct server *server, struct request *request, struct a
     return answer_list(&list, answer, error);
 }
 
+static int transcribe(struct server *server, struct request *request, struct answer *answer,
+                      struct cv_error *error)
+{
+    const char *path = member(request, "file");
+    struct cv_store_input input = {.fd = -1};
+    if (!path || !cv_grants_allow(server->broker->grants, CV_GRANT_TRANSCRIBE, CV_GRANTED_SOUND)) {
+        return refuse("transcribe", path ? path : "", error);
+    }
+    if (server->has_transcribed) {
+        return too_many("transcriptions", error);
+    }
+    server->has_transcribed = true;
+    CV_TRY(open_file(server, path, request, &input, error));
+    int result = broker_send_sound(&input, server->cancel, &answer->text, &answer->owned,
+                                   &answer->data_length, error);
+    answer->data = answer->owned;
+    return result;
+}
+
 /* ---- requests -------------------------------------------------------------------------------- */
 
 static operation *const operations[CV_WIRE_OPERATION_COUNT] = {
@@ -533,6 +554,7 @@ static operation *const operations[CV_WIRE_OPERATION_COUNT] = {
     [CV_WIRE_DELETE] = delete_object,
     [CV_WIRE_LIST] = list_objects,
     [CV_WIRE_DELETE_MANY] = delete_many,
+    [CV_WIRE_TRANSCRIBE] = transcribe,
 };
 
 /* Why a head is not valid for a request; NULL if it is. */

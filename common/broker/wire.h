@@ -24,7 +24,8 @@ enum cv_wire_operation {
     CV_WIRE_PUT_STOP,
     CV_WIRE_DELETE,      /* {"key"} */
     CV_WIRE_DELETE_MANY, /* {"keys"} */
-    CV_WIRE_LIST, /* {"prefix", …}, length: the limit; reply: {"entries", "continuation"} */
+    CV_WIRE_LIST,       /* {"prefix", …}, length: the limit; reply: {"entries", "continuation"} */
+    CV_WIRE_TRANSCRIBE, /* {"file"} in scratch; reply: {"status", "retry_after_ms"}, data */
     CV_WIRE_OPERATION_COUNT,
 };
 

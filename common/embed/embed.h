@@ -3,10 +3,7 @@
  *
  * Environment:
  *   EMBED_URL         the endpoint, http or https; a payload never names one
- *   EMBED_MODEL       the model when none is named
  *   EMBED_API_KEY     sent as a bearer token
- *   EMBED_ALLOW       private networks that the endpoint's name may resolve to; an address or
- *                     "localhost" in EMBED_URL needs no permission
  */
 #pragma once
 

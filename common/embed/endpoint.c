@@ -3,7 +3,6 @@
 #include "common/http/http.h"
 
 #include <assert.h>
-#include <curl/curl.h>
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
@@ -97,100 +96,30 @@ int cv_embed_read_answer(const char *body, size_t length, size_t count,
     return 0;
 }
 
-int cv_embed_read_refusal(long status, const char *body, size_t length, const char *model,
-                          struct cv_error *error)
-{
-    enum { DETAIL_MAX = 200 };
-    cv_auto(json_decref) json_t *answer = json_loadb(body ? body : "", length, 0, NULL);
-    const json_t *reason = json_object_get(answer, "error");
-    const char *detail =
-        json_string_value(json_is_object(reason) ? json_object_get(reason, "message") : reason);
-    enum cv_error_type type = CV_ERROR_CONFIGURATION;
-    if (status == 401 || status == 403) {
-        type = CV_ERROR_AUTHENTICATION;
-    } else if (status == 429) {
-        type = CV_ERROR_THROTTLED;
-    } else if (status == 408 || status == 425 || status >= 500) {
-        type = CV_ERROR_SERVER;
-    }
-    return cv_fail(error, type, "the embedding endpoint refuses model %s: %ld %.*s", model, status,
-                   DETAIL_MAX, detail ? detail : "");
-}
-
 enum {
     ANSWER_MAX = 64 << 20, /* bytes */
     TIMEOUT_MS = 60000,
 };
 
-static const char allow_setting[] = "EMBED_ALLOW";
-
 struct cv_embedder {
     struct cv_http_client *client;
-    struct cv_http_networks allowed;
-    const char *url;     /* borrowed from the environment */
-    char *authorization; /* the header's line; NULL: none */
+    struct cv_http_endpoint endpoint;
 };
 
+static const char who[] = "the embedding endpoint";
+
 /* ---- settings -------------------------------------------------------------------------------- */
-
-CV_DEFINE_CLEANUP(CURLU *, curl_url_cleanup)
-CV_DEFINE_CLEANUP(char *, curl_free)
-
-/* The operator wrote the URL. So an address in the URL may be called, but a name that resolves to
- * a non-public address only if EMBED_ALLOW permits it. */
-static int read_url(struct cv_embedder *embedder, struct cv_error *error)
-{
-    cv_auto(curl_url_cleanup) CURLU *parts = curl_url();
-    cv_auto(curl_free) char *scheme = NULL;
-    cv_auto(curl_free) char *user = NULL;
-    cv_auto(curl_free) char *host = NULL;
-    bool good = parts && curl_url_set(parts, CURLUPART_URL, embedder->url, 0) == CURLUE_OK &&
-                curl_url_get(parts, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
-                curl_url_get(parts, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
-                (strcmp(scheme, "http") == 0 || strcmp(scheme, "https") == 0);
-    if (!good) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION, "EMBED_URL is not an http or https URL");
-    }
-    if (curl_url_get(parts, CURLUPART_USER, &user, 0) == CURLUE_OK) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "EMBED_URL holds a user's name: give the key as EMBED_API_KEY");
-    }
-    if (host[0] == '[') { /* curl keeps the brackets of an IPv6 address */
-        host[strlen(host) - 1] = '\0';
-    }
-    (void)cv_http_networks_add_host(&embedder->allowed, host + (host[0] == '['));
-    return 0;
-}
 
 uint16_t cv_embedder_port(void)
 {
     return cv_http_port(cv_env("EMBED_URL", ""));
 }
 
-static int read_settings(struct cv_embedder *embedder, struct cv_error *error)
-{
-    const char *key = cv_env("EMBED_API_KEY", NULL);
-    embedder->url = cv_env("EMBED_URL", NULL);
-    if (!embedder->url) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "EMBED_URL is not set: the endpoint that embeds texts");
-    }
-    if (!cv_http_networks_parse(cv_env(allow_setting, ""), &embedder->allowed)) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "%s must be networks like 10.0.0.0/8,fd00::/8", allow_setting);
-    }
-    CV_TRY(read_url(embedder, error));
-    if (key) {
-        CV_TRY(cv_format(&embedder->authorization, error, "Authorization: Bearer %s", key));
-    }
-    return 0;
-}
-
 int cv_embedder_open(struct cv_embedder **ret_embedder, struct cv_error *error)
 {
     cv_auto(cv_embedder_close) struct cv_embedder *embedder = calloc(1, sizeof(*embedder));
     CV_TRY_MEMORY(embedder, error, "an HTTP client");
-    CV_TRY(read_settings(embedder, error));
+    CV_TRY(cv_http_endpoint_read("EMBED_URL", "EMBED_API_KEY", &embedder->endpoint, error));
     CV_TRY(cv_http_client_open(&embedder->client, error));
     *ret_embedder = cv_take(embedder);
     return 0;
@@ -200,7 +129,7 @@ void cv_embedder_close(struct cv_embedder *embedder)
 {
     if (embedder) {
         cv_http_client_close(embedder->client);
-        free(embedder->authorization);
+        cv_http_endpoint_deinit(&embedder->endpoint);
         free(embedder);
     }
 }
@@ -243,30 +172,30 @@ int cv_embed(struct cv_embedder *embedder, const char *model, const char *const 
     cv_auto_free char *body = NULL;
     cv_auto(cv_http_answer_deinit) struct cv_http_answer answer = {.status = 0};
     CV_TRY(make_request(model, texts, count, &body, error));
-    const char *const headers[] = {"Content-Type: application/json", embedder->authorization, NULL};
+    const char *const headers[] = {"Content-Type: application/json",
+                                   embedder->endpoint.authorization, NULL};
     const struct cv_http_request request = {
         .method = "POST",
-        .url = embedder->url,
+        .url = embedder->endpoint.url,
         .headers = headers,
         .body = body,
         .body_length = strlen(body),
         .answer_max = ANSWER_MAX,
         .timeout_ms = TIMEOUT_MS,
-        .allowed = &embedder->allowed,
-        .allow_setting = allow_setting,
+        .allowed = &embedder->endpoint.allowed,
         .cancel = cancel,
     };
     int result = cv_http_send(embedder->client, &request, &answer, error);
     if (result) {
-        return cv_fail_context(error, result, "the embedding endpoint");
+        return cv_fail_context(error, result, who);
     }
     if (answer.is_cut) {
         return cv_fail(error, CV_ERROR_SERVER,
                        "the embedding endpoint's answer is longer than %d MiB", ANSWER_MAX >> 20);
     }
     if (answer.status / 100 != 2) {
-        return cv_embed_read_refusal(answer.status, answer.body.data, answer.body.length, model,
-                                     error);
+        int refusal = cv_http_refusal(answer.status, answer.body.data, answer.body.length, error);
+        return cv_fail_context(error, refusal, "%s refuses model %s", who, model);
     }
     return cv_embed_read_answer(answer.body.data, answer.body.length, count, ret_embeddings, error);
 }

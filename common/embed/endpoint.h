@@ -7,7 +7,3 @@
 CV_MUST_CHECK int cv_embed_read_answer(const char *body, size_t length, size_t count,
                                        struct cv_embeddings *ret_embeddings,
                                        struct cv_error *error);
-
-/* The failure that an answer of another status than 2xx stands for; always negative. */
-CV_MUST_CHECK int cv_embed_read_refusal(long status, const char *body, size_t length,
-                                        const char *model, struct cv_error *error);

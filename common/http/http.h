@@ -1,4 +1,4 @@
-/* Requests to URLs that users choose: a webhook's receiver, an embedding endpoint, an issuer's keys.
+/* Requests to URLs that users choose, a webhook's receiver or an issuer's keys, and to endpoints of the operator.
  *
  * Each address is checked just before the connection to it is made, after the name was resolved.
  * Loopback, private, link-local (metadata services of clouds), multicast and all other non-public
@@ -51,13 +51,23 @@ CV_MUST_CHECK int cv_http_client_open(struct cv_http_client **ret_client, struct
 void cv_http_client_close(struct cv_http_client *client);
 CV_DEFINE_CLEANUP(struct cv_http_client *, cv_http_client_close)
 
+/* A member of a form; all are borrowed. */
+struct cv_http_part {
+    const char *name;
+    const void *data;
+    size_t length;
+    const char *file_name, *media_type; /* of a file; NULL: a text */
+};
+
 struct cv_http_request {
-    const char *url;            /* http or https */
-    const char *method;         /* "GET", "POST", … */
-    const char *const *headers; /* "name: value", NULL at the end */
-    const char *body;           /* NULL: none */
-    size_t body_length;         /* bytes */
-    size_t answer_max;          /* bytes of the answer's body that are read */
+    const char *url;                 /* http or https */
+    const char *method;              /* "GET", "POST", … */
+    const char *const *headers;      /* "name: value", NULL at the end */
+    const char *body;                /* NULL: none */
+    size_t body_length;              /* bytes */
+    const struct cv_http_part *form; /* in place of `body`: multipart/form-data; NULL: none */
+    size_t form_count;
+    size_t answer_max; /* bytes of the answer's body that are read */
     /* Receives the body of an answer 2xx piece by piece, in place of answer.body; NULL: none does.
      * What it returns is not 0: the exchange ends with its failure. */
     int (*write)(void *opaque, const char *data, size_t length, struct cv_error *error);
@@ -65,8 +75,8 @@ struct cv_http_request {
     int64_t timeout_ms;                     /* for the whole exchange */
     const char *ca_file;                    /* NULL: the system's certificates */
     const struct cv_http_networks *allowed; /* in addition to public addresses */
-    const char *allow_setting;              /* the variable that allows networks, for the message */
-    struct cv_cancel *cancel;               /* an abort ends the wait; may be NULL */
+    const char *allow_setting; /* the variable that allows networks, for the message; NULL: none */
+    struct cv_cancel *cancel;  /* an abort ends the wait; may be NULL */
 };
 
 struct cv_http_answer {
@@ -88,3 +98,26 @@ uint16_t cv_http_port(const char *url);
  * URL has an address that may not be called; a name that leads to one is CV_ERROR_CONNECTION), CV_ERROR_INVALID_PAYLOAD (not a URL), CV_ERROR_CANCELED. */
 CV_MUST_CHECK int cv_http_send(struct cv_http_client *client, const struct cv_http_request *request,
                                struct cv_http_answer *ret_answer, struct cv_error *error);
+
+/* ---- endpoint.c: a server that the operator has chosen ------------------------------------------ */
+
+/* The server of a model. It may be anywhere: who writes its URL answers for where its name leads. */
+struct cv_http_endpoint {
+    const char *url;     /* borrowed from the environment */
+    char *authorization; /* the header's line; NULL: none */
+    struct cv_http_networks allowed;
+};
+void cv_http_endpoint_deinit(struct cv_http_endpoint *endpoint);
+CV_DEFINE_CLEANUP_ADDRESS(struct cv_http_endpoint, cv_http_endpoint_deinit)
+
+/* Reads its URL and, if there is one, its key from the settings of these names. CV_ERROR_CONFIGURATION when the URL is
+ * missing, is not an http(s) URL, or contains a user's name. */
+CV_MUST_CHECK int cv_http_endpoint_read(const char *url_setting, const char *key_setting,
+                                        struct cv_http_endpoint *ret_endpoint,
+                                        struct cv_error *error);
+
+/* The failure that an answer of another status than 2xx stands for; always negative. The message has the status, and the
+ * reason that the body names as such endpoints do. CV_ERROR_AUTHENTICATION (401, 403) and CV_ERROR_CONFIGURATION
+ * (404 and other refusals) do not go away by themselves; CV_ERROR_THROTTLED and CV_ERROR_SERVER may. */
+CV_MUST_CHECK int cv_http_refusal(long status, const char *body, size_t length,
+                                  struct cv_error *error);

@@ -12,6 +12,7 @@ enum {
 };
 
 CV_DEFINE_CLEANUP(struct curl_slist *, curl_slist_free_all)
+CV_DEFINE_CLEANUP(curl_mime *, curl_mime_free)
 
 struct cv_http_client {
     CURL *curl;
@@ -156,6 +157,26 @@ static int make_lines(const struct cv_http_request *request, struct curl_slist *
     return 0;
 }
 
+/* The form of a request, in memory. */
+static int make_form(CURL *curl, const struct cv_http_request *request, curl_mime **ret_form,
+                     struct cv_error *error)
+{
+    cv_auto(curl_mime_free) curl_mime *form = request->form ? curl_mime_init(curl) : NULL;
+    bool good = form || !request->form;
+    for (size_t i = 0; good && i < request->form_count; i++) {
+        const struct cv_http_part *given = &request->form[i];
+        curl_mimepart *part = curl_mime_addpart(form);
+        good = part && curl_mime_name(part, given->name) == CURLE_OK &&
+               curl_mime_data(part, given->data, given->length) == CURLE_OK &&
+               curl_mime_filename(part, given->file_name) == CURLE_OK &&
+               curl_mime_type(part, given->media_type) == CURLE_OK;
+    }
+    CV_TRY_MEMORY(good && (!form || curl_easy_setopt(curl, CURLOPT_MIMEPOST, form) == CURLE_OK),
+                  error, "a form");
+    *ret_form = cv_take(form);
+    return 0;
+}
+
 #define SET(option, value) good = good && curl_easy_setopt(curl, option, value) == CURLE_OK
 
 static bool set_guards(CURL *curl, struct exchange *exchange)
@@ -178,7 +199,7 @@ static bool set_options(CURL *curl, struct exchange *exchange, struct curl_slist
     SET(CURLOPT_NOSIGNAL, 1L);
     SET(CURLOPT_USERAGENT, "cortana-vision/" CV_VERSION);
     SET(CURLOPT_HTTPHEADER, lines);
-    if (request->body || strcmp(request->method, "POST") == 0) {
+    if (!request->form && (request->body || strcmp(request->method, "POST") == 0)) {
         SET(CURLOPT_POST, 1L);
         SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_length);
         SET(CURLOPT_POSTFIELDS, request->body ? request->body : "");
@@ -216,6 +237,9 @@ static bool has_address(const char *url)
  * whoever may write URLs could find out which names the operator's network has. */
 static int explain_name(const struct exchange *exchange, struct cv_error *error)
 {
+    if (!exchange->request->allow_setting) {
+        return cv_fail(error, CV_ERROR_CONNECTION, "the URL's name leads to no address");
+    }
     return cv_fail(
         error, CV_ERROR_CONNECTION,
         "the URL's name leads to no public address: it does not exist, or its network is "
@@ -262,6 +286,8 @@ int cv_http_send(struct cv_http_client *client, const struct cv_http_request *re
     CV_TRY(make_lines(request, &lines, error));
     curl_easy_reset(client->curl); /* keeps the connection */
     CV_TRY_MEMORY(set_options(client->curl, &exchange, lines), error, "a request");
+    cv_auto(curl_mime_free) curl_mime *form = NULL;
+    CV_TRY(make_form(client->curl, request, &form, error));
     struct cv_http_answer *answer = &exchange.answer;
     int64_t began = cv_monotonic_ms();
     CURLcode code = curl_easy_perform(client->curl);

@@ -27,5 +27,6 @@
 #include "common/media/libav.h"
 #include "common/media/output.h"
 #include "common/media/scale.h"
+#include "common/media/sound.h"
 #include "common/media/subtitles.h"
 #include "common/media/webp.h"

@@ -115,6 +115,21 @@ static int add_line(struct cv_subtitle_list *list, const struct cv_subtitle *lin
     return 0;
 }
 
+int cv_subtitle_list_add(struct cv_subtitle_list *list, const struct cv_subtitle *said,
+                         struct cv_error *error)
+{
+    char text[CV_SUBTITLE_BYTES_MAX + 1];
+    struct cv_subtitle line = *said;
+    size_t length = 0;
+    const char *c = said->text;
+    for (; *c && length < CV_SUBTITLE_BYTES_MAX; c++) {
+        append_character(text, &length, (char)(*c == '\n' ? ' ' : *c));
+    }
+    end_text(text, length, *c != '\0');
+    line.text = text;
+    return text[0] ? add_line(list, &line, error) : 0;
+}
+
 /* By language and text, then by time: what is to become one line is side by side. */
 static int compare_texts(const void *left, const void *right)
 {

@@ -11,6 +11,16 @@
 /* The memory of a broker: the data in transit at one time; see the limits in broker/server.c. */
 static const int64_t memory_bytes = 1LL << 30;
 
+/* What the brokers of a stage see besides the store's variables. */
+static unsigned needs_of_brokers(const struct cv_stage *stage)
+{
+    unsigned needs = CV_NEEDS_STORE_ACCESS;
+    for (const struct cv_grant *grant = stage->grants; grant && grant->access; grant++) {
+        needs |= grant->access & CV_GRANT_TRANSCRIBE ? (unsigned)CV_NEEDS_SPEECH_ENDPOINT : 0;
+    }
+    return needs;
+}
+
 int cv_brokers_start(struct cv_brokers *brokers, const struct cv_stage *stage,
                      struct cv_error *error)
 {
@@ -28,7 +38,7 @@ int cv_brokers_start(struct cv_brokers *brokers, const struct cv_stage *stage,
         cv_spawn_limit(&spawn, RLIMIT_DATA, memory_bytes, memory_bytes);
     }
     cv_spawn_limit(&spawn, RLIMIT_CORE, 0, 0);
-    CV_TRY(cv_spawn_inherit(&spawn, CV_NEEDS_STORE_ACCESS, error));
+    CV_TRY(cv_spawn_inherit(&spawn, needs_of_brokers(stage), error));
     CV_TRY(cv_spawn(&spawn, &brokers->pid, error));
     brokers->fd = cv_take_fd(&own);
     return 0;

@@ -45,8 +45,9 @@ CV_MUST_CHECK int cv_spawn(const struct cv_spawn *spawn, pid_t *ret_pid, struct 
 
 /* Decides which environment variables a process that the worker starts may see. */
 
-/* In addition to enum cv_stage_needs: the process accesses the store itself, as a broker does. */
-enum { CV_NEEDS_STORE_ACCESS = 1 << 16 };
+/* In addition to enum cv_stage_needs: the process accesses the store itself, as a broker does, or sends sound to the endpoint
+ * of TRANSCRIBE_URL, as the brokers of a stage do that may have sound transcribed. */
+enum { CV_NEEDS_STORE_ACCESS = 1 << 16, CV_NEEDS_SPEECH_ENDPOINT = 1 << 17 };
 
 /* Whether a process with these needs may see "NAME=value". */
 bool cv_variables_admits(const char *entry, unsigned needs);

@@ -56,7 +56,7 @@ COMMENT ON COLUMN segments.crop_offset IS 'First byte of the picture in crop_pac
 COMMENT ON COLUMN segments.crop_bytes IS 'Length of the picture in bytes.';
 COMMENT ON COLUMN segments.detected_by IS
     'Step and part of the run that read the text ("ocr/0"). Several steps can read one video in parallel. Of what was '
-    'said: what it was read from ("track": the text tracks of the video''s file).';
+    'said: what it was read from ("track": the text tracks of the video''s file; "endpoint": its sound).';
 COMMENT ON COLUMN segments.source IS
     'Where the line comes from: screen; code, the content of a QR or bar code on screen; subtitle, a text track; speech. Only '
     'lines on screen and codes have boxes, and only lines on screen have pictures.';
@@ -74,8 +74,8 @@ COMMENT ON COLUMN segments.normalized_text IS
     'The line as normal_form(text) returns it; searching and merging compare this form.';
 COMMENT ON COLUMN segments.text_hash IS 'text_hash(normalized_text).';
 COMMENT ON COLUMN segments.language IS
-    'Tesseract model that read the line; of subtitles the language of the track, which has the same name (ISO 639-3).';
-COMMENT ON COLUMN segments.confidence IS 'Confidence of the OCR in the line, 0 to 1; of subtitles 1.';
+    'Tesseract model that read the line; of subtitles and speech the language of the track or of the endpoint''s answer (ISO 639-3).';
+COMMENT ON COLUMN segments.confidence IS 'Confidence of the OCR in the line, 0 to 1; of subtitles and speech 1.';
 COMMENT ON COLUMN segments.created_at IS 'When the row was made.';
 
 CREATE INDEX segments_video_time ON segments (video_id, t_start, place, id);

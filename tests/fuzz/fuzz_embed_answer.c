@@ -1,6 +1,7 @@
 /* What an embedding endpoint answers: any bytes. Vectors that are taken are of one length and finite. The first byte
  * chooses between an answer and a refusal, and how many vectors are expected. */
 #include "common/embed/endpoint.h"
+#include "common/http/http.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *body = (const char *)data + 1;
     size_t count = data[0] % CV_EMBED_BATCH + 1;
     if (data[0] & 0x80) {
-        if (cv_embed_read_refusal(400 + data[0], body, size - 1, "model", &error) >= 0) {
+        if (cv_http_refusal(400 + data[0], body, size - 1, &error) >= 0) {
             abort();
         }
         return 0;

@@ -31,7 +31,7 @@ PUBLIC_FUNCTIONS = """enqueue_job enqueue_jobs claim_jobs renew_lease report_pro
     define_command run_command plan_command json_schema_fault emit_event scheduler_tick
     next_cron next_crons add_webhook rotate_webhook disable_webhook enable_webhook send_webhook
     restore_default_schedules search_segments search_semantic
-    embed_videos_with embed_videos embedding_model_in_use use_pgvector prune_embeddings
+    embed_videos_with embed_videos embedding_model_in_use use_pgvector prune_embeddings transcribe_video
     announce_upload accept_object_event reprocess_video delete_video limit_tenant time_ordered_uuid video_export
     plan_clip request_clip split_videos reindex_video refresh_search_materialized
     replace_video_text""".split()

@@ -56,7 +56,7 @@ class VideoScreen extends Element {
             const isKnown = this.stages?.some((one) => one.job_id === data.id);
             this.stages = isKnown ? this.stages.map((one) => one.job_id === data.id ? {...one, ...stage} : one)
                 : [...this.stages ?? [], stage];
-            if (data.job_type === 'subtitles' && data.state === 'done') {
+            if (['subtitles', 'transcribe'].includes(data.job_type) && data.state === 'done') {
                 this.transcript?.load(this.id_).then(() => this.showLines());
             }
             this.watch();

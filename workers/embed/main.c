@@ -8,18 +8,10 @@ enum { MODEL_NAME_MAX = 100 };
 
 static int read_model(const json_t *payload, const char **ret_model, struct cv_error *error)
 {
-    const json_t *named = json_object_get(payload, "model");
-    const char *model = named ? json_string_value(named) : cv_env("EMBED_MODEL", NULL);
-    if (named && !model) {
-        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "payload: \"model\" is not a text");
-    }
-    if (!model) {
+    const char *model = json_string_value(json_object_get(payload, "model"));
+    if (!model || !model[0] || strlen(model) > MODEL_NAME_MAX) {
         return cv_fail(error, CV_ERROR_INVALID_PAYLOAD,
-                       "payload: no \"model\", and EMBED_MODEL is not set");
-    }
-    if (!model[0] || strlen(model) > MODEL_NAME_MAX) {
-        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "payload: \"model\" has 1 to %d characters",
-                       MODEL_NAME_MAX);
+                       "payload: \"model\" is not a text of 1 to %d characters", MODEL_NAME_MAX);
     }
     *ret_model = model;
     return 0;

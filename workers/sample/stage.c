@@ -343,6 +343,9 @@ static int commit(struct cv_db *db, const struct cv_job *job, const json_t *resu
     CV_TRY(cv_said_store(db, part.video_id, "subtitle", "track",
                          json_object_get(result, "subtitles"), part.from_ms == 0, error));
     CV_TRY(go_on(db, job, &part, result, error));
+    CV_TRY(part.from_ms == 0 && cv_env("TRANSCRIBE_URL", NULL)
+               ? cv_db_run(db, NULL, error, "SELECT transcribe_video($1::uuid)", part.video_id)
+               : 0);
     cv_auto(json_decref) json_t *payload =
         json_pack("{s:s,s:O}", "video_id", part.video_id, "frame_paths", lists);
     CV_TRY_MEMORY(payload, error, "the OCR job");
