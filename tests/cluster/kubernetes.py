@@ -3,7 +3,6 @@
 import copy
 import json
 import os
-import socket
 import subprocess
 import time
 
@@ -25,12 +24,6 @@ def find_fields(value, names):
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         found += find_fields(inner, names)
     return found
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 class Refused(Exception):

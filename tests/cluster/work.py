@@ -14,9 +14,10 @@ import uuid
 
 import psycopg2
 import yaml
-from kubernetes import Refused, free_port, say
+from kubernetes import Refused, say
 from manifests import of_kind, template_of
 from remains import objects, rows
+from s3_server import free_port
 from store_client import StoreClient
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

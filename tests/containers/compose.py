@@ -11,7 +11,6 @@ import http.client
 import json
 import os
 import pathlib
-import socket
 import subprocess
 import sys
 import tempfile
@@ -28,15 +27,10 @@ sys.path.insert(0, str(HERE))
 from conftest import find_program  # noqa: E402
 from images import make_beside, make_programs, run_steps, say  # noqa: E402
 from pods import log_of, podman  # noqa: E402
+from s3_server import free_port  # noqa: E402
 from store_client import StoreClient  # noqa: E402
 
 DEADLINE = 300
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 class Server:

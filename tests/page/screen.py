@@ -140,6 +140,16 @@ class Screen:
         field.send_keys(query, Keys.ENTER)
         self.see(".results[data-state=shown]")
 
+    def see_new_job(self, place):
+        """Of the list of webhooks: it waits behind a button, which is pressed."""
+        job = place.queue.add("webhook")
+        self.wait(lambda: self.all(f".fresh button, tr[data-id='{job}']"), "the job")
+        if not self.all(".fresh button"):  # it is older than the stream of events, and came with the list read then
+            job = place.queue.add("webhook")
+        self.see(".fresh button", "1 new job").click()
+        self.see(f"tr[data-id='{job}']")
+        return job
+
     def pass_time(self):
         """So much that a deletion can no longer be withdrawn."""
         self.script("const now = Date.now; Date.now = () => now() + 15000;")

@@ -102,9 +102,7 @@ def test_two_tabs_share_one_stream_and_the_other_takes_over(operator, place):
         driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": COUNT})
         driver.get(f"{operator.url}/jobs?type=webhook")
         operator.wait(lambda: operator.all("table") or operator.all("[data-state=empty]"), "the list")
-        job = place.queue.add("webhook")
-        operator.see(".fresh button", "new job").click()
-        operator.see(f"tr[data-id='{job}']")
+        job = operator.see_new_job(place)
         assert operator.script("return window.streams") == 0, "the second tab hears by the first one"
         driver.switch_to.window(first)
         driver.get("about:blank")
@@ -243,9 +241,7 @@ def test_live_work_does_not_fill_the_memory(operator, place, record_property):
     operator.open("/jobs?type=webhook")
     operator.see("tbody tr")
     operator.see("cv-app[data-live=true]")
-    shown = place.queue.add("webhook")
-    operator.see(".fresh button", "new job").click()
-    operator.see(f"tr[data-id='{shown}']")
+    shown = operator.see_new_job(place)
 
     def change():
         place.queue.run("SELECT cancel_job(%s), cancel_job(%s)", shown, place.queue.add("webhook"))

@@ -7,15 +7,17 @@ import functools
 import os
 import pathlib
 import pwd
+import re
 import shutil
 import subprocess
 import tempfile
+import time
 import uuid
 
 import psycopg2
 import psycopg2.extras
 import pytest
-from api import Library, make_login
+from api import Gateway, Library, make_login
 from fault_proxy import FaultProxy
 from jobs import Queue
 from s3_server import S3Server
@@ -34,8 +36,9 @@ MODELS = ("ara", "chi_sim", "deu", "eng", "fra", "heb", "jpn", "kor", "ell", "po
 
 # Many tests compare all objects of a store with what a stage writes; those of job logs switch them on.
 os.environ.setdefault("CORTANA_LOG_DAYS", "0")
-# The settings of this machine's own installation are not the tests'.
-os.environ["CORTANA_CONFIG"] = ""
+# The settings of this machine and of its own installation are not the tests'.
+os.environ |= {"CORTANA_CONFIG": "", "TZ": "UTC", "LC_ALL": "C.UTF-8"}
+time.tzset()
 
 
 def postgres_bin():
@@ -168,7 +171,8 @@ class Scheduling(LoadScopeScheduling):
 
     @functools.cached_property
     def shared(self):
-        return {path.name for path in HERE.glob("test_*.py") if 'scope="module"' in path.read_text()}
+        uses = re.compile(r'scope="module"|^def test_.*\bgateway\b', re.M)
+        return {path.name for path in HERE.glob("test_*.py") if uses.search(path.read_text())}
 
     def _split_scope(self, nodeid):
         path = nodeid.partition("::")[0]
@@ -357,6 +361,18 @@ def place(shared_cluster):
 @pytest.fixture(scope="module")
 def library(place):
     return Library(place[1])
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    return tmp_path_factory.mktemp("store")
+
+
+@pytest.fixture(scope="module")
+def gateway(program, place, library, tmp_path_factory):
+    started = Gateway(program, place[0], tmp_path_factory.mktemp("gateway"), "--connections", "2")
+    yield started
+    assert started.process.stop() == 0
 
 
 @pytest.fixture

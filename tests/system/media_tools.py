@@ -1,4 +1,5 @@
 """What the tests of the media stages share: one stage run by hand, and what ffprobe and ffmpeg say."""
+import contextlib
 import functools
 import hashlib
 import json
@@ -13,9 +14,10 @@ import uuid
 import hls_check
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "fixtures/make"))
+import recordings_of_screens as generator  # noqa: E402
 from turn import turn  # noqa: E402, F401
 
-CLIPS = pathlib.Path(os.environ.get("BUILD_DIR", pathlib.Path(__file__).resolve().parents[2] / "build")).resolve() / "tests/clips"
+CLIPS = pathlib.Path(__file__).resolve().parents[2] / "build/tests/clips"  # for every build of the programs
 KEPT_MAX = 32 << 20  # bytes of a clip that is kept
 TS_OFFSET = 1.4  # seconds that MPEG-TS timestamps lie after the presentation's time 0
 
@@ -123,6 +125,19 @@ def make_clip(path, arguments):
         shutil.copyfile(path, new)
         new.rename(kept)
     return path
+
+
+def make_recording(folder, name, seed):
+    """A screen recording that the generator makes, and its truth beside it: made once, and kept in the build folder."""
+    sources = b"".join(path.read_bytes() for path in sorted(pathlib.Path(generator.__file__).parent.glob("*.py")))
+    kept = CLIPS / hashlib.sha256(ffmpeg_version() + sources + f"{name} {seed}".encode()).hexdigest()
+    if not kept.exists():
+        new = CLIPS / f"{uuid.uuid4()}"
+        generator.make(new, name, seed)
+        with contextlib.suppress(OSError):  # another test has made it meanwhile
+            new.rename(kept)
+    shutil.copytree(kept, folder, dirs_exist_ok=True)
+    return folder / f"{name}_{seed}.mp4"
 
 
 def probe(path, *arguments):

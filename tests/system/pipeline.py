@@ -15,6 +15,7 @@ WORKERS = {
     "segment_index": "segment-index-worker",
     "clip_generate": "clip-generate-worker",
 }
+SMALL = {"CORTANA_RENDITIONS": "240"}  # where it is not tried how a video is encoded
 
 
 def beginning(path, folder, seconds=7):

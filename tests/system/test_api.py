@@ -35,11 +35,6 @@ def keys(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    return tmp_path_factory.mktemp("store")
-
-
-@pytest.fixture(scope="module")
 def gateway(program, place, library, keys, store, tmp_path_factory):
     directory = tmp_path_factory.mktemp("gateway")
     key_set = directory / "jwks.json"

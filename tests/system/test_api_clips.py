@@ -16,11 +16,6 @@ BYTES = b"the bytes of a clip"
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    return tmp_path_factory.mktemp("store")
-
-
-@pytest.fixture(scope="module")
 def gateway(program, place, library, store, tmp_path_factory):
     started = Gateway(program, place[0], tmp_path_factory.mktemp("gateway"), "--connections", "2", STORE_URL=f"dir:{store}")
     yield started

@@ -64,11 +64,6 @@ class Shop:
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    return tmp_path_factory.mktemp("store")
-
-
-@pytest.fixture(scope="module")
 def shop(place, store):
     def put(key, data):
         (store / key).parent.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ import uuid
 
 import jsonschema
 import pytest
-from api import ALICE, BOB, DOCUMENT, TEAM, Gateway, content_of, token
+from api import ALICE, BOB, DOCUMENT, TEAM, content_of, token
 from api_matrix import CALLERS, OF_A_RUN, OF_ADMINS, OF_THE_SERVICE, SIGNED_OUT, sees
 
 ADMIN, SERVICE, EDITOR = CALLERS["admin"], CALLERS["service"], CALLERS["owner"]
@@ -16,13 +16,6 @@ OTHER_ADMIN = token(sub=BOB, app_metadata={"cortana_role": "admin"})
 @pytest.fixture(scope="module")
 def queue(place):
     return place[1]
-
-
-@pytest.fixture(scope="module")
-def gateway(program, place, library, tmp_path_factory):
-    started = Gateway(program, place[0], tmp_path_factory.mktemp("gateway"), "--connections", "2")
-    yield started
-    assert started.process.stop() == 0
 
 
 def ask(gateway, caller, method, template, body=None, **names):

@@ -5,19 +5,12 @@ import io
 import uuid
 
 import pytest
-from api import ALICE, TEAM, Gateway, token
+from api import ALICE, TEAM, token
 
 OWNER = token(team_ids=[TEAM], app_metadata={"cortana_role": "admin"})
 MATE = token(sub=str(uuid.uuid4()), team_ids=[TEAM], app_metadata={"cortana_role": "editor"})
 STRANGER = token(sub=str(uuid.uuid4()), app_metadata={"cortana_role": "editor"})
 VIEWER = token(app_metadata={"cortana_role": "viewer"})
-
-
-@pytest.fixture(scope="module")
-def gateway(program, place, library, tmp_path_factory):
-    started = Gateway(program, place[0], tmp_path_factory.mktemp("gateway"), "--connections", "2")
-    yield started
-    assert started.process.stop() == 0
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import uuid
 
 import jsonschema
 import pytest
-from api import ALICE, BOB, DOCUMENT, TEAM, Gateway, Library, content_of, token
+from api import ALICE, BOB, DOCUMENT, TEAM, Library, content_of, token
 
 OWNER = token(app_metadata={"team_id": TEAM})
 STRANGER = token(sub=str(uuid.uuid4()))
@@ -29,13 +29,6 @@ def library(place):
              [{"type": "hashtag", "value": "#bridges"}]))]))
     made.videos["extra"] = extra
     return made
-
-
-@pytest.fixture(scope="module")
-def gateway(program, place, library, tmp_path_factory):
-    started = Gateway(program, place[0], tmp_path_factory.mktemp("gateway"), "--connections", "2")
-    yield started
-    assert started.process.stop() == 0
 
 
 def ask(gateway, path, operation, status=200, bearer=OWNER, **query):

@@ -85,11 +85,6 @@ def seen():
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    return tmp_path_factory.mktemp("store")
-
-
-@pytest.fixture(scope="module")
 def gateway(program, place, library, store, tmp_path_factory):
     place[1].run("SELECT report_worker('host-1:7:boot', 'host-1', '1', '{ocr}', 1, 0, 'running', '{}'),"
                  " report_disk('host-1', '/tmp', 100, 50)")

@@ -28,11 +28,6 @@ BIG = random.Random(5).randbytes(20_000_000)
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    return tmp_path_factory.mktemp("store")
-
-
-@pytest.fixture(scope="module")
 def gateway(program, place, store, tmp_path_factory):
     started = Gateway(program, place[0], tmp_path_factory.mktemp("gateway"), "--connections", "2", STORE_URL=f"dir:{store}")
     yield started

@@ -87,6 +87,7 @@ def test_a_server_answers_like_its_database(cortana, gateway, queue, library, ve
     assert (there.stdout, there.stderr, there.returncode) == (here.stdout, here.stderr, 0)
 
 
+@pytest.mark.sanitized(6)
 @pytest.mark.parametrize("verb", REFUSED)
 def test_a_server_refuses_like_its_database(cortana, gateway, library, verb):
     here, there = both(cortana, gateway, verb.format(nobody=uuid.uuid4(), job=library.jobs["own"]))

@@ -229,7 +229,7 @@ def check_triggers(load, workers):
 @pytest.mark.sanitized(0)
 def test_no_fault_breaks_the_history(cluster, field, program):
     name, pooler, gates, workers, clock = field
-    seconds = float(os.environ.get("CORTANA_FAULT_SECONDS", "45"))
+    seconds = float(os.environ.get("CORTANA_FAULT_SECONDS", "25"))
     seed = int(os.environ.get("CORTANA_FAULT_SEED", "20261121"))
     dice = random.Random(seed)
     load = Load(cluster.url(name), dice)

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 from media_tools import add_text_tracks
-from pipeline import Pipeline, beginning
+from pipeline import SMALL, Pipeline, beginning
 from workers import age_leftovers, wait_until
 
 VIDEO = "0b0e0c7e-3d5f-4a7b-9a52-6f1f7a3c0001"
@@ -125,7 +125,7 @@ def texts(pipeline, video):
 
 
 @pytest.mark.sanitized(0)
-def test_a_workflow_with_two_languages_side_by_side(pipeline, fixtures_dir):
+def test_a_workflow_with_two_languages_side_by_side(pipeline, fixtures_dir, tmp_path):
     """Made by SQL alone: OCR twice over the same frames, in parts, and one index over both."""
     pipeline.query("INSERT INTO workflows (name, steps) VALUES ('bilingual', %s)", json.dumps([
         {"key": "transcode", "job_type": "transcode",
@@ -136,8 +136,9 @@ def test_a_workflow_with_two_languages_side_by_side(pipeline, fixtures_dir):
         {"key": "ocr_german", "job_type": "ocr", "depends_on": ["sample"],
          "params": {"languages": ["deu"]}, "fan_out": {"over": ["frame_paths"], "size": 1}},
         {"key": "index", "job_type": "segment_index", "depends_on": ["ocr_english", "ocr_german"]}]))
+    pipeline.environment |= SMALL
     pipeline.start("transcode", "sample", "ocr", "segment_index")
-    video = pipeline.submit(fixtures_dir / "subtitles.mp4", VIDEO, workflow="bilingual")
+    video = pipeline.submit(beginning(fixtures_dir / "subtitles.mp4", tmp_path, 16), VIDEO, workflow="bilingual")
     assert pipeline.wait(video) == "ready", pipeline.failures()
     assert pipeline.query("SELECT status FROM runs") == [("done",)]
     steps = dict(pipeline.query("SELECT step, count(*) FROM jobs GROUP BY step"))
@@ -158,9 +159,9 @@ def test_a_workflow_with_two_languages_side_by_side(pipeline, fixtures_dir):
     assert texts(pipeline, video) == before, "a second run leaves the same text"
 
 
-def test_text_alone(pipeline, fixtures_dir):
+def test_text_alone(pipeline, fixtures_dir, tmp_path):
     pipeline.start("sample", "ocr", "segment_index")
-    video = pipeline.submit(fixtures_dir / "subtitles.mp4", VIDEO, workflow="video_text")
+    video = pipeline.submit(beginning(fixtures_dir / "subtitles.mp4", tmp_path), VIDEO, workflow="video_text")
     assert pipeline.wait(video) == "ready", pipeline.failures()
     assert texts(pipeline, video)
     assert not [key for key in pipeline.objects() if key.startswith(("videos/proxy", "thumbs"))]
@@ -248,6 +249,7 @@ def test_what_is_no_video_fails_once_and_for_all(pipeline, fixtures_dir):
 
 def test_strange_videos_are_read_like_any_other(pipeline, fixtures_dir):
     """Rotated, portrait, 120 fps, one frame, variable rate, cut short, an hour of nothing, …"""
+    pipeline.environment |= SMALL
     pipeline.start()
     clips = sorted(path for path in (fixtures_dir / "edge").glob("*.m??")
                    if path.stem not in NO_VIDEOS)
@@ -285,7 +287,7 @@ def test_chaos_leaves_what_an_undisturbed_run_leaves(
     for folder in folders:
         (folder / "store").mkdir(parents=True)
     original = beginning(fixtures_dir / "subtitles.mp4", tmp_path)
-    calm = Pipeline(program, database, sql, folders[0] / "store", folders[0])
+    calm = Pipeline(program, database, sql, folders[0] / "store", folders[0], **SMALL)
     calm.start()
     assert calm.wait(calm.submit(original, VIDEO)) == "ready"
     calm.stop()
@@ -297,7 +299,7 @@ def test_chaos_leaves_what_an_undisturbed_run_leaves(
     seed = int(os.environ.get("CORTANA_CHAOS_SEED", "20261121"))
     dice = random.Random(seed)
     chaos = Pipeline(program, database, sql, folders[1] / "store", folders[1],
-                     CORTANA_LEASE_MS="1500", CORTANA_HEARTBEAT_MS="400")
+                     CORTANA_LEASE_MS="1500", CORTANA_HEARTBEAT_MS="400", **SMALL)
     # Chaos is no reason to give up or to wait a minute.
     chaos.query("UPDATE job_types SET retry_delays = array_fill(interval '50 ms', ARRAY[%s])",
                 KILLS + 10)

@@ -16,7 +16,7 @@ import pytest
 from fault_proxy import FaultProxy
 from faults import Faults
 from invariants import violations
-from pipeline import WORKERS, Pipeline
+from pipeline import SMALL, WORKERS, Pipeline
 from s3_server import S3Server
 from standby import Standby
 from store_client import StoreClient
@@ -26,7 +26,7 @@ from workers import Jobs, stages_of
 
 pytestmark = pytest.mark.sanitized(0)
 
-FAULTS = int(os.environ.get("CORTANA_PIPELINE_FAULTS", "24"))
+FAULTS = int(os.environ.get("CORTANA_PIPELINE_FAULTS", "16"))
 VIDEOS = int(os.environ.get("CORTANA_PIPELINE_VIDEOS", "3"))
 SEED = int(os.environ.get("CORTANA_FAULT_SEED", "20261121"))
 WORKERS_A_STAGE = 2
@@ -238,7 +238,7 @@ def test_no_fault_costs_a_video(cluster, program, store, tmp_path, fixtures_dir)
             stack.callback(gate.close)
         link = stack.enter_context(contextlib.closing(cluster.connect(name)))
         running = store.pipeline(program, cluster.url(name), link, store.store, tmp_path,
-                                 **store.environment, CORTANA_LEASE_MS=str(LEASE_MS))
+                                 **store.environment, **SMALL, CORTANA_LEASE_MS=str(LEASE_MS))
         if not hasattr(running, "contents"):
             running.contents = directory_contents(running)
         fleet = Fleet(program, gates, name, running.environment, tmp_path, clock)

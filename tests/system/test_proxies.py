@@ -93,11 +93,6 @@ class Proxy:
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    return tmp_path_factory.mktemp("store")
-
-
-@pytest.fixture(scope="module")
 def gateway(program, place, store, tmp_path_factory):
     started = Gateway(program, place[0], tmp_path_factory.mktemp("gateway"), "--behind-proxy", "--per-address", "0",
                       "--trusted-proxies", "127.0.0.1", STORE_URL=f"dir:{store}")

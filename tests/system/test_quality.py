@@ -9,10 +9,8 @@ import uuid
 
 import pytest
 from conftest import ROOT
+from media_tools import make_recording
 from pipeline import Pipeline
-
-sys.path.insert(0, str(ROOT / "fixtures" / "make"))
-import recordings_of_screens as generator  # noqa: E402
 
 pytestmark = pytest.mark.sanitized(0)
 
@@ -155,7 +153,7 @@ def test_fixture_is_read_well(program, database, sql, queue, store_dir, tmp_path
 def test_recordings_are_read_well(program, database, sql, queue, store_dir, tmp_path):
     """Avatars beside names, numbers that change all the time, typing, themes, things put in, scrolling."""
     pipeline = Pipeline(program, database, sql, store_dir, tmp_path)
-    clips = [generator.make(tmp_path, name, 1) for name in RECORDINGS]
+    clips = [make_recording(tmp_path, name, 1) for name in RECORDINGS]
     videos = read_clips(queue, pipeline, clips)
     missed = {}
     for (name, floors), clip, video in zip(RECORDINGS.items(), clips, videos):

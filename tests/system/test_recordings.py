@@ -6,15 +6,11 @@ import difflib
 import json
 import os
 import subprocess
-import sys
 import uuid
 
 import pytest
-from conftest import ROOT
+from media_tools import generator, make_recording
 from recordings import complaints
-
-sys.path.insert(0, str(ROOT / "fixtures" / "make"))
-import recordings_of_screens as generator  # noqa: E402
 
 SEEDS = range(1, int(os.environ.get("CORTANA_RECORDING_SEEDS", "1")) + 1)
 ALIKE = 0.9  # of a line's letters
@@ -55,7 +51,7 @@ def stages(program, store_dir):
 
 
 def make(directory, name, seed):
-    clip = generator.make(directory, name, seed)
+    clip = make_recording(directory, name, seed)
     return clip, json.loads(clip.with_suffix(".truth.json").read_text())
 
 

@@ -16,6 +16,7 @@ import urllib.request
 import pytest
 from local_installation import finish, processes_of, start
 from media_tools import frames_of
+from pipeline import beginning
 from unreadable_files import make_unreadable_files
 from workers import wait_until
 
@@ -71,8 +72,8 @@ def ask(page, path):
 
 
 def test_a_file_becomes_text_and_a_clip_and_is_known_afterwards(program, data, fixtures_dir):
-    export = data.parent / "out.json"
-    code, output, errors = finish(start(program, data, "run", fixtures_dir / "feed.mp4",
+    export, feed = data.parent / "out.json", beginning(fixtures_dir / "feed.mp4", data.parent, 5)
+    code, output, errors = finish(start(program, data, "run", feed,
                                         "--export", export, "--languages", "eng", "--no-page"))
     assert code == 0 and "page: " not in errors, output + errors
     assert "segment_index done in" in errors and "done in" not in output
@@ -86,13 +87,12 @@ def test_a_file_becomes_text_and_a_clip_and_is_known_afterwards(program, data, f
     assert f"… and {len(left)} more lines: cortana export " in output
     assert processes_of(data) == []
 
-    code, again, errors = finish(start(program, data, "run", fixtures_dir / "feed.mp4"))
+    code, again, errors = finish(start(program, data, "run", feed))
     assert code == 0, again + errors
     assert "is known already" in errors and str(clip) in again and "started" not in errors
 
     # Other languages: read again from what is kept, and nothing else is done again.
-    code, again, errors = finish(start(program, data, "run", fixtures_dir / "feed.mp4",
-                                       "--languages", "deu+eng"))
+    code, again, errors = finish(start(program, data, "run", feed, "--languages", "deu+eng"))
     assert code == 0, again + errors
     assert "is read again" in errors and "ocr done in" in errors and "sample" not in errors
     code, again, errors = finish(start(program, data, "reindex", "last", "--languages", "eng"))
@@ -106,7 +106,8 @@ def test_a_file_becomes_text_and_a_clip_and_is_known_afterwards(program, data, f
 
 
 def test_an_interrupted_run_is_carried_on(program, data, fixtures_dir):
-    first = start(program, data, "run", fixtures_dir / "subtitles.mp4")
+    video = beginning(fixtures_dir / "subtitles.mp4", data.parent, 9)
+    first = start(program, data, "run", video)
     assert read_until(first.stderr, "transcode started")
     other = start(program, data, "run", fixtures_dir / "chat.mp4")
     code, _, errors = finish(other)
@@ -116,7 +117,7 @@ def test_an_interrupted_run_is_carried_on(program, data, fixtures_dir):
     assert code == 130 and "carries on" in errors
     wait_until(lambda: processes_of(data) == [], "everything to have stopped")
 
-    code, output, errors = finish(start(program, data, "run", fixtures_dir / "subtitles.mp4"))
+    code, output, errors = finish(start(program, data, "run", video))
     assert code == 0, output + errors
     assert "goes on" in errors and "\nclip " in output
     assert processes_of(data) == []

@@ -10,7 +10,7 @@ import tempfile
 
 import pytest
 from conftest import run_sql
-from pipeline import Pipeline, beginning
+from pipeline import SMALL, Pipeline, beginning
 from store_client import StoreClient
 
 pytestmark = pytest.mark.sanitized(0)
@@ -75,9 +75,8 @@ def test_the_pipeline_leaves_on_s3_what_it_leaves_in_a_directory(
     with contextlib.closing(shared_cluster.connect(other)) as other_sql:
         original = beginning(fixtures_dir / "subtitles.mp4", tmp_path)
         left = [what_is_left(make, original) for make in (
-            lambda: Pipeline(program, database, sql, store_dir, tmp_path),
-            lambda: S3Pipeline(s3, program, shared_cluster.url(other), other_sql, store_dir,
-                               tmp_path))]
+            lambda: Pipeline(program, database, sql, store_dir, tmp_path, **SMALL),
+            lambda: S3Pipeline(s3, program, shared_cluster.url(other), other_sql, store_dir, tmp_path, **SMALL))]
     run_sql(shared_cluster, f"DROP DATABASE {other} WITH (FORCE)")
     assert left[0][:2] == left[1][:2]
     assert len(left[0][1]) > 5

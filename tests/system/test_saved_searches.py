@@ -64,6 +64,7 @@ def events(queue):
     return queue.run("SELECT data -> 'data' AS data, video_id::text AS video FROM task_events WHERE message = 'search.matched' ORDER BY id")
 
 
+@pytest.mark.sanitized(2)
 @pytest.mark.parametrize("query, text, is_found", [
     ("bridge", "the old bridge", True), ("bridge", "the footbridge is closed", True), ("bridge", "nothing here", False),
     ('"old bridge"', "the old bridge", True), ('"old bridge"', "the bridge is old", False), ("café", "Café at noon", True),

@@ -254,6 +254,7 @@ def test_several_scanners_at_once_take_each_upload_once(scanning):
     assert scanning.uploads() == []
 
 
+@pytest.mark.sanitized(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_a_scanner_that_is_killed_is_carried_on(scanning, seed):
     chance = random.Random(seed)

@@ -55,11 +55,6 @@ class Shop:
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    return tmp_path_factory.mktemp("store")
-
-
-@pytest.fixture(scope="module")
 def shop(place, store):
     return Shop(place[1], store)
 

@@ -17,6 +17,7 @@ import uuid
 import psycopg2
 import pytest
 from local_installation import environment_without_services, finish, processes_of, start
+from pipeline import beginning
 from test_local_postgres import make_folder
 from workers import wait_until
 
@@ -72,7 +73,7 @@ def rows_of(screen, stage):
 
 def test_progress_keeps_to_its_rows_whatever_the_window(program, data, fixtures_dir, terminal):
     """At any width, and while the window changes, a stage has one row and no row is cut by the window."""
-    window = terminal(80, 24, f"{program('cortana')} run {fixtures_dir}/feed.mp4 "
+    window = terminal(80, 24, f"{program('cortana')} run {beginning(fixtures_dir / 'feed.mp4', data.parent, 4)} "
                               f"{fixtures_dir}/awkward/testsrc.mkv --no-page --data {data}")
     wait_until(lambda: rows_of(window.screen(), "transcode"), "the first bars")
 
@@ -93,6 +94,7 @@ def test_progress_keeps_to_its_rows_whatever_the_window(program, data, fixtures_
     assert "100 %" in rows_of(everything, "transcode")[-1]
 
 
+@pytest.mark.sanitized(1)
 @pytest.mark.parametrize("environment, options, told", [
     ({"TERM": "dumb"}, "", True), ({}, "--no-progress", True), ({}, "--quiet", False)])
 def test_no_bars_where_they_are_not_wanted(program, data, fixtures_dir, terminal, environment, options,
@@ -113,7 +115,7 @@ def test_the_inbox_shows_what_is_worked_on_and_outlives_its_server(program, data
     postmaster = int((data / "postgres/data/postmaster.pid").read_text().split("\n")[0])
     os.kill(postmaster, signal.SIGKILL)
     wait_until(lambda: "the database is back" in window.screen(history=True), "the server")
-    shutil.copy(fixtures_dir / "chat.mp4", data / "store/inbox/talk.mp4")
+    beginning(fixtures_dir / "chat.mp4", data.parent).rename(data / "store/inbox/talk.mp4")
     wait_until(lambda: re.search(r"^talk.mp4 .*(transcode|sample|ocr)", window.screen(), re.M),
                "what is worked on")
     wait_until(lambda: "talk.mp4 is ready: " in window.screen(history=True), "the video")
@@ -157,6 +159,7 @@ def test_folders_and_standard_input(program, data, fixtures_dir):
     assert sorted(json.loads(line)["name"] for line in listed.splitlines()) == ["one.mp4", "stdin", "two.mp4"]
 
 
+@pytest.mark.sanitized(0)
 def test_colors_are_not_for_everyone(program, data, fixtures_dir, terminal):
     command = f"{program('cortana')} run {fixtures_dir}/edge/portrait.mp4 --no-page --data {data}"
     for environment, is_colored in (({}, True), ({"NO_COLOR": "1"}, False)):
