@@ -59,7 +59,7 @@ def test_only_programs_that_open_videos_load_ffmpeg(installed):
 
     programs = [*(installed / "libexec/cortana").iterdir(), installed / "bin/cortana"]
     assert {path.name for path in programs if loads_ffmpeg(path)} == {
-        "transcode-worker", "sample-worker", "clip-generate-worker", "subtitles-worker", "cortana"}
+        "transcode-worker", "sample-worker", "clip-generate-worker", "subtitles-worker", "transcribe-worker", "cortana"}
 
 
 def unit_files(installed, folder):
