@@ -1352,7 +1352,7 @@ CREATE FUNCTION api.reel(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql AS $$
 DECLARE
     most CONSTANT int := 100;           -- parts, as in the worker
-    longest CONSTANT int := 1200000;    -- ms with the cards; an hour of CPU would not end in the ten minutes that a job may take
+    longest CONSTANT int := 1200000;    -- ms with the cards: 7 minutes of CPU (1080x1920, 60 fps), of the ten that a job may take
     card CONSTANT int := 2500;          -- ms, as in the worker
     around CONSTANT int := 2000;        -- ms before and after a line, as of a clip
     stands CONSTANT int := 5000;        -- ms in which a line is read that stands for longer

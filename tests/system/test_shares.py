@@ -265,6 +265,23 @@ def test_a_clip(gateway, shop):
     assert gateway.ask(f"/shared/{code_of(made)}/picture").data == b"frame 5000"
 
 
+def test_a_reel_needs_the_tenants_of_all_its_videos(gateway, shop):
+    reel = gateway.ask("/clips/reel", SERVICE, "POST", {"q": "bridge"}).json
+    name = f"videos/clips/{reel['video_id']}/{reel['id']}.mp4"
+    shop.queue.run("UPDATE jobs SET status = 'processing' WHERE id = %s", reel["job_id"])
+    shop.queue.run("UPDATE jobs SET status = 'done', result = jsonb_build_object('clip_path', %s::text) WHERE id = %s", name, reel["job_id"])
+    (shop.store / name).parent.mkdir(parents=True, exist_ok=True)
+    (shop.store / name).write_text("the film")
+    share(gateway, SERVICE, 409, clip_id=reel["id"])
+    gateway.ask(f"/tenants/{BOB}/sharing", OTHER, "PUT", {"allowed": True})
+    share(gateway, EDITOR, 404, clip_id=reel["id"])
+    made = share(gateway, SERVICE, clip_id=reel["id"])
+    opened = open_share(gateway, made)
+    assert (opened["kind"], opened["title"], read(gateway, opened["url"]).data) == ("clip", "bridge", b"the film")
+    gateway.ask(f"/tenants/{BOB}/sharing", OTHER, "PUT", {"allowed": False})
+    open_share(gateway, made, 404)
+
+
 def test_a_saved_search(gateway, shop):
     made = share(gateway, search_id=shop.searches["own"])
     opened = open_share(gateway, made)

@@ -141,7 +141,7 @@ class Clips extends Element {
     }
 
     async remove(clip) {
-        const gone = removeLater([{id: clip.id, title: `${spanOf(clip)} ${clip.format}`}], '/clips');
+        const gone = removeLater([{id: clip.id, title: clip.parts ? clip.name : `${spanOf(clip)} ${clip.format}`}], '/clips');
         this.update();
         await gone;
         if (this.isConnected) {
@@ -151,7 +151,7 @@ class Clips extends Element {
 
     card(clip) {
         return html`<li data-id=${clip.id}><span class="badge ${clip.state}">${t(`state.${clip.state}`)}</span>
-            <span>${spanOf(clip)} <small>${clip.format}</small></span>
+            <span>${clip.parts ? clip.name : spanOf(clip)} <small>${clip.format}</small></span>
             ${clip.state === 'processing' ? html`<progress max="1" value=${clip.progress} aria-label=${t('progress')}></progress>` : nothing}
             ${clip.error ? html`<small class="fault">${clip.error.message}</small>` : nothing}
             <span class="gap"></span>
