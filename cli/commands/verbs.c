@@ -501,6 +501,13 @@ const struct cli_verb cli_verbs[] = {
          "cannot be shown is left out, and named.",
      .options = reel_options, .store = true, .long_lasting = true, OPERATOR_JSON, .remote = true,
      .values = "0>q video:video exact:flag sort mute:flag redact:texts", .run = cli_reel},
+    {"transcribe", "VIDEO…", 1, MANY, "hear what is said in videos, again if it was heard before",
+     .text = "New videos are heard by themselves where TRANSCRIBE_URL names an endpoint. This "
+             "enqueues a job for each of these; transcribe-worker does it piece by "
+             "piece.\n\n" NAMED_VIDEO,
+     .completion = CLI_COMPLETE_VIDEO, OPERATOR_JSON, .operation = "create_job", .each = true,
+     .values = "=\"transcribe\">type 0>video_id:video", .done = "job {id} hears what is said in it",
+     .run = cli_request},
     {"reindex", "[VIDEO]…", 0, MANY,
      "read videos again, with other languages or models, without decoding them",
      .text = "Reads the pictures of lines that were kept when a video was first read, and replaces "

@@ -165,7 +165,7 @@ def speech_of(queue, video):
                                              " ORDER BY t_start", video)]
 
 
-def test_a_long_video_is_heard_in_pieces(workers, queue, speech, tmp_path):
+def test_a_long_video_is_heard_in_pieces(program, workers, queue, speech, tmp_path):
     """Cut where it is quiet; times go on; each piece is a job, and has its lines at once. Again: the same lines, once."""
     tones = [(500, 10, 12), (1300, 275, 284.5), (900, 286, 299.8), (1300, 300.4, 320), (1700, 630, 631)]
     video = put(workers, queue, make_sound(tmp_path / "a.mp4", tones, 640))
@@ -180,7 +180,8 @@ def test_a_long_video_is_heard_in_pieces(workers, queue, speech, tmp_path):
     assert len(pieces) == 3 and 284.5 < pieces[0] < 286 and sum(pieces) == pytest.approx(640, abs=0.2)
     assert max(request["bytes"] for request in speech.requests) < 25 << 20
     assert queue.value("SELECT count(*) FROM entities e JOIN segments s ON s.id = e.segment_id WHERE entity_type = 'hashtag'") == 2
-    queue.run("SELECT transcribe_video(%s)", video)
+    done = subprocess.run([program("cortana"), "transcribe", str(video)], env=workers.environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "hears what is said" in done.stdout, done.stderr
     finish(queue)
     assert speech_of(queue, video) == lines and worker.stop() == 0
     assert queue.value("SELECT count(*) FROM search_segments('source:speech bridge')") == 1
