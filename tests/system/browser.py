@@ -122,7 +122,7 @@ class Pages(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def watch(tasks, deadline=120):
+def watch(tasks, deadline=300):
     """[(path, [(time, number), …], bits), …] to what the browser saw of each: a dictionary."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pages)
     names = [f"{i}{path.suffix}" for i, (path, _, _) in enumerate(tasks)]

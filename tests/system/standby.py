@@ -24,5 +24,5 @@ class Standby(Cluster):
     def promote(self):
         """Waits until the standby takes writes, from nobody who has to be waited for."""
         self.write("postgresql.auto.conf", "synchronous_standby_names = ''\n")
-        self._run("pg_ctl", "promote", "-w", "-t", "60", "-D", self.data)
+        self._run("pg_ctl", "promote", "-w", "-t", "300", "-D", self.data)
         run_sql(self, "SELECT pg_reload_conf()")

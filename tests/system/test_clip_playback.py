@@ -51,7 +51,7 @@ def seen(program, tmp_path_factory):
                                  t_end=END, padding_ms=0, clip_id=str(uuid.uuid4()), **payload)
         assert (code, result["mode"]) == (0, mode), result
         tasks.append((stage.store / result["clip_path"], looked_at(times), BITS))
-    return dict(zip(CASES, watch(tasks, deadline=180)))
+    return dict(zip(CASES, watch(tasks)))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -358,7 +358,7 @@ def test_a_full_store_fails_the_job_and_shows_nothing(jobs, workers):
         job = jobs.wait_for(job_id, "failed", "done")
         assert job["payload"]["error"]["type"] == "DiskFull"
         assert job["scheduled_for"] is not None
-        assert workers.objects() == set()
+        wait_until(lambda: workers.files() == set(), "nothing to be left, of a probe either")
         next_job = jobs.enqueue({"do": "put", "key": "small", "text": "t"})
         jobs.wait_for(next_job, "done")
         assert worker.stop() == 0

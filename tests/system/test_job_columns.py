@@ -80,7 +80,7 @@ def test_a_command_has_its_own_attempts_and_priority(queue):
 def messages(connection):
     connection.poll()
     if not connection.notifies:
-        select.select([connection], [], [], 10)
+        select.select([connection], [], [], 120)
         connection.poll()
     found = [json.loads(note.payload) for note in connection.notifies if note.channel == "cv_watch"]
     connection.notifies.clear()

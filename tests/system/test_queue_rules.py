@@ -398,7 +398,7 @@ def test_a_reader_holds_up_no_claim(queue, database):
             cursor.execute("SELECT FROM cortana.locks FOR UPDATE")
     with reader.cursor() as cursor:
         cursor.execute("ROLLBACK; BEGIN; SELECT pg_advisory_xact_lock(hashtext('claim_jobs'), hashtext('sample'))")
-    queue.run("SET statement_timeout = '2s'")
+    queue.run("SET statement_timeout = '60s'")
     assert len(queue.claim("sample")) == 1
     reader.close()
 

@@ -236,7 +236,7 @@ def test_a_killed_reader_is_replaced_without_a_trace(library):
         job = library.query("SELECT id::text FROM jobs WHERE run_id = %s AND job_type = %s", run, victim)[0][0]
         library.start(victim)
         wait_until(lambda: library.query("SELECT status::text FROM jobs WHERE id = %s", job)[0][0]
-                   != "queued", "the job to be claimed", 30)
+                   != "queued", "the job to be claimed")
         library.workers[victim].kill()
         library.workers[victim].wait()
         library.query("UPDATE jobs SET locked_until = clock_timestamp() - interval '1 s'"

@@ -90,7 +90,7 @@ def test_every_way_to_fail(jobs, workers, program):
     assert worker.says("last words before signal 11")[0]["job_id"] == ids["segmentation fault"]
     assert worker.stop() == 0
     assert workers.scratch_entries() == []
-    assert workers.objects() == set()
+    assert workers.files() == set()
 
 
 def test_a_failure_names_no_key_to_people(jobs, workers):
@@ -548,10 +548,10 @@ def test_once_leaves_the_objects_of_an_installation_alone(workers, jobs):
     payload = {"do": "put", "key": "k.txt", "text": "hi", "video_id": str(video)}
     refused = workers.once(payload)
     assert refused.returncode == 78 and "say --overwrite" in json.loads(refused.stdout)["error"]["message"]
-    assert workers.objects() == set()
+    assert workers.files() == set()
     away = workers.once(payload, DATABASE_URL="postgresql:///nothing?host=/nowhere")
     assert away.returncode == 78 and "cannot see whether" in json.loads(away.stdout)["error"]["message"]
-    assert workers.objects() == set()
+    assert workers.files() == set()
     for arguments, environment in ((["--overwrite"], {}), ([], {"DATABASE_URL": None})):
         assert workers.once(payload, *arguments, **environment).returncode == 0
     assert workers.once({**payload, "video_id": str(uuid.uuid4())}).returncode == 0
