@@ -19,7 +19,7 @@ HANDED_ON = {"job_triggers_before_write": "foreign_key_violation"}
 # What refuses files, and the types of errors that are the file's fault.
 OPENING = ("recognise/recognise.c", "media/refuse.c", "media/refuse.h", "media/streams.c", "media/demux.c", "media/decode.c",
            "media/subtitles.c",
-           "../workers/clip_generate/clip.c", "../workers/clip_generate/reencode.c")
+           "../workers/clip_generate/clip.c", "../workers/clip_generate/reencode.c", "../workers/clip_generate/reel.c")
 OF_FILES = "NOT_A_VIDEO|UNSUPPORTED_MEDIA|DECODE|OUTSIDE_VIDEO"
 RAISE_OTHERS = {"search_refuse", "check_tenants_trigger", "create_trigger", "change_trigger", "define_command", "set_own_fields"}
 MAKE_FAULTS = {"check_clip", "json_schema_fault", "json_schema_defect", "check_tenants_trigger", "plan_command"}

@@ -154,7 +154,8 @@ static int cut_part(struct reel *reel, struct clip_request *part, struct cv_erro
     CV_TRY(show_card(reel, part->quote, error));
     int result = cut_by_encoding(reel->decoder, &params, &report, error);
     if (result == CUT_BEYOND_END) {
-        return cv_fail(error, CV_ERROR_OUTSIDE_VIDEO, "the video ends before this part");
+        return cv_fail(error, CV_ERROR_OUTSIDE_VIDEO,
+                       "the video ends before this place; process it again");
     }
     CV_TRY(result);
     int64_t end_us = params.at_us + report.summary.duration_us;
@@ -218,12 +219,11 @@ static int cut_all(struct reel *reel, const struct clip_request *request, const 
         CV_TRY(add_part(reel, part, error));
         reel->done++;
     }
-    if (reel->at_us == 0 && reel->count > 0) {
-        return -1; /* the reason of the last part */
-    }
     if (reel->at_us == 0) {
-        return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND,
-                       "none of the videos is there any more, or may be read");
+        return reel->count > 0 /* the reason of the last part */
+                   ? -1
+                   : cv_fail(error, CV_ERROR_OUTSIDE_VIDEO,
+                             "none of the videos is there any more, or may be read; search again");
     }
     return cv_output_finish(reel->output, reel->at_us, summary, error);
 }
