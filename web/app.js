@@ -77,6 +77,12 @@ class App extends Element {
         });
         addEventListener('keydown', (event) => this.onKey(event));
         addEventListener('click', (event) => this.closeMenus(event.target));
+        new MutationObserver(() => { // a screen says its title when it knows it
+            const place = this.querySelector('#announcer');
+            if (place.textContent !== document.title) { // else it would be said again
+                place.textContent = document.title;
+            }
+        }).observe(document.head, {childList: true, characterData: true, subtree: true});
         startRouter(() => this.route());
         this.update();
         this.route();
@@ -145,12 +151,15 @@ class App extends Element {
         }
         const screen = document.createElement(tag);
         screen.dataset.id = id;
+        const isLater = !!this.screen;
         this.screen = screen;
         this.querySelector('main').replaceChildren(screen);
         if (!remembered().y) {
             scrollTo(0, 0);
         }
-        this.querySelector('#announcer').textContent = document.title;
+        if (isLater && !document.activeElement?.closest('input')) {
+            this.querySelector('main').focus({preventScroll: true}); // so that Tab goes on here, and not from the link that is gone
+        }
     }
 
     /** @param {Node} [besides] what lies within a menu leaves that one open */

@@ -1457,7 +1457,7 @@ DECLARE
     twin uuid;
 BEGIN
     IF extension IS NULL OR extension <> ALL ('{3gp,avi,flv,m2ts,m4v,mkv,mov,mp4,mpeg,mpg,mts,mxf,ogv,ts,webm,wmv}') THEN
-        RAISE EXCEPTION 'the name ends in no extension of a video: mp4, mkv, webm, mov and others are'
+        RAISE EXCEPTION 'this is not the name of a video: such a name ends in .mp4, .mkv, .webm, .mov or the like'
             USING ERRCODE = 'invalid_parameter_value';
     ELSIF p_team IS NOT NULL AND NOT (api.is_service() OR p_team = ANY (current_team_ids())) THEN
         RAISE EXCEPTION 'you are not a member of this team' USING ERRCODE = 'invalid_parameter_value';

@@ -7,6 +7,7 @@ import re
 import pytest
 from screen import DESK, GO, NARROW, PHONE, WIDE
 from screens import OPERATORS, SCREENS, path_at
+from selenium.webdriver.common.keys import Keys
 
 HERE = pathlib.Path(__file__).resolve().parent
 WEB = HERE.parents[1] / "web"
@@ -16,9 +17,28 @@ RUN = """const done = arguments[arguments.length - 1];
         (found) => done(found.violations.map((one) => one.id + ': ' + one.nodes.map((node) => node.html + ' ' +
             node.failureSummary).slice(0, 3).join(' | '))), (fault) => done([String(fault)]));"""
 IS_STILL = """return document.getAnimations().every((one) => one.playState !== 'running' || one.effect.getComputedTiming().endTime === Infinity);"""
+# What is wrong with how a page is read aloud, besides what axe finds.
+READ = """const seen = (one) => one.checkVisibility({visibilityProperty: true});
+    const levels = [...document.querySelectorAll('h1, h2, h3, h4, h5, h6')].filter(seen).map((one) => Number(one.localName[1]));
+    const named = (one) => `${one.localName} "${one.textContent.trim().slice(0, 40)}"`;
+    const wrong = levels.filter((one) => one === 1).length === 1 ? [] : [`headings of the first level: ${levels}`];
+    wrong.push(...levels.flatMap((one, n) => one > (levels[n - 1] ?? 0) + 1 ? [`heading ${n + 1} of ${levels} jumps`] : []));
+    const controls = 'a[href], button, input, select, textarea, summary, [tabindex="0"]';
+    wrong.push(...[...document.querySelectorAll('a[href], button, summary')].filter((one) => one.querySelector(controls)).map((one) => `a control in ${named(one)}`));
+    wrong.push(...[...document.querySelectorAll('ul, ol')].filter((one) => seen(one) && !one.children.length).map((one) => `an empty list in ${named(one.parentElement)}`));
+    wrong.push(...[...document.querySelectorAll('[role=status], [aria-live]')].filter((one) => one.querySelector('progress, meter')).map((one) => `every step is said of ${named(one)}`));
+    return wrong;"""
 FIRST_JS_MAX, FIRST_CSS_MAX = 45 * 1024, 12 * 1024  # bytes, compressed
 ZOOMED = (320, 256)  # what a window of 1280 x 1024 has at 400 %
 REQUESTS_MAX = 25  # of the first screen's own files
+
+
+def nameless(screen):
+    """What the keyboard reaches and nobody can say, in the tree that screen readers get."""
+    nodes = screen.driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    return [one["role"]["value"] for one in nodes if not one["ignored"] and not one.get("name", {}).get("value", "").strip()
+            and one["role"]["value"] not in ("RootWebArea", "main", "dialog", "Video", "option", "menuitem")
+            and any(has["name"] == "focusable" and has["value"]["value"] for has in one.get("properties", []))]
 
 
 def examine(screen, place, path, shown):
@@ -30,6 +50,7 @@ def examine(screen, place, path, shown):
         screen.wait(lambda: not screen.all(".skeletons") and screen.script(IS_STILL), "all to be there, in its colours")
         screen.script(AXE)
         assert not (found := screen.driver.execute_async_script(RUN)), "\n".join([theme, *found])
+        assert not (found := screen.script(READ) + nameless(screen)), (theme, found)
         assert screen.script("return document.documentElement.scrollWidth <= innerWidth"), f"nothing is wider than the window: {theme}"
     screen.resize(*ZOOMED)
     assert not (found := screen.script(CUT)), found
@@ -53,6 +74,32 @@ def test_the_dialogs_too(screen):
     screen.see("dialog[open] kbd")
     screen.script(AXE)
     assert not (found := screen.driver.execute_async_script(RUN)), "\n".join(found)
+
+
+def test_a_video_is_read_in_order_and_its_dialogs_give_the_focus_back(screen, place):
+    screen.open(f"/videos/{place.film}")
+    screen.see("cv-transcript li")
+    screen.see("cv-boxes.text span")
+    boxes = screen.driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    assert sum(one.get("name", {}).get("value") == "the quick harbour @anna" and one["role"]["value"] == "StaticText" for one in boxes) <= 1, "the boxes are not read again"
+    for tab in ("names", "work"):
+        screen.see(f"#tab-{tab}").click()
+        screen.see("#panel h2")
+        assert not (found := screen.script(READ) + nameless(screen)), (tab, found)
+    button = screen.see(".heading .of-menu")
+    button.send_keys(Keys.ENTER)
+    screen.see("[data-do=edit]").send_keys(Keys.ENTER)
+    screen.see("dialog[open] input[name=title]")
+    for _ in range(12):
+        screen.press(Keys.TAB)
+        assert screen.script("return !!document.activeElement.closest('dialog') || document.activeElement === document.body")
+    screen.script("document.querySelector('dialog[open] input').focus()")
+    screen.press(Keys.ESCAPE)
+    screen.wait(lambda: screen.driver.switch_to.active_element == button, "the focus where it was")
+    screen.see(".top nav a[href='/videos']").send_keys(Keys.ENTER)
+    screen.see("h1", "Library")
+    screen.wait(lambda: screen.script("return document.activeElement.id === 'main' && document.querySelector('#announcer').textContent === 'Library · cortana'"),
+                "the screen to have the focus and to be said once")
 
 
 # What is wider than its place: the window, or a button, a heading, a head of a column, a badge, a command

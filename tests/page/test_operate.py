@@ -261,9 +261,9 @@ def test_single_jobs_are_chosen(operator, place):
     operator.wait(lambda: len(operator.all("tbody tr")) == 4, "four jobs")
     boxes = operator.all("tbody input[type=checkbox]")
     boxes[0].click()
-    operator.see(".chosen", "1 chosen")
+    operator.see(".chosen", "1 selected")
     boxes[2].send_keys(Keys.SPACE)
-    operator.see(".chosen", "2 chosen")
+    operator.see(".chosen", "2 selected")
     chosen = {operator.all("tbody tr")[n].get_attribute("data-id") for n in (0, 2)}
     operator.see(".chosen button", "Retry").click()
     operator.see("dialog[open] button.main", "Retry 2 jobs").click()
@@ -272,7 +272,7 @@ def test_single_jobs_are_chosen(operator, place):
     assert set(waiting) == chosen
     operator.wait(lambda: len(operator.all("tbody tr")) == 2 and not operator.all(".chosen"), "the other two")
     operator.see("thead input[type=checkbox]").click()
-    operator.see(".chosen", "2 chosen")
+    operator.see(".chosen", "2 selected")
     place.queue.run("SELECT cancel_job(id) FROM unnest(%s::uuid[]) AS id", ids)
 
 
@@ -370,7 +370,7 @@ def test_tenants_wait_and_go_on(operator, place):
     place.queue.run("INSERT INTO cortana.tenants (id, name) VALUES ('0f0e0d0c-0000-4000-8000-0000000000ef', 'Newsroom')")
     operator.open("/tenants")
     assert operator.see(f"{row} a").text == "Newsroom"
-    unnamed = operator.see(f"tr[data-id='{ALICE}'] a", f"Unnamed, id ends in {ALICE[-4:]}")
+    unnamed = operator.see(f"tr[data-id='{ALICE}'] a", f"Unnamed, ID ends in {ALICE[-4:]}")
     assert ALICE not in operator.script("return document.body.innerText")
     unnamed.find_element("xpath", "following-sibling::button").click()
     operator.press("Alice's films", Keys.ENTER)

@@ -227,8 +227,9 @@ def test_which_boxes_are_shown_is_chosen(screen, place):
 
 
 def test_a_link_to_a_moment_begins_there(screen, place):
-    watch(screen, place, "?t=3.000")
+    watch(screen, place, "?t=3.000&q=harbour")
     screen.wait(lambda: abs(at(screen) - 3) < 0.05, "the moment")
+    assert screen.see(".top cv-search-box input").get_attribute("value") == "harbour"
     screen.press(Keys.ARROW_LEFT)
     screen.wait(lambda: at(screen) < 0.05, "the beginning")
     screen.press(".")
@@ -400,11 +401,11 @@ def test_several_videos_are_chosen_and_deleted(screen, place):
     shown = [one for one in screen.all(".card") if one.get_attribute("data-id") in videos]
     box = [one.find_element(By.CSS_SELECTOR, "input") for one in shown]
     box[0].click()
-    screen.see(".chosen", "1 chosen")
+    screen.see(".chosen", "1 selected")
     ActionChains(screen.driver).key_down(Keys.SHIFT).click(box[2]).key_up(Keys.SHIFT).perform()
-    screen.see(".chosen", "3 chosen")
+    screen.see(".chosen", "3 selected")
     box[1].send_keys(Keys.SPACE)
-    screen.see(".chosen", "2 chosen")
+    screen.see(".chosen", "2 selected")
     box[3].send_keys(Keys.SPACE)
     chosen = {shown[n].get_attribute("data-id") for n in (0, 2, 3)}
     screen.see(".chosen button", "Delete").click()
@@ -429,7 +430,7 @@ def test_videos_are_filed_in_the_library_and_beside_the_player(screen, place):
     box[0].click()
     screen.script("arguments[0].scrollIntoView({block: 'center'})", box[-1])
     ActionChains(screen.driver).key_down(Keys.SHIFT).click(box[-1]).key_up(Keys.SHIFT).perform()
-    screen.see(".chosen", "20 chosen")
+    screen.see(".chosen", "20 selected")
     screen.see(".chosen button", "Tags, collection").click()
     screen.see("dialog[open] input[name='add']").send_keys("sea, night walk")
     screen.see("dialog[open] input[name='name']").send_keys("Trip")
@@ -479,7 +480,7 @@ def test_a_collection_is_put_into_order(screen, place):
     screen.see("cv-toasts p", "“One” is number 1 now")
     assert place.queue.value(order, collection) == videos
     assert [one.get_attribute("data-id") for one in screen.all(".card")] == videos
-    screen.see(f".card[data-id='{videos[2]}'] input").click()
+    screen.wait(lambda: screen.all(f".card[data-id='{videos[2]}'] input"), "its card")[0].click()
     screen.see(".chosen button", "Take out of the collection").click()
     screen.wait(lambda: len(screen.all(".card")) == 2 and place.queue.value(order, collection) == videos[:2], "it to be out")
     place.queue.run("DELETE FROM videos WHERE id = ANY (%s::uuid[])", videos)
@@ -490,7 +491,7 @@ def test_several_videos_are_processed_again(screen, place):
     videos = make_videos(place, "Once", "Twice")
     screen.open("/videos?status=failed")
     for video in videos:
-        screen.see(f".card[data-id='{video}'] input").click()
+        screen.wait(lambda: screen.all(f".card[data-id='{video}'] input"), "its card")[0].click()  # seen when it is pointed at
     screen.see(".chosen button", "Process again").click()
     screen.see("dialog[open] button.main", "Process 2 videos again").click()
     screen.see("cv-toasts p", "2 videos are processed again")

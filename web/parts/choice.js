@@ -49,7 +49,7 @@ export class Choice {
 
     /** How many are chosen, and what may be done to them. @param {any} actions buttons */
     bar(actions) {
-        return this.size ? html`<div class="fresh chosen" role="status"><span>${t('chosen', {n: this.size})}</span>${actions}
+        return this.size ? html`<div class="fresh chosen"><span role="status">${t('chosen', {n: this.size})}</span>${actions}
             <button class="plain" @click=${() => this.all(false)}>${t('choose.none')}</button></div>` : nothing;
     }
 }

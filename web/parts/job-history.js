@@ -57,8 +57,8 @@ class JobHistory extends Element {
             return nothing;
         }
         const lines = text.split('\n').filter((line) => !this.wanted || line.toLowerCase().includes(this.wanted));
-        return html`<div class="heading small"><h4>${name}</h4><button class="plain" @click=${() => copy(text, t('copied'))}>
-            <cv-icon name="copy"></cv-icon>${t('copy')}</button></div><pre tabindex="0">${lines.join('\n')}</pre>`;
+        return html`<div class="heading small"><h3>${name}</h3><button class="plain" @click=${() => copy(text, t('copied'))}>
+            <cv-icon name="copy"></cv-icon>${t('copy')}</button></div><pre tabindex="0" role="group" aria-label=${name}>${lines.join('\n')}</pre>`;
     }
 
     attempt(one) {

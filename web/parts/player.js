@@ -349,11 +349,11 @@ class Player extends Element {
         const button = (icon, key, run, isPressed = nothing) => html`<button class="plain" title=${t(key)}
             aria-label=${t(key)} aria-pressed=${isPressed} @click=${run}><cv-icon name=${icon}></cv-icon></button>`;
         return html`<div class="stage">
-                <video playsinline preload="auto" poster=${(!this.isSeen && this.poster) || nothing} class=${this.isSeen ? 'seen' : ''}
+                <video playsinline preload="auto" aria-label=${(this.file?.title || this.file?.name) ?? nothing} poster=${(!this.isSeen && this.poster) || nothing} class=${this.isSeen ? 'seen' : ''}
                     @loadeddata=${() => this.setSeen()}
                     @click=${() => this.grant && this.playOrPause()} @play=${() => this.setPlaying(true)} @pause=${() => this.setPlaying(false)}
                     @timeupdate=${(event) => this.show(momentOf(event.target))}></video>
-                <cv-boxes class="text"></cv-boxes><cv-boxes class="covers"></cv-boxes>
+                <cv-boxes class="text" aria-hidden="true"></cv-boxes><cv-boxes class="covers" aria-hidden="true"></cv-boxes>
                 ${this.problem ? html`<p class="broken" role="alert">${this.problem}</p>` : nothing}</div>
             ${!this.grant ? html`<div class="bar awaited"></div>` : html`<div class="line-of-time">${strip(this)}${rangeOnLine(this)}<input class="seek" type="range" min=${this.first} step="1"
                 max=${Math.round(this.last)} aria-label=${t('player.seek')}
@@ -363,7 +363,7 @@ class Player extends Element {
                 @input=${(event) => this.seek(Number(event.target.value))}><div class="sprite" aria-hidden="true" hidden><div></div><span></span></div></div>
             <div class="bar">
                 ${button(this.isPlaying ? 'pause' : 'play', this.isPlaying ? 'player.pause' : 'player.play', () => this.playOrPause())}
-                ${this.clock()}<time class="clock" @pointerenter=${({target}) => {
+                ${this.clock()}<time class="clock" ?hidden=${!this.recordedAt} @pointerenter=${({target}) => {
                     target.title = this.recordedAt ? momentIn(atTime(this.recordedAt, this.now).toISOString(), null) : '';
                 }}></time><span class="gap"></span>
                 <button class="plain words" title=${t('keys.boxes')} @click=${() => this.nextMode()}><cv-icon name="boxes"></cv-icon>

@@ -137,7 +137,7 @@ class Result extends Element {
                 ${isUnsure ? html`<small class="badge unsure">${t('unsure')}</small>` : nothing}
                 ${hit.match === 'fuzzy' ? html`<small class="badge">${t('match.fuzzy')}</small>` : nothing}
                 ${isForeign ? html`<small class="faint">${languageName(hit.language)}</small>` : nothing}</span></a>${this.mayQuote
-                ? html`<button class="plain quote" title=${t('quote')} aria-label=${t('quote')} @click=${() => quote(hit)}><cv-icon name="picture"></cv-icon></button>` : nothing}</li>`;
+                ? html`<button class="plain quote" title=${t('quote')} aria-label="${t('quote')}: ${hit.snippet.map((part) => part.text).join('')}" @click=${() => quote(hit)}><cv-icon name="picture"></cv-icon></button>` : nothing}</li>`;
     }
 
     view() {

@@ -9,6 +9,7 @@ import {t} from '../text.js';
 const SETTLE_MS = 120; // of typing, before the library is asked
 const PAUSE_MS = 350; // after which what was typed may be the whole query
 const AHEAD_LENGTH = 3; // of a query that is searched for before Enter
+const SEARCHED = /^\/(videos\/[^/]+)?$/; // where q is the query
 const KEPT = 20; // searches, in this browser alone
 
 const earlier = () => JSON.parse(localStorage.getItem('searches') ?? '[]');
@@ -133,7 +134,7 @@ class SearchBox extends Element {
 
     drawn() {
         const query = queried('q');
-        if (this.shown !== query && location.pathname === '/') {
+        if (this.shown !== query && SEARCHED.test(location.pathname)) {
             this.shown = query;
             this.field.value = query;
         }

@@ -25,7 +25,7 @@ export const videoLink = (url, video, what) => html`<a class="of-video" href=${u
 /** Grey shapes of what is awaited. @param {string} kind "card", "row" @param {number} number */
 export const skeleton = (kind, number) => html`<div class="skeletons ${kind}s" aria-hidden="true">
     ${Array.from({length: number}, () => html`<div class="skeleton ${kind}"></div>`)}</div>
-    <p class="unseen" role="status">${t('loading')}</p>`;
+    <p class="unseen">${t('loading')}</p>`; // the line of progress says it aloud
 
 /**
  * A refusal, with a way on. @param {import('../api.js').Problem} problem @param {() => void} again
@@ -49,7 +49,7 @@ export const menuButton = (video, now = () => 0) => html`<button class="plain of
     name="more"></cv-icon></button>`;
 
 /**
- * A video in the library.
+ * A video in the library, an item of a list.
  * @param {any} video
  * @param {any} [stage] what is done with it now, as GET /videos/{id}/stages has it
  * @param {any} [choice] a box by which it is chosen
@@ -57,7 +57,7 @@ export const menuButton = (video, now = () => 0) => html`<button class="plain of
 export function card(video, stage, choice = nothing) {
     const share = Math.round((stage?.progress ?? 0) * 100);
     const isOpen = video.status === 'new' || video.status === 'processing';
-    return html`<article class="card" data-id=${video.id} data-status=${video.status}>${choice}
+    return html`<li class="card" data-id=${video.id} data-status=${video.status}>${choice}
         <a href="/videos/${video.id}" class="poster" tabindex="-1" aria-hidden="true"><cv-poster
             data-video=${video.id} data-url=${video.poster_url ?? ''}></cv-poster>
             ${video.duration_ms ? html`<span class="length">${clock(video.duration_ms)}</span>` : nothing}
@@ -67,7 +67,7 @@ export function card(video, stage, choice = nothing) {
         <p class="faint">${video.status === 'ready' ? nothing : html`<span class="badge ${video.status}">${
             isOpen && stage ? stageText(stage, share) : t(`status.${video.status}`)}</span>`}
             <time datetime=${video.created_at}>${ago(video.created_at)}</time></p>
-        ${video.failure?.message ? html`<p class="cause" dir="auto">${video.failure.message}</p>` : nothing}</article>`;
+        ${video.failure?.message ? html`<p class="cause" dir="auto">${video.failure.message}</p>` : nothing}</li>`;
 }
 
 /** "Reading the text, 41 %" */

@@ -13,6 +13,7 @@ class Toasts extends Element {
     connectedCallback() {
         place = this;
         this.setAttribute('role', 'status');
+        this.setAttribute('aria-atomic', 'false'); // what stands there already is not said again
         document.addEventListener('keydown', (event) => this.onKey(event));
         this.update();
     }

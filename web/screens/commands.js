@@ -116,7 +116,7 @@ class CommandsScreen extends Overview {
             t(one.is_public ? 'command.public' : 'command.private')].filter(Boolean);
         return html`<article class="queue" data-id=${one.key}><div class="heading"><h2>${one.key}</h2><span class="badge ${one.is_enabled ? 'done' : 'paused'}">${
                 t(`trigger.is.${one.is_enabled ? 'working' : 'paused'}`)}</span></div><p dir="auto">${one.description}</p>
-            ${one.argv ? html`<pre tabindex="0">${one.argv.map((part) => (part.add ? `[${part.add.join(' ')}]` : part)).join(' ')}</pre>` : nothing}<p class="faint">${facts.join(' · ')}</p>
+            ${one.argv ? html`<pre>${one.argv.map((part) => (part.add ? `[${part.add.join(' ')}]` : part)).join(' ')}</pre>` : nothing}<p class="faint">${facts.join(' · ')}</p>
             ${isOpen && one.is_enabled ? this.form(one) : nothing}
             <p class="actions">${one.is_enabled ? html`<button aria-expanded=${isOpen} @click=${() => {
                 this.fault = '';

@@ -110,7 +110,7 @@ class JobScreen extends Element {
         const text = JSON.stringify(value, null, 2);
         return value === null || value === undefined ? nothing : html`<section><div class="heading small"><h2>${t(key)}</h2>
             <button class="plain" @click=${() => copy(text, t('copied'))}><cv-icon name="copy"></cv-icon>${t('copy')}</button></div>
-            <pre tabindex="0">${text}</pre></section>`;
+            <pre tabindex="0" role="group" aria-label=${t(key)}>${text}</pre></section>`;
     }
 
     get isWaiting() {
@@ -140,7 +140,7 @@ class JobScreen extends Element {
     view() {
         const ways = this.closest('.beside') ? nothing : places(); // beside a list are those of the list
         return html`<div class="page narrow" data-state=${this.problem ? nothing : this.job?.state ?? nothing}>${this.problem
-            ? html`${ways}${failure(this.problem, () => this.look(), true)}` : this.job ? this.content(this.job, ways) : html`${ways}${skeleton('row', 4)}`}</div>`;
+            ? html`${failure(this.problem, () => this.look(), true)}${ways}` : this.job ? this.content(this.job, ways) : html`${ways}${skeleton('row', 4)}`}</div>`;
     }
 
     content(job, ways) {

@@ -249,10 +249,11 @@ class JobsScreen extends Element {
 
     tab(name) {
         const others = Object.fromEntries(FILTERS.filter((one) => one !== 'state' && queried(one)).map((one) => [one, queried(one)]));
-        const number = this.counts.get(name);
+        const number = OPEN.includes(name) || name === 'failed' ? this.counts.get(name) : 0;
+        const shown = number ? count(number) : '';
         return html`<a href="/jobs?${new URLSearchParams({...others, ...name && {state: name}})}"
-            aria-current=${name === queried('state') ? 'true' : nothing}>${t(`state.${name || 'all'}`)}${
-            number && (OPEN.includes(name) || name === 'failed') ? html` <small>${count(number)}</small>` : nothing}</a>`;
+            aria-current=${name === queried('state') ? 'true' : nothing} aria-label="${t(`state.${name || 'all'}`)} ${shown}">${t(`state.${name || 'all'}`)}${
+            shown ? html` <small>${shown}</small>` : nothing}</a>`;
     }
 
     /** What may be done to all that the filter shows. */

@@ -221,9 +221,9 @@ class LibraryScreen extends Element {
                     t('upload')}</button>` : nothing}</div><cv-uploads></cv-uploads>
             <nav class="tabs" aria-label=${t('library.filter')}>${STATUSES.map((status) => this.tab(status))}</nav>
             ${this.days()}${this.few()}<h2 class="unseen">${t(`status.${this.status || 'all'}`)}</h2>
-            <div class="cards ${this.several.size ? 'choosing' : ''}" data-state=${isAsked ? 'shown' : 'loading'}
+            ${items.length ? html`<ul class="cards ${this.several.size ? 'choosing' : ''}"
                 @dragstart=${drag.dragstart} @dragover=${drag.dragover} @drop=${drag.drop} @dragend=${drag.dragend}>
-            ${items.map((video, n) => card(video, this.stages.get(video.id), this.mayChange ? html`${this.several.box(video.id, titleOf(video))}${this.order.buttons(video, n)}` : nothing))}</div>
+            ${items.map((video, n) => card(video, this.stages.get(video.id), this.mayChange ? html`${this.several.box(video.id, titleOf(video))}${this.order.buttons(video, n)}` : nothing))}</ul>` : nothing}
             ${problem ? failure(problem, () => this.pages.more()) : nothing}
             ${isAsked && !items.length && !problem ? empty('film', t(!isAll ? 'library.none' : 'library.empty'),
                 t(!isAll ? 'library.none.text' : this.mayUpload ? 'library.empty.drop' : 'library.empty.text')) : nothing}

@@ -32,7 +32,7 @@ class OverviewScreen extends Overview {
         const sum = (name) => queues.reduce((all, one) => all + one[name], 0);
         const longest = Math.max(0, ...queues.map((one) => one.empty_in_seconds ?? 0));
         return html`<ul class="queues">${[['running', 'processing'], ['ready', 'queued'], ['dead', 'failed']].map(([name, state]) => html`<li class="queue"><a
-            href="/jobs?state=${state}"><span class="amount">${count(sum(name))}</span> ${t(`queue.${name}`)}</a>${name === 'ready' && longest
+            href="/jobs?state=${state}" aria-label="${count(sum(name))} ${t(`queue.${name}`)}"><span class="amount">${count(sum(name))}</span> ${t(`queue.${name}`)}</a>${name === 'ready' && longest
             ? html`<p class="faint">${t('queue.empty', {span: span(longest * 1000)})}</p>` : nothing}</li>`)}</ul>`;
     }
 

@@ -37,7 +37,7 @@ class QueuesScreen extends Overview {
         const type = this.lists.types.find((one) => one.name === name);
         const points = this.history?.items.find((one) => one.job_type === name)?.points ?? [];
         const link = (number, jobState) => html`<li><a href="/jobs?type=${name}&state=${jobState}" class=${
-            queue[number] ? number : 'zero'}><b>${count(queue[number])}</b> ${t(`queue.${number}`)}</a></li>`;
+            queue[number] ? number : 'zero'} aria-label="${count(queue[number])} ${t(`queue.${number}`)}"><b>${count(queue[number])}</b> ${t(`queue.${number}`)}</a></li>`;
         const isMoving = queue.in_per_minute || queue.out_per_minute;
         const facts = [queue.oldest_ready_seconds ? t('queue.oldest', {span: span(queue.oldest_ready_seconds * 1000)}) : t('queue.none'),
             isMoving && t('queue.rates', {in: queue.in_per_minute, out: queue.out_per_minute}),

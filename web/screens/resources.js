@@ -22,7 +22,7 @@ class ResourcesScreen extends Overview {
         const most = Math.max(...items.map((one) => one.bytes), 1);
         return items.length ? html`<section><h2 class="next">${title}</h2><table><thead><tr><th>${t(key)}</th><th class="number">${t('resource.bytes')}</th>
             <th class="number">${t('resource.number')}</th></tr></thead><tbody>${items.map((one) => html`<tr>
-            <td>${one.name}<meter min="0" max=${most} value=${one.bytes} aria-label=${size(one.bytes)}></meter></td>
+            <td>${one.name}<meter min="0" max=${most} value=${one.bytes} aria-hidden="true"></meter></td>
             <td class="number" data-label=${t('resource.bytes')}>${size(one.bytes)}</td>
             <td class="number" data-label=${t('resource.number')}>${count(one.number)}</td></tr>`)}</tbody></table></section>` : nothing;
     }

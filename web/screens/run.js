@@ -92,7 +92,7 @@ class RunScreen extends Element {
     view() {
         const {run, problem} = this;
         if (problem || !run) {
-            return html`<div class="page">${places()}${problem ? failure(problem, () => this.look(), true) : skeleton('row', 4)}</div>`;
+            return html`<div class="page">${problem ? failure(problem, () => this.look(), true) : skeleton('row', 4)}${places()}</div>`;
         }
         const steps = this.steps();
         return html`<div class="page" data-state=${run.status}><div class="heading"><h1><span dir="auto">${this.name}</span>
@@ -109,10 +109,10 @@ class RunScreen extends Element {
                 ? html`<a href="/jobs/${step.jobs[0].id}"><b>${typeName(step.job_type ?? step.key)}</b></a>`
                 : html`<b>${typeName(step.job_type ?? step.key)}</b>`} <span class="faint">${this.said(step)} ${
                     step.jobs[0]?.error?.message ?? (step.jobs[0]?.state === 'canceled' ? step.jobs[0].message : null) ?? ''}</span>
-                <ul>${step.jobs.slice(0, step.jobs.length > 1 ? PARTS : 0).map((job) => html`<li><a href="/jobs/${job.id}"><span class="badge ${job.state}">${
+                ${step.jobs.length > 1 ? html`<ul>${step.jobs.slice(0, PARTS).map((job) => html`<li><a href="/jobs/${job.id}"><span class="badge ${job.state}">${
                     t(`state.${job.state}`)}</span> ${job.error?.message ?? job.message ?? t('run.job')}</a></li>`)}
                 ${step.jobs.length > PARTS ? html`<li><a href="/jobs?run=${run.id}&type=${step.job_type}">${
-                    t('hits.more.jobs', {n: count(step.jobs.length - PARTS)})}</a></li>` : nothing}</ul></li>`)}</ol></div>`;
+                    t('hits.more.jobs', {n: count(step.jobs.length - PARTS)})}</a></li>` : nothing}</ul>` : nothing}</li>`)}</ol></div>`;
     }
 }
 customElements.define('screen-run', RunScreen);

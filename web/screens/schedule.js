@@ -64,7 +64,7 @@ class ScheduleScreen extends Overview {
                 datetime=${at}>${momentIn(at, one.time_zone)}</time> <span class="faint">${ago(at)}</span></li>`)}</ol></section>` : nothing}
             <h2 class="next">${t('firings')}</h2>${firings.length ? html`<table><thead><tr><th>${t('job.state')}</th><th>${t('event.time')}</th><th>${t('trigger.does')}</th></tr></thead>
                 <tbody>${firings.map((firing) => this.firing(firing))}</tbody></table>` : empty('jobs', t('firing.none'), t('firing.none.text'))}
-            ${Object.keys(one.payload).length || one.filter ? html`<h2 class="next">${t('job.payload')}</h2><pre tabindex="0">${
+            ${Object.keys(one.payload).length || one.filter ? html`<h2 class="next">${t('job.payload')}</h2><pre tabindex="0" role="group" aria-label=${t('job.payload')}>${
                 JSON.stringify({...one.filter && {filter: one.filter}, payload: one.payload}, null, 2)}</pre>` : nothing}`;
     }
 }

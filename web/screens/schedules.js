@@ -87,7 +87,7 @@ class SchedulesScreen extends Overview {
             ${field('target', true, 'reindex', plain(this.targets))}
             ${this.said ? html`<p role="status">${this.said}</p>` : nothing}
             ${this.fault ? html`<p class="fault" role="alert">${this.fault}</p>` : nothing}
-            ${this.instants ? html`<div class="where" role="status"><h4>${t('trigger.instants')}</h4>${this.instants.map((at) => html`<time
+            ${this.instants ? html`<div class="where" role="status"><h2>${t('trigger.instants')}</h2>${this.instants.map((at) => html`<time
                 datetime=${at}>${moment(at)}</time>`)}</div>` : nothing}
             <p class="actions"><button class="main">${t('trigger.make')}</button></p></form>`;
     }

@@ -169,7 +169,7 @@ class SearchScreen extends Element {
                 this.update();
             }, () => null);
         }
-        return sign ? html`<p class="chips examples">${this.names.map((name) => html`<a class="chip" dir="auto" href=${searchUrl(name)}>${name}</a>`)}</p>` : nothing;
+        return sign ? html`<ul class="chips examples">${this.names.map((name) => html`<li><a class="chip" dir="auto" href=${searchUrl(name)}>${name}</a></li>`)}</ul>` : nothing;
     }
 
     /** There is a field, but no word yet. */
@@ -204,14 +204,14 @@ class SearchScreen extends Element {
             this.welcome();
         }
         return html`<div class="start"><h1>${t('start.title')}</h1><p>${t('start.text')}</p>
-            <cv-search-box></cv-search-box>${this.examples?.length ? html`<p class="chips examples" aria-label=${t('start.examples')}>${this.examples.map((text) => html`<a
-                class="chip" dir="auto" href=${searchUrl(text)}>${text}</a>`)}</p>` : nothing}${savedList(() => this.update())}</div>
+            <cv-search-box></cv-search-box>${this.examples?.length ? html`<ul class="chips examples" aria-label=${t('start.examples')}>${this.examples.map((text) => html`<li><a
+                class="chip" dir="auto" href=${searchUrl(text)}>${text}</a></li>`)}</ul>` : nothing}${savedList(() => this.update())}</div>
             <div class="page"><div class="heading"><h2>${t('start.recent')}</h2>
                 <a href="/videos">${t('start.all')}</a></div>
             ${problem ? failure(problem, () => this.pages.again()) : nothing}
             ${!isAsked && !problem ? skeleton('card', 8) : nothing}
             ${isAsked && !items.length ? this.noVideos() : nothing}
-            <div class="cards">${items.filter((video) => !isLeaving(video.id)).slice(0, RECENT).map((video) => card(video))}</div></div>`;
+            ${items.length ? html`<ul class="cards">${items.filter((video) => !isLeaving(video.id)).slice(0, RECENT).map((video) => card(video))}</ul>` : nothing}</div>`;
     }
 
     view() {

@@ -206,7 +206,7 @@ class VideoScreen extends Element {
     reading() {
         const stage = ['new', 'processing'].includes(this.video.status) &&
             (this.stages?.find((one) => one.status === 'processing') ?? this.stages?.findLast((one) => one.status !== 'done'));
-        return stage ? html`<p class="reading" role="status"><a href="/jobs/${stage.job_id}">${stageText(stage)}</a>
+        return stage ? html`<p class="reading"><a href="/jobs/${stage.job_id}">${stageText(stage)}</a>
             <progress max="1" value=${stage.progress} aria-label=${t('progress')}></progress></p>` : nothing;
     }
 
@@ -246,7 +246,7 @@ class VideoScreen extends Element {
 
     /** Other recordings of the same thing. */
     alsoIn() {
-        return this.alike?.length ? html`<nav class="where" aria-label=${t('alike')}><h4>${t('alike')}</h4>${this.alike.map((one) => html`<a
+        return this.alike?.length ? html`<nav class="where" aria-label=${t('alike')}><h2>${t('alike')}</h2>${this.alike.map((one) => html`<a
             href="/videos/${one.video.id}"><span dir="auto">${one.video.title || t('untitled')}</span><span
             class="faint">${t('alike.share', {percent: Math.round(one.share * 100)})} · ${one.video.duration_ms ? `${clock(one.video.duration_ms)} · ` : ''}${day(one.video.created_at)}</span></a>`)}
             <a href=${searchUrl(`like:${this.id_}`)}>${t('alike.search')}</a></nav>` : nothing;
@@ -285,7 +285,7 @@ class VideoScreen extends Element {
 
     places() {
         const {entity, items} = this.where;
-        return html`<div class="where" role="status"><h4 dir="auto">${t('where.of', {value: entity.value})}</h4>
+        return html`<div class="where" role="status"><h3 dir="auto">${t('where.of', {value: entity.value})}</h3>
             ${!items ? t('loading') : !items.length ? t('where.none') : items.map((one) => html`<a
                 href="/videos/${one.video_id}?t=${(one.first.t_start / 1000).toFixed(3)}&q=${encodeURIComponent(`"${entity.value}"`)}">
                 <span dir="auto">${one.video_title || t('untitled')}</span><span class="faint">${t('hits', {n: one.count})} · ${day(one.created_at)}</span></a>`)}</div>`;
@@ -296,7 +296,7 @@ class VideoScreen extends Element {
         if (!kinds.size) {
             return html`<p class="faint">${t('entities.none')}</p>`;
         }
-        return [...kinds].map(([kind, all]) => html`<section><h3>${t(`kind.${kind}`)}</h3><ul class="names">${
+        return [...kinds].map(([kind, all]) => html`<section><h2>${t(`kind.${kind}`)}</h2><ul class="names">${
             all.map((entity) => html`<li><button class="chip" @click=${() => this.seek(entity.places[0]?.t_start ?? 0)}
                 dir="auto">${entity.value} <small>${count(entity.count)}</small></button><a
                 href=${searchUrl(`"${entity.value}"`)} title=${t('entities.everywhere')}
@@ -307,14 +307,14 @@ class VideoScreen extends Element {
     }
 
     work() {
-        return html`<ol class="stages">${(this.stages ?? []).map((stage) => html`<li><a href="/jobs/${stage.job_id}">
+        return html`${this.stages?.length ? html`<ol class="stages">${this.stages.map((stage) => html`<li><a href="/jobs/${stage.job_id}">
             <span class="badge ${stage.status}">${t(`state.${stage.status}`)}</span> ${stageText(stage)}</a>
             ${stage.error_message ? html`<p class="fault">${stage.error_message}</p>`
-                : stage.status === 'canceled' && stage.message ? html`<p class="faint">${stage.message}</p>` : nothing}</li>`)}</ol>
-            <h3>${t('video.save')}</h3><p class="actions">${FORMATS.map((format) => html`<a class="button"
+                : stage.status === 'canceled' && stage.message ? html`<p class="faint">${stage.message}</p>` : nothing}</li>`)}</ol>` : nothing}
+            <h2>${t('video.save')}</h2><p class="actions">${FORMATS.map((format) => html`<a class="button"
                 href="/api/v1/videos/${this.id_}/export?format=${format}" download>${format}</a>`)}${this.mayChange ? html`<button
                 @click=${() => this.download()}><cv-icon name="download"></cv-icon>${t('video.download')}</button>` : nothing}</p>
-            ${this.mayChange ? html`<h3>${t('video.again')}</h3><p class="actions">
+            ${this.mayChange ? html`<h2>${t('video.again')}</h2><p class="actions">
                 <button @click=${() => this.doTo('reindex')}>${t('video.reindex')}</button>
                 <button @click=${() => this.doTo('reprocess')}>${t('video.reprocess')}</button>
                 <button @click=${() => this.doTo('delete')}>${t('video.delete')}</button></p>` : nothing}

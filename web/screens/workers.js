@@ -60,7 +60,7 @@ class WorkersScreen extends Overview {
             <td><b>${one.job_types.split(/,\s*/).map(typeName).join(', ')}</b><small class="why">${one.id}</small></td>
             <td data-label=${t('worker.host')}>${one.host}</td>
             <td data-label=${t('worker.slots')}><a href="/jobs?worker=${encodeURIComponent(one.id)}">${one.running} / ${one.slots}</a>
-                <progress max=${one.slots} value=${one.running} aria-label=${t('worker.slots')}></progress></td>
+                <progress max=${one.slots} value=${one.running} aria-hidden="true"></progress></td>
             <td data-label=${t('worker.seen')}>${span(one.silent_seconds * 1000)}</td>
             <td data-label=${t('worker.version')}>${one.version ?? '–'}</td>
             <td data-label=${t('worker.since')}><time datetime=${one.started_at} title=${moment(one.started_at)}>${ago(one.started_at)}</time></td>
@@ -76,7 +76,7 @@ class WorkersScreen extends Overview {
             <p class="faint">${one.cpu_budget ? t('host.cpu', {n: one.cpu_budget}) : t('host.cpu.none')}</p>
             ${used === null ? html`<p class="faint">${t('host.disk.none')}</p>` : html`<p>${t('host.disk', {share: Math.round(used)})}
                 <span class="badge ${one.disk_level}">${t(`disk.${one.disk_level ?? 'normal'}`)}</span></p>
-                <meter min="0" max="100" value=${used} aria-label=${t('host.disk', {share: Math.round(used)})}></meter>
+                <meter min="0" max="100" value=${used} aria-hidden="true"></meter>
                 ${full === null ? nothing : html`<p class="full">${t('host.full', {n: full})}</p>`}
                 ${looks.length > 1 ? line(looks.map((look) => look.used_percent), 100) : nothing}
                 <p class="faint">${t('host.marks')}

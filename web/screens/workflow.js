@@ -79,7 +79,7 @@ class WorkflowScreen extends Overview {
             <h2 class="next">${t('workflow.versions')}</h2><ol class="stages">${versions.map((one, n) => html`<li><b>v${one.version}</b>
                 <span class="faint">${moment(one.created_at)}</span> ${one.is_active ? html`<span class="badge done">${t('workflow.in-use')}</span>` : nothing}
                 ${versions[n + 1] ? this.differences(one.steps, versions[n + 1].steps) : nothing}
-                <details><summary class="faint">${t('workflow.steps')}</summary><pre tabindex="0">${JSON.stringify(one.steps, null, 2)}</pre></details></li>`)}</ol>
+                <details><summary class="faint">${t('workflow.steps')}</summary><pre tabindex="0" role="group" aria-label=${t('workflow.steps')}>${JSON.stringify(one.steps, null, 2)}</pre></details></li>`)}</ol>
             ${isService() ? this.editor(current) : nothing}`;
     }
 }
