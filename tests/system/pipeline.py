@@ -8,6 +8,8 @@ import subprocess
 import time
 import uuid
 
+from workers import wait_until
+
 WORKERS = {
     "transcode": "transcode-worker",
     "sample": "sample-worker",
@@ -126,12 +128,6 @@ class Pipeline:
         }
 
     def wait_for_job(self, job_id, timeout=300):
-        deadline = time.monotonic() + timeout
-        while True:
-            status, payload = self.query("SELECT status::text, payload FROM jobs WHERE id = %s",
-                                         job_id)[0]
-            if status in ("done", "canceled") or (status == "failed"):
-                assert status == "done", payload
-                return
-            assert time.monotonic() < deadline, f"job {job_id} is {status} after {timeout} s"
-            time.sleep(0.05)
+        ended = "SELECT status::text, payload FROM jobs WHERE id = %s AND status IN ('done', 'canceled', 'failed')"
+        (status, payload), = wait_until(lambda: self.query(ended, job_id), f"job {job_id} to end", timeout)
+        assert status == "done", payload
