@@ -467,6 +467,8 @@ def test_a_collection_is_put_into_order(screen, place):
     collection = place.gateway.ask("/collections", screen.token, "POST", {"name": "Trip", "videos": videos}).json["id"]
     order = "SELECT array_agg(video_id::text ORDER BY place) FROM collection_videos WHERE collection_id = %s"
     screen.open(f"/videos?collection={collection}")
+    # Read again when the stream of events begins: by then the order would be an older one.
+    screen.wait(lambda: screen.script("return document.querySelector('screen-library')?.pages.answers > 1"), "the list to be read again")
     screen.see(f".card[data-id='{videos[0]}'] [data-by='1']").send_keys(Keys.ENTER)
     screen.see("cv-toasts p", "“One” is number 2 now")
     assert place.queue.value(order, collection) == [videos[1], videos[0], videos[2]]
