@@ -14,7 +14,7 @@ named = importlib.util.spec_from_file_location("system_fixtures", SYSTEM / "conf
 system_fixtures = importlib.util.module_from_spec(named)
 named.loader.exec_module(system_fixtures)
 shared_cluster, stopped_cluster = system_fixtures.shared_cluster, system_fixtures.stopped_cluster
-cluster, program = system_fixtures.cluster, system_fixtures.program
+cluster, program, build_dir = system_fixtures.cluster, system_fixtures.program, system_fixtures.build_dir
 
 from api import token  # noqa: E402
 from firefox import firefox  # noqa: E402

@@ -10,6 +10,7 @@ WIDTH, HEIGHT, SECONDS, RATE = 640, 360, 6, 25
 BAR = {"x": 120, "width": 400, "height": 32}
 FROM_Y, TO_Y = 280, 40
 CROP = (400, 32)  # the size of the line's picture
+FILM = "0f0e0d0c-0000-4000-8000-00000000f11a"
 TEXT = "the quick harbour @anna"
 
 
@@ -20,6 +21,7 @@ def bar_y(ms):
 def add_film(queue, worker, store):
     """Makes it, has it transcoded, and returns its id."""
     stage = Stage(worker, store)
+    stage.video_id = FILM
     source = store / "film.mp4"
     subprocess.run(["ffmpeg", "-v", "error", "-f", "lavfi", "-i", f"color=c=0x203040:s={WIDTH}x{HEIGHT}:r={RATE}:d={SECONDS}",
                     "-f", "lavfi", "-i", f"color=c=white:s={BAR['width']}x{BAR['height']}:r={RATE}:d={SECONDS}",

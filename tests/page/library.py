@@ -45,7 +45,7 @@ def add_video(queue, dice, number, owner, lines):
     video = queue.value(
         "INSERT INTO videos (owner_id, title, original_name, s3_original_path, status, duration, fps, resolution,"
         " original_size, created_at) VALUES (%s, %s, %s, 'videos/original/x/master.mp4', %s, %s, 30, '1280x720', %s,"
-        " now() - %s * interval '5 hours') RETURNING id", owner, title, f"clip-{number:03}.mp4", status, duration,
+        " now() - interval '1 minute' - %s * interval '5 hours') RETURNING id", owner, title, f"clip-{number:03}.mp4", status, duration,
         dice.randrange(10 ** 6, 10 ** 9), number)
     if status == "ready":
         texts = [line(dice, n, lines, duration * 1000) for n in range(lines)]

@@ -10,21 +10,23 @@ from library import make_fleet, make_jobs, make_library
 
 
 class Place:
-    def __init__(self, cluster, program, directory, videos, jobs):
+    def __init__(self, cluster, program, directory, videos, jobs, prepare=None, **environment):
         self.name = cluster.create_database()
         self.address = cluster.url(self.name)
         self.queue = Queue(cluster.connect(self.name))
         make_login(self.queue)
+        if prepare:
+            self.queue.run(prepare)
         self.videos = [str(one) for one in make_library(self.queue, ALICE, videos)]
         self.store = directory / "store"
         self.store.mkdir()
         if jobs:
             make_jobs(self.queue, self.videos, jobs)
             self.runs = make_fleet(self.queue, self.videos)
-        self.film = add_film(self.queue, program("transcode-worker"), self.store)
-        self.start = lambda *more, **environment: Gateway(
+        self.film = videos and add_film(self.queue, program("transcode-worker"), self.store)
+        self.start = lambda *more, **settings: Gateway(
             program, self.address, pathlib.Path(tempfile.mkdtemp(dir=directory)), "--connections", "2", *more,
-            **{"STORE_URL": f"dir:{self.store}", **environment})
+            **{"STORE_URL": f"dir:{self.store}", **settings, **environment})
         self.gateway = self.start()
         self.url = f"http://127.0.0.1:{self.gateway.port}"
 

@@ -18,6 +18,10 @@ OPERATORS = {
     "commands": ("/commands?run=gc", ".make"), "audit": ("/audit", "h1"), "many": ("/jobs?state=failed", "tbody tr"),
 }
 
+# Of a library with nothing in it; what is to be seen of the others is the same.
+EMPTY = ("start", "library", "alerts", "jobs", "overview", "queues", "runs", "schedules", "keys", "people", "shares", "webhooks")
+WAITING = ("results", "library", "video", "jobs", "queues")  # that are looked at while they load, and when they fail
+
 
 def path_at(place, path):
     """The path with the names of what a place has."""

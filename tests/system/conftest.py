@@ -55,9 +55,10 @@ def postgres_bin():
 class Cluster:
     """A private PostgreSQL: own data directory, Unix socket only, never as root."""
 
-    def __init__(self, durable=False, copied=None, folder="/tmp"):
+    def __init__(self, durable=False, copied=None, folder="/tmp", **environment):
         self.filled = {}  # by the function that fills it: the template, what the function returned, unwritten copies
         self.make_directory(folder)
+        self.prefix += ["env", *(f"{name}={value}" for name, value in environment.items())]  # as their user: one of root's is refused
         if copied:
             subprocess.run([*self.prefix, "cp", "-a", copied.data, self.data], check=True)
         else:

@@ -16,8 +16,8 @@ import pytest
 from faults import Faults
 from invariants import INVARIANTS, violations
 from tcp_gate import PgBouncer, TcpGate
-from test_faults import FAST_RETRIES, find_faketime
-from workers import STAGE_SCHEMA, Jobs, Workers, stages_of, wait_until
+from test_faults import FAST_RETRIES
+from workers import STAGE_SCHEMA, Jobs, Workers, find_faketime, stages_of, wait_until
 
 LEASE_MS = 1500
 DIAMOND = """INSERT INTO workflows (name, steps) VALUES ('diamond', '[

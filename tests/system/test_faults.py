@@ -3,13 +3,12 @@
 import collections
 import contextlib
 import os
-import pathlib
 import signal
 import subprocess
 
 import pytest
 from tcp_gate import TcpGate
-from workers import STAGE_SCHEMA, Chaos, Jobs, Workers, is_running, silent, wait_until
+from workers import STAGE_SCHEMA, Chaos, Jobs, Workers, find_faketime, is_running, silent, wait_until
 
 FAST_RETRIES = """UPDATE job_types SET retry_delays = array_fill('10 ms'::interval, ARRAY[500])
                   WHERE name = 'test_stage'"""
@@ -275,10 +274,6 @@ def test_a_short_lease_is_renewed_while_the_job_runs(jobs, workers):
 
 
 # ---- the clock ---------------------------------------------------------------------------------------
-
-
-def find_faketime():
-    return next(pathlib.Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
 
 
 @pytest.mark.parametrize("offset", ["-300", "+300"], ids=["five minutes slow", "five minutes fast"])

@@ -40,6 +40,11 @@ def wait_until(condition, what, deadline=DEADLINE):
         time.sleep(0.02)
 
 
+def find_faketime():
+    """The library that gives a process another clock; None if the Debian package faketime is not installed."""
+    return next(pathlib.Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
+
+
 def children_of(pid):
     """Pids of the running children of a process (zombies left out)."""
     found = []

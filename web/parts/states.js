@@ -41,6 +41,12 @@ export const failure = (problem, again, isWhole = false) => html`<div class="sta
 export const empty = (icon, title, text, more = nothing, isWhole = false) => html`<div class="state" data-state="empty">
     <cv-icon name=${icon}></cv-icon>${isWhole ? html`<h1>${title}</h1>` : html`<h2>${title}</h2>`}<p>${text}</p>${more}</div>`;
 
+/** In a narrow window, the way to the filters. @param {any} screen whose `areFiltersOpen` says that they are shown @param {number} chosen how many are set */
+export const foldButton = (screen, chosen) => html`<button class="fold" aria-expanded=${!!screen.areFiltersOpen} @click=${() => {
+    screen.areFiltersOpen = !screen.areFiltersOpen;
+    screen.update();
+}}>${t('jobs.fold')}${chosen ? html` <small>${chosen}</small>` : nothing}</button>`;
+
 export const titleOf = (video) => video.title || video.name || t('untitled');
 
 /** The button of the list of what may be done to a video. @param {any} video @param {() => number} [now] the moment that is shown, ms */

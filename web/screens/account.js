@@ -58,7 +58,7 @@ class AccountScreen extends Element {
         return html`<h2>${t('account.sessions')}</h2>
             <table><thead><tr><th>${t('account.sessions')}</th><th>${t('account.session.used')}</th><th>${t('failure.do')}</th></tr></thead>
             <tbody>${this.sessions.map((one) => this.row(one))}</tbody></table>
-            ${this.me.person.has_password ? html`<h2>${t('account.password')}</h2><form class="fields" @submit=${(event) => this.changePassword(event)}>
+            ${this.me.person.has_password ? html`<h2 class="next">${t('account.password')}</h2><form class="fields" @submit=${(event) => this.changePassword(event)}>
                 <input type="hidden" autocomplete="username" value=${this.me.person.email}>
                 <label>${t('account.password.now')} <input name="password" type="password" required autocomplete="current-password"></label>
                 <label>${t('account.password.new')} <input name="new_password" type="password" required minlength="10" maxlength="200" autocomplete="new-password"></label>

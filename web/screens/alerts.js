@@ -91,7 +91,7 @@ class AlertsScreen extends Element {
         }
         return html`${this.alerts.length ? html`<ol class="alerts">${this.alerts.map((one) => this.alert(one))}</ol>`
             : empty('bell', t('alerts.none'), t(this.searches.length ? 'alerts.none.yet' : 'alerts.none.text'))}
-            ${this.searches.length ? html`<h2>${t('saved')}</h2><table><thead><tr><th>${t('saved')}</th><th>${t('alerts.found')}</th><th>${t('clips')}</th><th>${t('alerts.mail')}</th><th></th></tr></thead>
+            ${this.searches.length ? html`<h2 class="next">${t('saved')}</h2><table><thead><tr><th>${t('saved')}</th><th>${t('alerts.found')}</th><th>${t('clips')}</th><th>${t('alerts.mail')}</th><th></th></tr></thead>
                 <tbody>${this.searches.map((one) => this.search(one))}</tbody></table>` : nothing}`;
     }
 

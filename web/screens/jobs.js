@@ -6,7 +6,7 @@ import {listen} from '../live.js';
 import {Choice} from '../parts/choice.js';
 import {isOperator, learnPlaces, places, tenantName} from '../parts/operate.js';
 import {Pages, watchEnd} from '../parts/pages.js';
-import {empty, failure, jobName, OPEN, skeleton, typeName, videoLink} from '../parts/states.js';
+import {empty, failure, foldButton, jobName, OPEN, skeleton, typeName, videoLink} from '../parts/states.js';
 import {goQuery, queried, remember, remembered} from '../router.js';
 import {ago, count, moment, span, t} from '../text.js';
 import '../parts/bulk.js';
@@ -284,10 +284,7 @@ class JobsScreen extends Element {
         const chip = (name, key) => queried(name) ? html`<button class="chip on" @click=${() => goQuery({[name]: null})}>${t(key)}
             <cv-icon name="close"></cv-icon></button>` : nothing;
         const chosen = FILTERS.filter((name) => !['q', 'state'].includes(name) && queried(name)).length;
-        return html`<div class="filters ${this.areFiltersOpen ? 'open' : ''}"><button class="fold" aria-expanded=${!!this.areFiltersOpen} @click=${() => {
-                this.areFiltersOpen = !this.areFiltersOpen;
-                this.update();
-            }}>${t('jobs.fold')}${chosen ? html` <small>${chosen}</small>` : nothing}</button><input type="search" name="q" maxlength="100" placeholder=${t('jobs.search')} aria-label=${t('jobs.search')}
+        return html`<div class="filters ${this.areFiltersOpen ? 'open' : ''}">${foldButton(this, chosen)}<input type="search" name="q" maxlength="100" placeholder=${t('jobs.search')} aria-label=${t('jobs.search')}
             @input=${(event) => this.searchLater(event.target.value.trim())}>${this.choice('job.type', 'type', [['', t('state.all')], ...this.types.map((type) => (
                 [type.name, `${typeName(type.name)}${type.paused_at ? ` (${t('job.paused')})` : ''}`]))])}
             ${this.choice('job.within', 'within', WITHIN.map((hours) => [hours, t(`job.within.${hours || 'any'}`)]))}

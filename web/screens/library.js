@@ -7,7 +7,7 @@ import {Arrange} from '../parts/arrange.js';
 import {Choice} from '../parts/choice.js';
 import {isLeaving} from '../parts/deletions.js';
 import {Pages, watchEnd} from '../parts/pages.js';
-import {card, empty, failure, OPEN, skeleton, titleOf} from '../parts/states.js';
+import {card, empty, failure, foldButton, OPEN, skeleton, titleOf} from '../parts/states.js';
 import {findPlace, goQuery, queried} from '../router.js';
 import {t} from '../text.js';
 import '../parts/uploads.js';
@@ -175,7 +175,8 @@ class LibraryScreen extends Element {
         const field = (name) => html`<label>${t(`library.${name}`)} <input type="date" name=${name} .value=${queried(name)}
             max=${name === 'after' ? queried('before') : nothing} min=${name === 'before' ? queried('after') : nothing}
             @change=${(event) => goQuery({[name]: event.target.value})}></label>`;
-        return html`<div class="filters">${field('after')}${field('before')}${queried('after') || queried('before') ? html`<button class="plain"
+        const chosen = ['after', 'before', 'tag', 'collection', 'favourite'].filter((name) => queried(name)).length;
+        return html`<div class="filters ${this.areFiltersOpen ? 'open' : ''}">${foldButton(this, chosen)}${field('after')}${field('before')}${queried('after') || queried('before') ? html`<button class="plain"
             @click=${() => goQuery({after: null, before: null})}>${t('library.any')}</button>` : nothing}${this.filed()}</div>`;
     }
 

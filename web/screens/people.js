@@ -93,7 +93,7 @@ class PeopleScreen extends Overview {
                 <p class="actions"><code>${made.link}</code><button @click=${() => copy(made.link, t('copied'))}><cv-icon name="copy"></cv-icon>${t('copy')}</button></p></div>` : nothing}
             ${people.length ? html`<table><thead><tr><th>${t('job.state')}</th><th>${t('person')}</th><th>${t('person.tenants')}</th><th>${t('person.seen')}</th>
                 <th>${t('failure.do')}</th></tr></thead><tbody>${people.map((one) => this.row(one))}</tbody></table>` : empty('person', t('person.none'), t('person.none.text'))}
-            ${invitations.length ? html`<h2>${t('invite.open')}</h2><table class="invitations"><tbody>${invitations.map((one) => html`<tr data-id=${one.id}>
+            ${invitations.length ? html`<h2 class="next">${t('invite.open')}</h2><table class="invitations"><tbody>${invitations.map((one) => html`<tr data-id=${one.id}>
                 <td dir="auto">${one.email ?? t('invite.anybody')}</td><td>${one.tenant} · ${t(`role.${one.role}`)}</td><td dir="auto">${one.created_by}</td><td>${t('key.until')} ${day(one.expires_at)}</td>
                 <td><button @click=${() => this.remove({id: one.id, name: one.email ?? t('invite.anybody')}, '/invitations')}>${t('invite.withdraw')}</button></td></tr>`)}</tbody></table>` : nothing}
             ${this.lists.providers ? providers(this, [...new Map(people.flatMap((one) => one.tenants).map((one) => [one.id, one])).values()]) : nothing}`;
