@@ -646,6 +646,12 @@ int cv_decoder_seek(struct cv_decoder *decoder, int64_t time_us, struct cv_error
     if (time_us <= SEEK_PREROLL_US && !decoder->input_started) {
         return 0; /* a new decoder is at the beginning already */
     }
+    if (decoder->sound_alone) { /* there is no picture by which to judge where it landed */
+        int64_t target = time_us > SEEK_PREROLL_US ? time_us - SEEK_PREROLL_US : 0;
+        CV_TRY(cv_input_seek(decoder->input, target, error));
+        forget(decoder);
+        return 0;
+    }
     int64_t step_us = SEEK_STEP_US;
     for (int64_t target = time_us - SEEK_PREROLL_US;; target = time_us - step_us, step_us *= 4) {
         int64_t landed_us = 0;

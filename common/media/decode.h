@@ -89,7 +89,8 @@ CV_MUST_CHECK int cv_decoder_next_any(struct cv_decoder *decoder, struct cv_vide
                                       struct cv_sound *ret_sound, struct cv_error *error);
 
 /* Seeks to a key frame at or before `time_us`, or to the first key frame if there is none. The next
- * frame may be much earlier than `time_us`. Sound starts at least one packet before `time_us`. */
+ * frame may be much earlier than `time_us`. Sound starts at least one packet before `time_us`, with
+ * `sound_alone` as far as the index of the pictures is right. */
 CV_MUST_CHECK int cv_decoder_seek(struct cv_decoder *decoder, int64_t time_us,
                                   struct cv_error *error);
 

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import resource
 import subprocess
 import threading
 
@@ -30,12 +31,12 @@ def speech(one_server):
 @pytest.fixture
 def transcribe(program, store_dir, speech):
     """Runs the stage alone over a file: (exit status, its result or error)."""
-    def run(source, query="", **environment):
+    def run(source, query="", from_ms=0, **environment):
         key = f"videos/original/{VIDEO}/master{source.suffix}"
         (store_dir / key).parent.mkdir(parents=True, exist_ok=True)
         (store_dir / key).write_bytes(source.read_bytes())
         done = subprocess.run([program("transcribe-worker"), "--once"], capture_output=True, text=True, check=False,
-                              input=json.dumps({"video_id": VIDEO, "s3_original_path": key}),
+                              input=json.dumps({"video_id": VIDEO, "s3_original_path": key, "from_ms": from_ms}),
                               env={**os.environ, "STORE_URL": f"dir:{store_dir}", "TRANSCRIBE_URL": speech.url + query, **environment})
         assert done.stdout, done.stderr
         return done.returncode, json.loads(done.stdout)
@@ -154,6 +155,19 @@ def test_no_answer_is_the_endpoints_fault(transcribe, speech, spoken):
 def test_a_worker_without_an_endpoint_claims_nothing(workers, url, words):
     worker = workers.start("transcribe-worker", TRANSCRIBE_URL=url)
     assert worker.wait() == 78 and worker.says(words)
+
+
+def cpu_time_of(run):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    run()
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+
+
+def test_a_late_piece_costs_what_the_first_one_does(transcribe, tmp_path):
+    """It is found by the index: nothing before it is decoded. Nobody answers: the sound alone counts."""
+    long = make_sound(tmp_path / "a.mp4", [(500, 0, 3000)], 3000, "-r", "1")
+    first, late = (cpu_time_of(lambda at=at: transcribe(long, from_ms=at, TRANSCRIBE_URL="http://127.0.0.1:1/")) for at in (0, 2600000))
+    assert late < 3 * first
 
 
 def finish(queue):
