@@ -6,9 +6,9 @@
     const ANSWER_MS = 60000; // that an answer of the API may take
     const lists = ['pages', 'states', 'poster'];
     const screens = [ // with the parts that their modules import, also by others
-        [/^\/$/, 'search', ['deletions', 'export', 'facets', 'result', 'saved', 'unread', ...lists]],
-        [/^\/(videos|upload)$/, 'library', ['arrange', 'bulk', 'choice', 'deletions', 'question', 'uploads', 'video-bulk', 'video-words', ...lists]],
-        [/^\/videos\/[0-9a-f-]{36}$/, 'video', ['player', 'in-sight', 'boxes', 'clip-range', 'position', 'sprites', 'transcript', 'chapters', 'clips', 'covers', 'crop', 'deletions', 'share', 'unread', ...lists]],
+        [/^\/$/, 'search', ['deletions', 'export', 'facets', 'reel', 'result', 'saved', 'unread', ...lists]],
+        [/^\/(videos|upload)$/, 'library', ['arrange', 'bulk', 'choice', 'deletions', 'own-fields', 'question', 'uploads', 'video-bulk', 'video-words', ...lists]],
+        [/^\/videos\/[0-9a-f-]{36}$/, 'video', ['player', 'in-sight', 'boxes', 'clip-range', 'position', 'sprites', 'transcript', 'chapters', 'clips', 'covers', 'crop', 'deletions', 'share', 'unread', 'own-fields', ...lists]],
         [/^\/jobs$/, 'jobs', ['bulk', 'choice', 'deletions', 'operate', ...lists]],
     ];
     try {
