@@ -314,7 +314,7 @@ def test_subtitles_are_added_from_the_menu(screen, place, tmp_path):
     screen.open(f"/videos/{video}")
     choose(screen, ".heading", "Add subtitles")
     screen.wait(lambda: screen.all("#subtitles"), "the choice of files")[0].send_keys(f"{tmp_path / 'a.de.srt'}\n{tmp_path / 'b.srt'}")
-    screen.see("cv-toasts", "b.srt: It is no text in UTF-8")
+    screen.see("cv-toasts", "b.srt: The file is not text in UTF-8")
     screen.wait(lambda: place.queue.run("SELECT cancel_job(id)::text FROM jobs WHERE job_type = 'subtitles' AND payload ->> 'subtitles' = %s",
                                           f"videos/original/{video}/master.de.srt"), "the job")
     screen.see("cv-toasts", "a.de.srt: It waits to be read.")
