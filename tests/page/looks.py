@@ -13,8 +13,8 @@ LOOKS = {"desk-light": ((1280, 800), "light"), "desk-dark": ((1280, 800), "dark"
 SCALE = 2  # a screen's side against that of its picture
 LEVELS = 16  # of each colour in a kept picture, which is off by 8 of 255 at most
 # How much one colour of a point differs, of 255, where it counts: within an area of one colour, and at its edges, letters among them,
-# which versions of a browser smooth otherwise. All edges a quarter of a pixel aside, or blurred by half a pixel: 0 and 6 points of 78 screens'
-# pictures. A letter, a margin of 2 pixels, or another colour of a button: 170 and more.
+# which versions of a browser smooth otherwise. All edges a quarter of a pixel aside, or blurred by half a pixel: at most 1 and 6 points in 12
+# screens' pictures; half a pixel aside: 561 and more; another word on a button: 139; another colour of a button: 668.
 AREA_MIN, EDGE_MIN = 20, 40
 POINTS_MAX = 12  # that may differ
 
