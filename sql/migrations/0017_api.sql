@@ -879,6 +879,13 @@ COMMENT ON FUNCTION api.own_videos IS
     'The caller''s 2,000 newest videos, or p_video if it is theirs, by the same condition as the policy of videos. '
     'SECURITY DEFINER, because under the policy no index gives this order.';
 
+CREATE FUNCTION api.owns_parts(j jobs) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN j.job_type <> 'clip_generate' OR NOT EXISTS (SELECT FROM clip_parts(j.payload) AS c
+                                                    WHERE cardinality(api.own_videos(c.video_id)) = 0);
+COMMENT ON FUNCTION api.owns_parts IS
+    'Whether all videos of a reel are the caller''s, as the policy of jobs demands. A job that is no reel has no parts.';
+
 CREATE FUNCTION api.newest_keys(p_videos uuid[], p_tenants uuid[], p_before timestamptz, p_id uuid, p_limit int)
     RETURNS TABLE (created_at timestamptz, id uuid)
 LANGUAGE plpgsql STABLE ROWS 100
@@ -965,7 +972,7 @@ LANGUAGE sql STABLE SECURITY DEFINER AS $$
     FROM api.tenant_keys((p ->> 'video')::uuid, 'infinity', 'ffffffff-ffff-ffff-ffff-ffffffffffff',
                          CASE WHEN p = '{}' THEN p_limit ELSE 1000000 END) AS k
     JOIN jobs j USING (id)
-    WHERE api.job_matches(j, p)
+    WHERE api.owns_parts(j) AND api.job_matches(j, p)
     ORDER BY k.created_at DESC, k.id DESC LIMIT p_limit
 $$;
 COMMENT ON FUNCTION api.tenant_jobs IS
@@ -988,7 +995,7 @@ BEGIN
             SELECT k.created_at, k.id FROM api.tenant_keys((p ->> 'video')::uuid, p_before, p_id, jobs_wanted) AS k
         )
         SELECT ARRAY(SELECT (api.job_object(j), jsonb_build_array(k.created_at, k.id))::api.listed
-                     FROM keys k JOIN jobs j USING (id) WHERE api.job_matches(j, p)
+                     FROM keys k JOIN jobs j USING (id) WHERE api.owns_parts(j) AND api.job_matches(j, p)
                      ORDER BY k.created_at DESC, k.id DESC LIMIT p_limit),
                (SELECT count(*) FROM keys),
                (SELECT jsonb_build_array(k.created_at, k.id) FROM keys k ORDER BY k.created_at, k.id LIMIT 1)

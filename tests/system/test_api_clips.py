@@ -161,6 +161,12 @@ def test_those_see_a_reel_who_see_all_of_its_videos(gateway, place, library, sto
     assert (reel["parts"], reel["places"], reel["left_out"]) == (2, 2, []) and set(shown(place[1], reel)[0]) == videos
     assert gateway.ask("/clips/reel", OWNER, "POST", {"q": "bridge", "sort": "time"}).json["id"] == reel["id"]
     mate = token(sub=MATE, app_metadata={"team_id": TEAM})
+    for video in videos:  # a job is listed by its video, which for a reel is that of its first part
+        place[1].run("UPDATE jobs SET video_id = %s WHERE id = %s", video, reel["job_id"])
+        for bearer, sees in ((OWNER, True), (mate, False)):
+            for query in ("", "?type=clip_generate", f"?video={video}"):
+                listed = [job["id"] for job in gateway.ask(f"/jobs{query}", bearer).json["items"]]
+                assert (reel["job_id"] in listed) == sees, query
     finish(place[1], store, reel)
     for bearer, status in ((OWNER, 200), (mate, 404), (STRANGER, 404)):
         assert [gateway.ask(path, bearer).status for path in (f"/clips/{reel['id']}", f"/jobs/{reel['job_id']}")] == [status, status]
