@@ -6,7 +6,9 @@ enum {
     /* Percent of the runs of a fill that the outline encloses. In a picture, and of coloured letters, light and dark
      * enclose each other less. */
     FILL_PERCENT = 82,
+    FILL_REST = 70,  /* the same of a pair of levels beside one that shows a fill */
     FILL_MORE = 25,  /* percent by which its outline is enclosed less often */
+    SPLITS = 3,      /* of the levels: those of a split's side are split again */
     STROKES_MIN = 6, /* runs of the fill a row: of corners in a picture there are fewer */
 };
 
@@ -29,10 +31,16 @@ static enum side side_of(const struct cv_frame *frame, size_t at, bool by_luma, 
     return light == dark ? SIDE_NONE : light ? SIDE_LIGHT : SIDE_DARK;
 }
 
-/* By how many percent of its runs along the rows an ink is enclosed by the other one more often than that one by it;
- * 0 where it is enclosed too rarely to be the fill of outlined letters, whatever is behind them. */
-static int enclosed_more(const struct cv_frame *frame, const struct cv_box *box, enum side ink,
-                         bool by_luma, int light_threshold, int dark_threshold)
+/* How often an ink is enclosed by the other one along the rows, as the fill of outlined letters is. */
+struct enclosure {
+    int inside; /* percent of its runs */
+    int more;   /* percent by which it is enclosed more often than the other one by it */
+};
+
+/* All 0 where it has too few runs for letters. */
+static struct enclosure enclosure_of(const struct cv_frame *frame, const struct cv_box *box,
+                                     enum side ink, bool by_luma, int light_threshold,
+                                     int dark_threshold)
 {
     int reach = 2 + box->height / 16; /* the soft edge between fill and outline */
     int runs[3] = {0}, enclosed[3] = {0};
@@ -61,8 +69,8 @@ static int enclosed_more(const struct cv_frame *frame, const struct cv_box *box,
     enum side outline = ink == SIDE_LIGHT ? SIDE_DARK : SIDE_LIGHT;
     int inside = enclosed[ink] * 100 / cv_max(runs[ink], 1);
     int outside = enclosed[outline] * 100 / cv_max(runs[outline], 1);
-    bool is_fill = runs[ink] >= STROKES_MIN * box->height && inside >= FILL_PERCENT;
-    return is_fill ? cv_max(inside - outside, 0) : 0;
+    bool are_letters = runs[ink] >= STROKES_MIN * box->height;
+    return are_letters ? (struct enclosure){inside, inside - outside} : (struct enclosure){0, 0};
 }
 
 static void measure_levels(const struct cv_frame *frame, const struct cv_box *box, bool by_luma,
@@ -97,34 +105,41 @@ static struct cv_split split_again(const struct cv_histogram *histogram, int thr
     return cv_otsu(&part);
 }
 
-/* Outlined letters: their fill is enclosed by the outline. Tries the first splits and the second ones, and takes those
- * that show it most clearly. */
+static double quality_of(const struct picture *picture, bool is_light)
+{
+    return is_light ? picture->light.quality : picture->dark.quality;
+}
+
+/* Outlined letters: their fill is enclosed by the outline. Tries the splits in all pairs, and takes the one that shows it
+ * most clearly: where one pair shows a fill, another one may leave out the picture beside the letters, which is as light
+ * as they are, and with it some of the enclosed runs. */
 static void find_fill(const struct cv_frame *frame, const struct cv_box *box, bool is_light,
                       struct picture *picture)
 {
-    const struct cv_split lights[] = {
-        picture->light, split_again(&picture->light_levels, picture->light.threshold, true)};
-    const struct cv_split darks[] = {
-        picture->dark, split_again(&picture->dark_levels, picture->dark.threshold, false)};
+    struct cv_split lights[SPLITS] = {picture->light}, darks[SPLITS] = {picture->dark};
+    double clarity = quality_of(picture, is_light);
     int most = FILL_MORE - 1;
 
-    for (size_t i = 0; i < CV_COUNT(lights) * CV_COUNT(darks); i++) {
-        const struct cv_split *light = &lights[i % 2], *dark = &darks[i / 2];
+    for (int i = 1; i < SPLITS; i++) {
+        lights[i] = split_again(&picture->light_levels, lights[i - 1].threshold, true);
+        darks[i] = split_again(&picture->dark_levels, darks[i - 1].threshold, false);
+    }
+    for (int i = 0; i < SPLITS * SPLITS; i++) {
+        const struct cv_split *light = &lights[i % SPLITS], *dark = &darks[i / SPLITS];
         const struct cv_split *fill = is_light ? light : dark;
-        int more = enclosed_more(frame, box, is_light ? SIDE_LIGHT : SIDE_DARK, picture->by_luma,
-                                 light->threshold, dark->threshold);
-        if (more > most && fill->high_mean - fill->low_mean >= CV_INK_REACH_MIN) {
-            most = more;
+        struct enclosure found = enclosure_of(frame, box, is_light ? SIDE_LIGHT : SIDE_DARK,
+                                              picture->by_luma, light->threshold, dark->threshold);
+        if (found.more > most && found.inside >= (picture->has_fill ? FILL_REST : FILL_PERCENT) &&
+            fill->high_mean - fill->low_mean >= CV_INK_REACH_MIN) {
+            most = found.more;
             picture->light = *light;
             picture->dark = *dark;
             picture->has_fill = true;
         }
     }
-}
-
-static double quality_of(const struct picture *picture, bool is_light)
-{
-    return is_light ? picture->light.quality : picture->dark.quality;
+    /* the levels are as clearly apart as all of them are, not as what is left of them */
+    struct cv_split *chosen = is_light ? &picture->light : &picture->dark;
+    chosen->quality = chosen->quality > clarity ? chosen->quality : clarity;
 }
 
 /* A coloured fill (yellow in black) is neither light nor dark in all channels: luma tells it from its outline. Of 11 such

@@ -114,6 +114,40 @@ static void test_outlined_letters(void **state)
     assert_true(ink.light);
 }
 
+/* Of the runs of the letters and of the light clouds beside them 89 % are enclosed where the sky is ink with them, and
+ * 77 % where it is not; the outline is enclosed less often by 43 and 68 %. */
+static void test_a_sky_behind_outlined_letters_is_paper(void **state)
+{
+    (void)state;
+    static const struct colour grounds[] = {{60, 90, 150}, {40, 150, 60}, {160, 40, 120}};
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(480, 140, grounds[0]);
+    fill_box(&frame, (struct cv_box){120, 0, 70, 140}, grounds[1]);
+    fill_box(&frame, (struct cv_box){190, 0, 70, 140}, grounds[2]);
+    fill_box(&frame, (struct cv_box){260, 0, 220, 140}, (struct colour){150, 170, 240});
+    for (int x = 340; x < 460; x += 30) {
+        fill_box(&frame, (struct cv_box){x, 0, 6, 140}, white);
+    }
+    for (int dy = -2; dy <= 2; dy++) {
+        for (int dx = -2; dx <= 2; dx++) {
+            (void)draw_text(&frame, "candle ticket", 60 + dx, 40 + dy, 30, black);
+        }
+    }
+    struct cv_box drawn = draw_text(&frame, "candle ticket", 60, 40, 30, white);
+    add_noise(&frame, 5, 11);
+    struct cv_box box = {drawn.x - 2, drawn.y - 2, 460 - drawn.x, drawn.height + 4};
+    struct cv_box cloud = {402, 50, 2, 20}, sky = {408, 50, 18, 20};
+    struct cv_ink ink;
+    uint8_t levels[360];
+    cv_ink_measure(&frame, &box, true, &ink);
+    assert_true(cv_ink_is_clear(&ink));
+    cv_ink_apply(&ink, &frame, &cloud, 0, levels);
+    assert_true(levels[0] < 60);
+    cv_ink_apply(&ink, &frame, &sky, 0, levels);
+    for (size_t i = 0; i < sizeof(levels); i++) {
+        assert_true(levels[i] > 190);
+    }
+}
+
 /* A glow behind light letters stays paper: read as ink it would join two words or add a digit. */
 static void test_a_glow_behind_letters_is_paper(void **state)
 {
@@ -143,6 +177,7 @@ int main(void)
         cmocka_unit_test(test_outlined_letters),
         cmocka_unit_test(test_a_coloured_fill_is_told_from_its_outline),
         cmocka_unit_test(test_a_fill_is_told_from_its_outline_on_any_picture),
+        cmocka_unit_test(test_a_sky_behind_outlined_letters_is_paper),
         cmocka_unit_test(test_a_glow_behind_letters_is_paper),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
