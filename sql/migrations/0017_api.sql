@@ -713,6 +713,15 @@ BEGIN
                  AND (typed !~ '[#@]' OR (e.entity_type = 'mention') = (typed ~ '@'))
                  AND ltrim(e.normalized_value, '#@') LIKE pattern LIMIT wanted)
               UNION ALL
+              SELECT DISTINCT 2, 'lang:' || first.language, 'operator'
+              FROM api.newest_videos('{}', 'infinity', '00000000-0000-0000-0000-000000000000', 500) AS v,
+                   LATERAL (SELECT s.language FROM segments s WHERE s.video_id = v.id LIMIT 1) AS first
+              WHERE starts_with(typed, 'lang:') AND starts_with('lang:' || first.language, typed)
+              UNION ALL
+              (SELECT DISTINCT 5, seen[1], 'word'
+               FROM search_segments(typed || '*', NULL, 30, NULL) AS h, regexp_matches(lower(h.text), '\m' || typed || '\w+', 'g') AS seen
+               WHERE typed ~ '^[[:alnum:]]{3,}$' LIMIT wanted)
+              UNION ALL
               SELECT 4, coalesce(v.title, v.original_name), 'title'
               FROM api.newest_videos('{}', 'infinity', '00000000-0000-0000-0000-000000000000', 500) AS v
               WHERE length(typed) >= 2 AND position(typed IN lower(coalesce(v.title, v.original_name))) > 0) AS u

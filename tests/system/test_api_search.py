@@ -148,6 +148,7 @@ def suggest(gateway, q, bearer=OWNER):
 def test_suggestions(gateway):
     assert suggest(gateway, "bridge la") == ["lang:"] and "kind:url" in suggest(gateway, "kind:")
     assert suggest(gateway, "@an") == ["@anna"] and suggest(gateway, "tag:#brid") == ["#bridges"]
+    assert suggest(gateway, "lang:") == ["lang:deu", "lang:eng"] and suggest(gateway, "old brid") == ["#bridges", "bridge", "bridges"]
     assert "The harbour" in suggest(gateway, "harb") and "video foreign" not in suggest(gateway, "video")
     assert suggest(gateway, "@an", STRANGER) == [] and suggest(gateway, "100%") == [] and suggest(gateway, "\\") == []
 
