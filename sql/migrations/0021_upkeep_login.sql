@@ -69,5 +69,5 @@ GRANT EXECUTE ON FUNCTION claim_jobs, renew_lease, report_progress, fence_job, c
 -- ---- what its commands do ----------------------------------------------------------------------------------
 
 GRANT UPDATE (original_state, original_state_at), DELETE ON videos TO cortana_upkeep;
-GRANT EXECUTE ON FUNCTION cortana.expired_clips, cortana.mark_clip_removed, cortana.mark_original_missing, cortana.video_event, cortana.event_source, delete_video,
+GRANT EXECUTE ON FUNCTION cortana.clip_parts, cortana.expired_clips, cortana.mark_clip_removed, cortana.mark_original_missing, cortana.video_event, cortana.event_source, delete_video,
     cortana.has_open_job, prune_embeddings, reindex_video TO cortana_upkeep;

@@ -84,7 +84,6 @@ def test_from_the_link_to_a_clip_on_disk(driver, link, tmp_path, size, theme, be
 
     screen.press("/")
     screen.wait(lambda: driver.switch_to.active_element.tag_name == "input", "the search box")
-    driver.switch_to.active_element.clear()
     screen.press("lights", Keys.ENTER)
     screen.see("a.hit mark", "lights")
     screen.script("document.activeElement.blur()")

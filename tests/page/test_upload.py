@@ -107,7 +107,7 @@ def test_what_is_no_video_is_refused_with_words(screen):
     screen.open("/videos")
     screen.see("button.main", "Upload")
     screen.script(DROP, "drop", "letter.txt")
-    assert "extension" in row(screen, "letter.txt", "failed").text
+    assert "ends in .mp4" in row(screen, "letter.txt", "failed").text
     give_up = ".uploads button[aria-label='Cancel this upload: letter.txt']"
     screen.see(give_up).send_keys(Keys.ENTER)
     screen.wait(lambda: not screen.all(give_up), "it to go")

@@ -177,7 +177,7 @@ def test_others_see_no_upload(gateway):
 
 
 def test_what_is_refused_at_the_start(gateway, place):
-    for body, words in (({"name": "a.exe", "size": 1}, "extension"), ({"name": "a.mp4", "size": 0}, "size"), ({"name": "mp4", "size": 1}, "extension"),
+    for body, words in (({"name": "a.exe", "size": 1}, "ends in .mp4"), ({"name": "a.mp4", "size": 0}, "size"), ({"name": "mp4", "size": 1}, "ends in .mp4"),
                         ({"name": "a.mp4", "size": 1, "team_id": str(uuid.uuid4())}, "team"), ({"name": "a.mp4"}, "missing")):
         answer = gateway.ask("/uploads", OWNER, "POST", body)
         assert answer.status == 400 and words in answer.data.decode(), answer.data
@@ -258,7 +258,7 @@ def test_creation_as_tus_has_it(gateway, place):
     assert send(gateway, upload, 0, FILE).status == 204
     assert place[1].value("SELECT title FROM videos WHERE id = %s", answer.json["video_id"]) == "Über"
     for metadata, length, words in (("", "5", "name"), ("filename !!!!", "5", "name"), (f"filename {encode('a.mp4')}", "x", "size"),
-                                    (f"filename {encode('a.mp4')}", "-1", "size"), (f"filename {encode('a.exe')}", "5", "extension"),
+                                    (f"filename {encode('a.mp4')}", "-1", "size"), (f"filename {encode('a.exe')}", "5", "ends in .mp4"),
                                     (f"filename {encode('a.mp4')},team_id {encode('no')}", "5", "team_id")):
         answer = create(metadata, length)
         assert answer.status == 400 and words in answer.data.decode(), answer.data

@@ -110,7 +110,7 @@ def test_a_client_of_the_api(program, database, sql, store_dir, fixtures_dir, tm
             refused = subprocess.run([sys.executable, EXAMPLES / "client.py", EXAMPLES / "client.py", "x", "y"], env={
                 **os.environ, "API": f"http://127.0.0.1:{gateway.port}/api/v1", "TOKEN": token()}, text=True,
                 capture_output=True, check=False, timeout=300)
-            assert refused.returncode == 1 and "no extension of a video" in refused.stderr
+            assert refused.returncode == 1 and "ends in .mp4" in refused.stderr
             watch_a_folder(tmp_path / "recordings", film, sql, {
                 **os.environ, "API": f"http://127.0.0.1:{gateway.port}/api/v1", "TOKEN": token()})
         finally:

@@ -22,6 +22,7 @@ from workers import Workers, wait_until
 
 A, B = uuid.UUID(int=1), uuid.UUID(int=2)
 HERE = "127.0.0.0/8"
+ALLOWED = {"CORTANA_WEBHOOK_ALLOW": HERE, "CORTANA_WEBHOOK_TIMEOUT_MS": 2000}
 
 
 class Receiver(http.server.ThreadingHTTPServer):
@@ -98,9 +99,19 @@ def database(shared_cluster):
 def workers(program, database, tmp_path_factory):
     """One worker that may call this machine, for all tests; its log is read at the end of one."""
     workers = Workers(program, database, tmp_path_factory.mktemp("webhooks"))
-    workers.start("webhook-worker", "--slots", 4, CORTANA_WEBHOOK_ALLOW=HERE, CORTANA_WEBHOOK_TIMEOUT_MS=2000)
+    workers.start("webhook-worker", "--slots", 4, **ALLOWED)
     yield workers
     workers.end()
+
+
+@contextlib.contextmanager
+def without_allowed(workers):
+    """The worker that may call this machine has ended: one that is only stopped may have claimed a job in that moment."""
+    assert workers.started.pop(0).stop() == 0
+    try:
+        yield
+    finally:
+        workers.start("webhook-worker", "--slots", 4, **ALLOWED)
 
 
 @pytest.fixture
@@ -265,22 +276,15 @@ def test_nobody_there(queue, workers, receiver):
 
 
 def test_addresses_that_are_not_public_are_refused(queue, workers, receiver, program, database, tmp_path):
-    queue.run("SELECT pause_type('webhook')")
     hosts = ["127.0.0.1", "127.1", "2130706433", "0x7f000001", "0", "0.0.0.0", "[::1]", "[::ffff:127.0.0.1]",
              "169.254.169.254", "[::ffff:a9fe:a9fe]", "[64:ff9b::7f00:1]"]
-    jobs = []
-    for number, host in enumerate(hosts):
-        add(queue, receiver.url(host=host), f"w{number}")
-        jobs.append(send(queue, f"w{number}"))
-    workers.started[0].signal(19)  # the one that may is stopped
-    own = Workers(program, database, tmp_path)
-    try:
+    with without_allowed(workers), contextlib.ExitStack() as until_then:
+        until_then.callback((own := Workers(program, database, tmp_path)).end)
         own.start("webhook-worker", "--slots", 4)
-        queue.run("SELECT resume_type('webhook')")
+        for number, host in enumerate(hosts):
+            add(queue, receiver.url(host=host), f"w{number}")
+        jobs = [send(queue, f"w{number}") for number in range(len(hosts))]
         found = {host: outcome(queue, job) for host, job in zip(hosts, jobs)}
-    finally:
-        own.end()
-        workers.started[0].signal(18)
     # Where there is no IPv6 an address cannot be connected to in any case.
     assert {host: verdict for host, verdict in found.items() if verdict != ("dead", "AccessDenied")} == {}
     assert receiver.connections == 0
@@ -313,14 +317,13 @@ def test_tls_is_checked(queue, workers, program, database, tmp_path):
         job = send(queue)
         assert outcome(queue, job) == ("retry", "ConnectionLost"), "nobody vouches for it"
         assert receiver.received == []
-        workers.started[0].signal(19)
-        own.start("webhook-worker", CORTANA_WEBHOOK_ALLOW="127.0.0.1", CORTANA_READ_PATHS=tmp_path,
-                  CORTANA_CA_FILE=tmp_path / "cert.pem")
-        queue.make_retry_due(job)
-        wait_for(queue, job, "done")
+        with without_allowed(workers), contextlib.ExitStack() as until_then:
+            until_then.callback(own.end)
+            own.start("webhook-worker", CORTANA_WEBHOOK_ALLOW="127.0.0.1", CORTANA_READ_PATHS=tmp_path,
+                      CORTANA_CA_FILE=tmp_path / "cert.pem")
+            queue.make_retry_due(job)
+            wait_for(queue, job, "done")
     finally:
-        own.end()
-        workers.started[0].signal(18)
         receiver.close()
 
 
