@@ -2,13 +2,13 @@
 are those of the sound that it got, and nothing that a test told it."""
 
 import array
-import contextlib
 import email
 import email.policy
-import http.server
 import json
 import subprocess
 import threading
+
+from json_server import JsonServer
 
 WORDS = {500: "The old bridge", 900: "Grüße aus Berlin", 1300: "call #tomorrow", 1700: "the last word"}
 RATE = 16000
@@ -32,7 +32,7 @@ def pitch_of(samples):
     return min(WORDS, key=lambda pitch: abs(pitch - crossings * 1000 / WINDOW / 2))
 
 
-def hear(samples):
+def hear_tones(samples):
     """The segments: runs of windows of one pitch."""
     size = RATE * WINDOW // 1000
     pitches = [pitch_of(samples[at:at + size]) for at in range(0, len(samples), size)] + [0]
@@ -46,70 +46,45 @@ def hear(samples):
     return segments
 
 
-class SpeechServer:
+class SpeechServer(JsonServer):
     """`requests` has what each request was, `probes` their number of a worker that looks whether it works. `fault`: (status, body,
-    headers) of every answer; (): none comes; an event: answers wait for it."""
+    headers) of every answer; (): none comes; an event: answers wait for it. `hear` finds the segments in samples."""
 
-    def __init__(self):
+    path = "/v1/audio/transcriptions"
+
+    def __init__(self, hear=hear_tones):
         self.requests = []
         self.probes = 0
         self.fault = None
         self.language = "english"
-        owner = self
+        self.hear = hear
+        super().__init__()
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                form = email.message_from_bytes(b"Content-Type: " + self.headers["Content-Type"].encode() + b"\r\n\r\n" + body,
-                                                policy=email.policy.HTTP)
-                parts = {part.get_param("name", header="content-disposition"): part for part in form.iter_parts()}
-                sound = parts["file"].get_payload(decode=True)
-                fields = {name: part.get_content().strip() for name, part in parts.items() if name != "file"}
-                probe = subprocess.run(["ffprobe", "-v", "error", "-of", "json", "-show_streams", "-"], input=sound,
-                                       capture_output=True, check=True)
-                stream = json.loads(probe.stdout)["streams"][0]
-                raw = subprocess.run(["ffmpeg", "-v", "error", "-i", "-", "-f", "s16le", "-"], input=sound, capture_output=True,
-                                     check=True).stdout
-                samples = array.array("h", raw)
-                request = {"fields": fields, "file": parts["file"].get_filename(), "type": parts["file"].get_content_type(),
-                           "stream": stream, "seconds": len(samples) / RATE, "bytes": len(sound), "path": self.path,
-                           "headers": dict(self.headers), "segments": hear(samples)}
-                if request["segments"] or len(samples) != RATE:
-                    owner.requests.append(request)
-                else:  # a second of silence
-                    owner.probes += 1
-                if isinstance(owner.fault, threading.Event):
-                    owner.fault.wait()
-                elif owner.fault is not None:
-                    self.close_connection = not owner.fault
-                    if owner.fault:
-                        self.answer(*owner.fault)
-                    return
-                self.answer(200, {"task": "transcribe", "language": owner.language, "duration": request["seconds"],
-                                  "text": "".join(s["text"] for s in request["segments"]), "segments": request["segments"]})
-
-            def answer(self, status, body, headers=None):
-                data = body if isinstance(body, bytes) else json.dumps(body).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(data)))
-                for name, value in (headers or {}).items():
-                    self.send_header(name, value)
-                self.end_headers()
-                with contextlib.suppress(ConnectionError):  # of a body that is longer than what is read
-                    self.wfile.write(data)
-
-            def log_message(self, *unused):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.server.server_port}/v1/audio/transcriptions"
-
-    def close(self):
-        self.server.shutdown()
-        self.server.server_close()
+    def respond(self, handler, body):
+        form = email.message_from_bytes(b"Content-Type: " + handler.headers["Content-Type"].encode() + b"\r\n\r\n" + body,
+                                        policy=email.policy.HTTP)
+        parts = {part.get_param("name", header="content-disposition"): part for part in form.iter_parts()}
+        sound = parts["file"].get_payload(decode=True)
+        fields = {name: part.get_content().strip() for name, part in parts.items() if name != "file"}
+        probe = subprocess.run(["ffprobe", "-v", "error", "-of", "json", "-show_streams", "-"], input=sound,
+                               capture_output=True, check=True)
+        stream = json.loads(probe.stdout)["streams"][0]
+        raw = subprocess.run(["ffmpeg", "-v", "error", "-i", "-", "-f", "s16le", "-"], input=sound, capture_output=True,
+                             check=True).stdout
+        samples = array.array("h", raw)
+        request = {"fields": fields, "file": parts["file"].get_filename(), "type": parts["file"].get_content_type(),
+                   "stream": stream, "seconds": len(samples) / RATE, "bytes": len(sound), "path": handler.path,
+                   "headers": dict(handler.headers), "segments": self.hear(samples)}
+        if request["segments"] or len(samples) != RATE:
+            self.requests.append(request)
+        else:  # a second of silence
+            self.probes += 1
+        if isinstance(self.fault, threading.Event):
+            self.fault.wait()
+        elif self.fault is not None:
+            handler.close_connection = not self.fault
+            if self.fault:
+                handler.answer(*self.fault)
+            return
+        handler.answer(200, {"task": "transcribe", "language": self.language, "duration": request["seconds"],
+                             "text": "".join(s["text"] for s in request["segments"]), "segments": request["segments"]})

@@ -133,7 +133,7 @@ def test_what_an_endpoint_may_say(library, one_server, workers, queue, status, b
 def test_a_redirect_gets_no_key(library, one_server, workers):
     other = EmbeddingServer()
     video = library.add(["a text"])
-    one_server.faults = [lambda handler: handler.answer(307, {}, Location=other.url)]
+    one_server.faults = [lambda handler: handler.answer(307, {}, {"Location": other.url})]
     code, _, said = embed(workers, video, one_server, EMBED_API_KEY="s3cr3t-key")
     assert code == 78 and "307" in said and "s3cr3t-key" not in said
     assert other.requests == []
