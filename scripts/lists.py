@@ -142,7 +142,7 @@ LABELS = {"states of videos": "status.", "states of runs": "run.", "kinds of art
 # States that the API and the page show besides those of the table: what a job waits for, or what becomes of it.
 SHOWN_STATES = {"retry", "stopping", "lost"}
 # Where lists are written out again, because each word has a meaning of its own there, or because it is for people.
-WRITTEN_OUT = ("cli/*/*.c", "cli/*/*.h", "common/export/*.h", "workers/clip_generate/*.c", "web/parts/*.js", "web/screens/*.js",
+WRITTEN_OUT = ("cli/*/*.c", "cli/*/*.h", "cli/*.toml", "common/export/*.h", "workers/clip_generate/*.c", "web/parts/*.js", "web/screens/*.js",
                "gateway/operations/*.toml", "sql/*/*.sql")
 WORD = r"""["'`]?[a-z][a-z0-9_]*["'`]?"""
 RUN = re.compile(rf"{WORD}(?:(?:,\s+or\s|,|\s*\||\s+or\s)\s*{WORD})+|\"[a-z0-9]+(?: [a-z0-9]+)+\"")

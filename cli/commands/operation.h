@@ -1,5 +1,5 @@
 /* Operations of the API (schema api), in the database of this installation or on a server (--server).
- * The verbs that are nothing else are rows of the table in verbs.c; cli_request runs them. */
+ * The verbs that are nothing else are described in cli/verbs.toml; cli_request runs them. */
 #pragma once
 
 #include "cli/commands/print.h"

@@ -1,5 +1,5 @@
-/* Commands: each is a row of the table in verbs.c. Help, completion and man pages are made from the
- * same rows. */
+/* Commands: each is a row of a table that scripts/verbs.py makes of cli/verbs.toml. Help, completion and man
+ * pages are made from the same rows. */
 #pragma once
 
 #include "common/base/base.h"

@@ -1,4 +1,4 @@
-/* The functions of the verbs, one for each row of the table in verbs.c, grouped by file. Each
+/* The functions of the verbs, named in cli/verbs.toml and platform/verbs.toml, grouped by file. Each
  * returns an exit status (0 or more) or a failure, which the caller prints. */
 #pragma once
 

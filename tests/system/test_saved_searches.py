@@ -203,16 +203,17 @@ def test_searches_of_other_tenants_cost_a_video_nothing(queue):
 
 
 def test_the_command_line_saves_lists_and_deletes(program, place, queue, tmp_path):
-    def cortana(*arguments):
+    def cortana(*arguments, status=0):
         done = subprocess.run([program("cortana"), *arguments], text=True, capture_output=True, timeout=120, check=False,
                               env={**os.environ, "DATABASE_URL": place[0], "STORE_URL": f"dir:{tmp_path}"})
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        assert done.returncode == status, done.stderr
+        return done.stdout or done.stderr
 
     made = cortana("alerts", "save", "old bridge", "--name", "The bridge").strip()
     add_video(queue, "before", "the old bridge", title="An evening")
     assert "The bridge" in cortana("alerts", "searches") and made in cortana("alerts", "searches")
     listed = cortana("alerts")
     assert "An evening" in listed and "1000 ms" in listed and "the old bridge" in listed, listed
+    assert "sends no mail" in cortana("alerts", "save", "bridge", "--mail", "daily", status=1)
     cortana("alerts", "delete", made)
     assert "An evening" not in cortana("alerts")
