@@ -61,15 +61,11 @@ CV_MUST_CHECK int cv_broker_store_open(int fd, int cancel_fd, struct cv_store **
 
 /* Has the broker send a WAV file of the scratch directory to the endpoint of TRANSCRIBE_URL (common/speech). A stage has
  * neither network nor key, so that a file that has taken it over reaches nobody. One file for each job, of at most
- * CV_SPEECH_BYTES_MAX. Returns 0 whatever the answer's status is; free its body. */
-struct cv_broker_answer {
-    long status;            /* 100 to 599 */
-    int64_t retry_after_ms; /* 0: the answer does not say */
-    char *body;             /* with a NUL at the end */
-    size_t length;
-};
+ * CV_SPEECH_BYTES_MAX. Returns 0 whatever the answer's status is. Of the answer, which the caller deinits, only status,
+ * body and retry_after_ms are set. */
+struct cv_http_answer;
 CV_MUST_CHECK int cv_broker_transcribe(struct cv_store *store, const char *file,
-                                       struct cv_broker_answer *ret_answer, struct cv_error *error);
+                                       struct cv_http_answer *ret_answer, struct cv_error *error);
 
 /* ---- the trusted side ------------------------------------------------------------------------ */
 

@@ -514,8 +514,8 @@ static int presign(struct cv_store *store, const struct cv_signed_url *allowed, 
 
 /* ---- speech ---------------------------------------------------------------------------------- */
 
-int cv_broker_transcribe(struct cv_store *base, const char *file,
-                         struct cv_broker_answer *ret_answer, struct cv_error *error)
+int cv_broker_transcribe(struct cv_store *base, const char *file, struct cv_http_answer *ret_answer,
+                         struct cv_error *error)
 {
     struct broker_store *store = of_store(base);
     const struct call call = {.operation = CV_WIRE_TRANSCRIBE,
@@ -523,18 +523,16 @@ int cv_broker_transcribe(struct cv_store *base, const char *file,
                               .needs_text = true};
     cv_auto(reply_deinit) struct reply reply = REPLY_INIT;
     void *body = NULL;
+    size_t length = 0;
     int result = exchange(store, &call, &reply, error);
     json_decref(call.text);
-    result = result ? result
-                    : receive_data(store, &reply, CV_SPEECH_ANSWER_MAX, &body, &ret_answer->length,
-                                   error);
-    if (result == 0) {
-        ret_answer->status = (long)json_integer_value(json_object_get(reply.text, "status"));
-        ret_answer->retry_after_ms =
-            json_integer_value(json_object_get(reply.text, "retry_after_ms"));
-        ret_answer->body = body;
-    }
-    return result;
+    CV_TRY(result);
+    CV_TRY(receive_data(store, &reply, CV_SPEECH_ANSWER_MAX, &body, &length, error));
+    *ret_answer = (struct cv_http_answer){
+        .status = (long)json_integer_value(json_object_get(reply.text, "status")),
+        .body = {.data = body, .length = length, .capacity = length + 1},
+        .retry_after_ms = json_integer_value(json_object_get(reply.text, "retry_after_ms"))};
+    return 0;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */

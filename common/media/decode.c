@@ -6,6 +6,7 @@
 #include "common/media/libav.h"
 #include "common/media/picture_codec.h"
 #include "common/media/refuse.h"
+#include "common/media/scale.h"
 
 #include <libavutil/intreadwrite.h>
 #include <libavutil/pixdesc.h>
@@ -339,15 +340,10 @@ static int align(AVFrame *raw, struct cv_error *error)
     if (is_aligned) {
         return 0;
     }
-    cv_auto(cv_av_frame_free) AVFrame *copy = av_frame_alloc();
-    if (copy) {
-        copy->format = raw->format;
-        copy->width = raw->width;
-        copy->height = raw->height;
-    }
-    CV_TRY_MEMORY(copy && av_frame_get_buffer(copy, 0) >= 0 && av_frame_copy(copy, raw) >= 0 &&
-                      av_frame_copy_props(copy, raw) >= 0,
-                  error, "a picture");
+    cv_auto(cv_av_frame_free) AVFrame *copy = NULL;
+    CV_TRY(cv_picture_new(raw->width, raw->height, raw->format, &copy, error));
+    CV_TRY_MEMORY(av_frame_copy(copy, raw) >= 0 && av_frame_copy_props(copy, raw) >= 0, error,
+                  "a picture");
     av_frame_unref(raw);
     av_frame_move_ref(raw, copy);
     return 0;

@@ -92,6 +92,20 @@ static struct SwsContext *context_for(struct SwsContext *cached, const struct op
     return context;
 }
 
+int cv_picture_new(int width, int height, enum AVPixelFormat format, AVFrame **ret_frame,
+                   struct cv_error *error)
+{
+    cv_auto(cv_av_frame_free) AVFrame *frame = av_frame_alloc();
+    if (frame) {
+        frame->width = width;
+        frame->height = height;
+        frame->format = format;
+    }
+    CV_TRY_MEMORY(frame && av_frame_get_buffer(frame, 0) >= 0, error, "a picture");
+    *ret_frame = cv_take(frame);
+    return 0;
+}
+
 int cv_scale_picture(const AVFrame *picture, int width, int height, enum AVPixelFormat format,
                      bool full_range, struct SwsContext **cache, AVFrame **ret_frame,
                      struct cv_error *error)
@@ -298,13 +312,8 @@ int cv_tone_map(const AVFrame *picture, AVFrame **ret_frame, struct cv_error *er
                                 false, &cache, &converted, error));
         from = converted;
     }
-    cv_auto(cv_av_frame_free) AVFrame *frame = av_frame_alloc();
-    if (frame) {
-        frame->width = picture->width;
-        frame->height = picture->height;
-        frame->format = AV_PIX_FMT_YUV420P;
-    }
-    CV_TRY_MEMORY(frame && av_frame_get_buffer(frame, 0) >= 0, error, "a picture");
+    cv_auto(cv_av_frame_free) AVFrame *frame = NULL;
+    CV_TRY(cv_picture_new(picture->width, picture->height, AV_PIX_FMT_YUV420P, &frame, error));
     const struct tone_table *table =
         picture->color_trc == AVCOL_TRC_ARIB_STD_B67 ? &hlg_table : &pq_table;
     map_luma(table, from, frame);
@@ -381,16 +390,10 @@ static void fill(AVFrame *frame, int plane, int width, int height, uint8_t value
 static int centre(const struct cv_fit *fit, const AVFrame *picture, AVFrame **ret_frame,
                   struct cv_error *error)
 {
-    cv_auto(cv_av_frame_free) AVFrame *frame = av_frame_alloc();
+    cv_auto(cv_av_frame_free) AVFrame *frame = NULL;
     assert(picture);
-    if (frame) {
-        frame->width = fit->width;
-        frame->height = fit->height;
-        frame->format = AV_PIX_FMT_YUV420P;
-    }
-    CV_TRY_MEMORY(frame && av_frame_get_buffer(frame, 0) >= 0 &&
-                      av_frame_copy_props(frame, picture) >= 0,
-                  error, "a picture");
+    CV_TRY(cv_picture_new(fit->width, fit->height, AV_PIX_FMT_YUV420P, &frame, error));
+    CV_TRY_MEMORY(av_frame_copy_props(frame, picture) >= 0, error, "a picture");
     fill(frame, 0, fit->width, fit->height, BLACK_LUMA);
     fill(frame, 1, fit->width / 2, fit->height / 2, BLACK_CHROMA);
     fill(frame, 2, fit->width / 2, fit->height / 2, BLACK_CHROMA);

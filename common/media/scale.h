@@ -9,6 +9,10 @@
 
 struct SwsContext;
 
+/* Allocates a picture, whose samples are not set; av_frame_free it. */
+CV_MUST_CHECK int cv_picture_new(int width, int height, enum AVPixelFormat format,
+                                 AVFrame **ret_frame, struct cv_error *error);
+
 /* Scales and converts a picture into a new frame (av_frame_free it). `full_range` is the brightness
  * range of the result; the source's own range and colour matrix are taken into account. `cache` may
  * hold a context of an earlier call, or point to NULL; the caller frees it with sws_freeContext. */

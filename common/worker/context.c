@@ -118,12 +118,6 @@ int cv_stage_open_input(struct cv_stage_context *context, const char *key,
     return 0;
 }
 
-int cv_stage_transcribe(struct cv_stage_context *context, const char *file,
-                        struct cv_broker_answer *ret_answer, struct cv_error *error)
-{
-    return cv_broker_transcribe(context->store, file, ret_answer, error);
-}
-
 static int record_output(void *opaque, const char *key, const struct cv_object_info *info,
                          struct cv_error *error)
 {

@@ -97,10 +97,6 @@ CV_MUST_CHECK int cv_stage_uploads_wait(struct cv_stage_context *context, struct
 CV_MUST_CHECK int cv_stage_put(struct cv_stage_context *context, const struct cv_new_object *object,
                                struct cv_error *error);
 
-/* Has a WAV file of the scratch directory sent to the endpoint of TRANSCRIBE_URL; see cv_broker_transcribe. */
-CV_MUST_CHECK int cv_stage_transcribe(struct cv_stage_context *context, const char *file,
-                                      struct cv_broker_answer *ret_answer, struct cv_error *error);
-
 /* ---- reading payloads ------------------------------------------------------------------------ */
 
 /* Reads a member of the payload. CV_ERROR_INVALID_PAYLOAD, with the member's name, when it is

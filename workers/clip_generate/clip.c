@@ -61,26 +61,14 @@ static enum cv_output_kind output_kind(enum clip_format format)
     }
 }
 
-static int open_decoder(struct cv_stage_context *context, const struct cv_byte_source *source,
-                        struct cv_decoder **ret_decoder, struct cv_error *error)
-{
-    const struct cv_decoder_params params = {
-        .threads = cv_stage_threads(context),
-        .cancel = cv_stage_cancel(context),
-        .sound = true,
-        .whole = true,
-        .square = true,
-    };
-    return cv_decoder_open(source, &params, ret_decoder, error);
-}
-
 static int encode(struct cv_stage_context *context, struct clip_request *request,
                   const struct cv_byte_source *source, const char *path, struct cut_report *report,
                   struct cv_error *error)
 {
     bool mute = request->mute || request->format == CLIP_GIF;
     cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
-    CV_TRY(open_decoder(context, source, &decoder, error));
+    CV_TRY(cut_open_source(source, cv_stage_threads(context), cv_stage_cancel(context), &decoder,
+                           error));
     struct cut_params params = {
         .range = {clip_request_start_us(request), clip_request_end_us(request)},
         .kind = output_kind(request->format),
@@ -213,7 +201,8 @@ static int make_still(struct cv_stage_context *context, struct clip_request *req
     struct counted counted = {.inner = cv_store_reader_source(reader)};
     struct cv_byte_source source = {&counted, counted.inner.size, read_counted};
     cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
-    int result = open_decoder(context, &source, &decoder, error);
+    int result = cut_open_source(&source, cv_stage_threads(context), cv_stage_cancel(context),
+                                 &decoder, error);
     cv_auto_free void *data = NULL;
     size_t size = 0;
     struct still_report report;

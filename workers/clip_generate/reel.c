@@ -11,7 +11,6 @@ enum {
     HEIGHT = 720,
     RATE_MAX = 30,         /* pictures per second: twice as many take twice as long to encode */
     CARD_US = 2500 * 1000, /* four lines are read in this time; as SQL's plan_reel() counts */
-    PIXEL_BYTES = 3,       /* RGB24 */
     REASON_BYTES = 300,    /* of a part that is left out: 100 of them fit into a job's result */
 };
 
@@ -56,38 +55,16 @@ static int open_video(struct reel *reel, const char *original, struct cv_error *
     if (reel->original && strcmp(reel->original, original) == 0) {
         return 0;
     }
-    const struct cv_decoder_params params = {
-        .threads = cv_stage_threads(reel->context),
-        .cancel = cv_stage_cancel(reel->context),
-        .sound = true,
-        .whole = true,
-        .square = true,
-    };
     close_video(reel);
     CV_TRY(cv_stage_open_input(reel->context, original, &reel->reader, error));
     reel->source = cv_store_reader_source(reel->reader);
-    CV_TRY(cv_decoder_open(&reel->source, &params, &reel->decoder, error));
+    CV_TRY(cut_open_source(&reel->source, cv_stage_threads(reel->context),
+                           cv_stage_cancel(reel->context), &reel->decoder, error));
     reel->original = original;
     return 0;
 }
 
 /* ---- the card before a part -------------------------------------------------------------------- */
-
-static int make_black(AVFrame **ret_frame, struct cv_error *error)
-{
-    cv_auto(cv_av_frame_free) AVFrame *frame = av_frame_alloc();
-    if (frame) {
-        frame->width = WIDTH;
-        frame->height = HEIGHT;
-        frame->format = AV_PIX_FMT_RGB24;
-    }
-    CV_TRY_MEMORY(frame && av_frame_get_buffer(frame, 0) >= 0, error, "a card");
-    for (int y = 0; y < HEIGHT; y++) {
-        (void)memset(frame->data[0] + (ptrdiff_t)y * frame->linesize[0], 0, WIDTH * PIXEL_BYTES);
-    }
-    *ret_frame = cv_take(frame);
-    return 0;
-}
 
 /* What the card says in white on black. Its colours are those of most videos of this height: the film is
  * marked with the colours of its first picture. */
@@ -102,7 +79,8 @@ static int make_card(const json_t *texts, const char *scratch, AVFrame **ret_car
     for (size_t i = 0; i < caption.count; i++) {
         lines[i] = json_string_value(json_array_get(texts, i));
     }
-    CV_TRY(make_black(&black, error));
+    CV_TRY(cv_picture_new(WIDTH, HEIGHT, AV_PIX_FMT_RGB24, &black, error));
+    (void)memset(black->data[0], 0, (size_t)black->linesize[0] * HEIGHT);
     CV_TRY(cv_format(&path, error, "%s/card", scratch));
     caption.path = path;
     CV_TRY(cv_picture_caption(black, &caption, &written, error));

@@ -214,6 +214,14 @@ static int open_output(struct cut *cut, struct cv_error *error)
     return cv_output_new(&params, &cut->output, error);
 }
 
+int cut_open_source(const struct cv_byte_source *source, int threads, struct cv_cancel *cancel,
+                    struct cv_decoder **ret_decoder, struct cv_error *error)
+{
+    const struct cv_decoder_params params = {
+        .threads = threads, .cancel = cancel, .sound = true, .whole = true, .square = true};
+    return cv_decoder_open(source, &params, ret_decoder, error);
+}
+
 int cut_by_encoding(struct cv_decoder *decoder, const struct cut_params *params,
                     struct cut_report *ret_report, struct cv_error *error)
 {

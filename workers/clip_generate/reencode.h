@@ -45,8 +45,12 @@ enum cut_outcome {
     CUT_BEYOND_END = 1, /* the source ends before the range starts; nothing was written */
 };
 
-/* Decodes and encodes the whole range, or what the source has of it. `decoder` was opened with
- * sound, because a source ends with its sound if that is longer. A crop that reaches over the
+/* Opens a source for what is below: with sound, because a source ends with its sound if that is longer. */
+CV_MUST_CHECK int cut_open_source(const struct cv_byte_source *source, int threads,
+                                  struct cv_cancel *cancel, struct cv_decoder **ret_decoder,
+                                  struct cv_error *error);
+
+/* Decodes and encodes the whole range, or what the source has of it. A crop that reaches over the
  * picture's edge is CV_ERROR_INVALID_PAYLOAD. *ret_report is written for both outcomes. */
 CV_MUST_CHECK int cut_by_encoding(struct cv_decoder *decoder, const struct cut_params *params,
                                   struct cut_report *ret_report, struct cv_error *error);
@@ -59,7 +63,7 @@ struct still_report {
 };
 
 /* The picture that is on screen at `moment_us`, or the first one if that comes later, as a JPEG in
- * new memory; free() it. `scratch`: a folder for a file. `decoder` was opened with sound, as for cut_by_encoding. */
+ * new memory; free() it. `scratch`: a folder for a file. */
 CV_MUST_CHECK int still_make(struct cv_decoder *decoder, int64_t moment_us,
                              struct clip_request *request, const char *scratch, void **ret_data,
                              size_t *ret_size, struct still_report *ret_report,

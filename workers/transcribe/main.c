@@ -35,13 +35,13 @@ static int blame_endpoint(struct cv_error *error, int result)
     return cv_fail_context(error, result, "%s", endpoint);
 }
 
-static int read_answer(const struct cv_broker_answer *answer, int64_t from_ms, int64_t length_ms,
+static int read_answer(const struct cv_http_answer *answer, int64_t from_ms, int64_t length_ms,
                        struct cv_subtitle_list *list, struct cv_error *error)
 {
     if (answer->status / 100 == 2) {
-        return answer_read(answer->body, answer->length, from_ms, length_ms, list, error);
+        return answer_read(answer->body.data, answer->body.length, from_ms, length_ms, list, error);
     }
-    int result = cv_http_refusal(answer->status, answer->body, answer->length, error);
+    int result = cv_http_refusal(answer->status, answer->body.data, answer->body.length, error);
     error->retry_after_ms = answer->retry_after_ms;
     return cv_fail_context(error, result, "it refuses %lld s of sound",
                            (long long)length_ms / 1000);
@@ -64,13 +64,12 @@ static int transcribe(struct cv_stage_context *context, const struct sound_piece
                       int64_t from_ms, struct cv_subtitle_list *list, struct cv_error *error)
 {
     cv_auto_free char *path = NULL;
-    struct cv_broker_answer answer = {.status = 0};
+    cv_auto(cv_http_answer_deinit) struct cv_http_answer answer = {.status = 0};
     CV_TRY(cv_format(&path, error, "%s/sound.wav", cv_stage_scratch(context)));
     CV_TRY(write_file(piece, path, error));
     cv_stage_progress(context, 0, "transcribe");
     int64_t length_ms = (int64_t)piece->count / SOUND_PER_MS;
-    int result = cv_stage_transcribe(context, path, &answer, error);
-    cv_auto_free char *body = answer.body;
+    int result = cv_broker_transcribe(cv_stage_store(context), path, &answer, error);
     result = result ? result : read_answer(&answer, from_ms, length_ms, list, error);
     return result && error->type != CV_ERROR_CANCELED ? blame_endpoint(error, result) : result;
 }
@@ -165,9 +164,7 @@ static int check_endpoint(struct cv_error *error)
     }
     CV_TRY(sound_encode(&piece, &file, &size, error));
     int result = cv_speech_ask(file, size, PROBE_MS, NULL, &got, error);
-    const struct cv_broker_answer answer = {got.status, got.retry_after_ms, got.body.data,
-                                            got.body.length};
-    result = result ? result : read_answer(&answer, 0, 1000, &list, error);
+    result = result ? result : read_answer(&got, 0, 1000, &list, error);
     if (result) {
         not_before = cv_monotonic_ms() + got.retry_after_ms;
         result = cv_fail_context(error, result, "%s", endpoint);

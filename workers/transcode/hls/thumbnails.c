@@ -169,14 +169,9 @@ static int open_sheet(struct cv_sprites *sprites, struct cv_error *error)
     int side = longer < TILE_SIDE ? longer : TILE_SIDE;
     sprites->tile_width = even((int64_t)shown->width * side / longer);
     sprites->tile_height = even((int64_t)shown->height * side / longer);
-    AVFrame *sheet = av_frame_alloc();
-    sprites->sheet = sheet;
-    if (sheet) {
-        sheet->width = COLUMNS * sprites->tile_width;
-        sheet->height = ROWS * sprites->tile_height;
-        sheet->format = AV_PIX_FMT_YUV420P;
-    }
-    CV_TRY_MEMORY(sheet && av_frame_get_buffer(sheet, 0) >= 0, error, "a sheet of sprites");
+    CV_TRY(cv_picture_new(COLUMNS * sprites->tile_width, ROWS * sprites->tile_height,
+                          AV_PIX_FMT_YUV420P, &sprites->sheet, error));
+    AVFrame *sheet = sprites->sheet;
     sheet->colorspace = shown->colorspace;
     sheet->color_range = AVCOL_RANGE_MPEG;
     /* Clears the sheet, because the last row may have fewer tiles, and would show old memory. */
