@@ -1257,6 +1257,11 @@ $$;
 COMMENT ON FUNCTION cortana.search_own_videos IS
     'Returns those of the videos that the caller may see, at most the newest 5,000: a condition names each of them.';
 
+CREATE FUNCTION cortana.search_videos_condition(p_ids uuid[]) RETURNS search_condition
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN (format('keys && %L', ARRAY(SELECT search_key('v' || id) FROM unnest(p_ids) AS id)), format('video_id = ANY (%L)', p_ids))::search_condition;
+COMMENT ON FUNCTION cortana.search_videos_condition IS 'The condition that a line is of one of these videos.';
+
 CREATE FUNCTION cortana.search_field_filters(p_terms search_terms) RETURNS SETOF search_condition
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 DECLARE
@@ -1279,16 +1284,14 @@ BEGIN
             format('(tags @> %L OR video_id = ANY (%L))', ARRAY['#' || label], ids));
     END LOOP;
     FOREACH label IN ARRAY coalesce(p_terms.collections, '{}') LOOP
-        ids := search_own_videos(ARRAY(
+        RETURN NEXT search_videos_condition(search_own_videos(ARRAY(
             SELECT i.video_id FROM collections c JOIN collection_videos i ON i.collection_id = c.id
             WHERE (normal_form(c.name) = label OR c.id::text = label)
-              AND (search_sees_all() OR c.owner_id = auth.uid() OR c.team_id = ANY (current_team_ids()))));
-        RETURN NEXT (format('keys && %L', ARRAY(SELECT search_key('v' || id) FROM unnest(ids) AS id)),
-                     format('video_id = ANY (%L)', ids));
+              AND (search_sees_all() OR c.owner_id = auth.uid() OR c.team_id = ANY (current_team_ids())))));
     END LOOP;
     IF p_terms.own_fields IS NOT NULL THEN
-        ids := search_own_videos(ARRAY(SELECT v.id FROM videos v WHERE v.fields <> '{}' AND field_keys(v.fields) @> p_terms.own_fields));
-        RETURN NEXT (format('keys && %L', ARRAY(SELECT search_key('v' || id) FROM unnest(ids) AS id)), format('video_id = ANY (%L)', ids));
+        RETURN NEXT search_videos_condition(search_own_videos(ARRAY(SELECT v.id FROM videos v WHERE v.fields <> '{}'
+                                                                                           AND field_keys(v.fields) @> p_terms.own_fields)));
     END IF;
     IF p_terms.recorded_after IS NOT NULL THEN
         RETURN NEXT (NULL::text, format('EXISTS (SELECT FROM videos v WHERE v.id = m.video_id AND v.recorded_at >= %L'
@@ -1305,9 +1308,7 @@ BEGIN
                             ids, p_terms.at_first, p_terms.at_last));
     END IF;
     IF p_terms.alike IS NOT NULL THEN
-        ids := search_own_videos(ARRAY(SELECT a.video_id FROM unnest(p_terms.alike) AS one, alike_videos(one) AS a));
-        RETURN NEXT (format('keys && %L', ARRAY(SELECT search_key('v' || id) FROM unnest(ids) AS id)),
-                     format('video_id = ANY (%L)', ids));
+        RETURN NEXT search_videos_condition(search_own_videos(ARRAY(SELECT a.video_id FROM unnest(p_terms.alike) AS one, alike_videos(one) AS a)));
     END IF;
     IF p_terms.after_ms IS NOT NULL THEN
         RETURN NEXT (NULL::text, format('t_end > %s', p_terms.after_ms));
@@ -2010,4 +2011,4 @@ GRANT EXECUTE ON FUNCTION cortana.search_fold, cortana.search_grams, cortana.sea
     cortana.search_add_parts, cortana.search_is_beginning, cortana.search_read_side, cortana.search_read_sides,
     cortana.search_parse, cortana.search_candidates, cortana.search_marks, cortana.search_side_matches,
     cortana.search_paragraph_matches, cortana.search_snippet, cortana.search_rate, cortana.search_own_videos,
-    cortana.search_fields, cortana.search_refuse_field, search_segments TO authenticated;
+    cortana.search_fields, cortana.search_refuse_field, cortana.search_videos_condition, search_segments TO authenticated;

@@ -682,11 +682,17 @@ CREATE FUNCTION api.suggest(p jsonb) RETURNS api.answer
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     typed CONSTANT text := lower(normalize(coalesce(substring(p ->> 'q' FROM '\S+$'), ''), NFKC));
-    tag CONSTANT text := substring(typed FROM '^(?:tag:)?[#@]?([^#@:]*)$');
-    pattern CONSTANT text := replace(replace(replace(tag, '\', '\\'), '%', '\%'), '_', '\_') || '%';
+    word CONSTANT text := regexp_replace(typed, '^tag:', '');
     wanted CONSTANT int := 10;
     items jsonb;
 BEGIN
+    WITH newest AS MATERIALIZED (SELECT * FROM api.newest_videos('{}', 'infinity', '00000000-0000-0000-0000-000000000000', 500)),
+    -- Names and words are read from few lines, because the rights to an entity are looked up one by one.
+    lines AS MATERIALIZED (
+        SELECT h.segment_id, lower(h.text) AS text FROM search_segments(ltrim(word, '#@') || '*', NULL, 30, NULL) AS h
+        WHERE word ~ '^[#@]?[^-#@:"()*][^:"()*]+$'
+        UNION ALL
+        (SELECT s.id, NULL FROM newest AS v JOIN segments s ON s.video_id = v.id WHERE word ~ '^[#@].?$' LIMIT 5000))
     SELECT jsonb_agg(jsonb_build_object('text', s.value, 'kind', s.kind) ORDER BY s.place, s.value)
     INTO items
     FROM (SELECT * FROM (
@@ -694,37 +700,31 @@ BEGIN
               FROM unnest(search_fields()) AS f, concat(f, ':', CASE f WHEN 'owner' THEN 'me' END) AS o (name)
               WHERE typed <> '' AND starts_with(o.name, typed) AND o.name <> typed
               UNION ALL
-              SELECT 2, 'kind:' || t.name, 'operator' FROM entity_types t
-              WHERE starts_with(typed, 'kind:') AND starts_with('kind:' || t.name, typed)
-              UNION ALL
-              SELECT 2, 'source:' || s, 'operator' FROM unnest(line_sources()) AS s
-              WHERE starts_with(typed, 'source:') AND starts_with('source:' || s, typed)
+              SELECT DISTINCT 2, o.field || o.value, 'operator'
+              FROM (SELECT 'kind:', t.name FROM entity_types t
+                    UNION ALL SELECT 'source:', unnest(line_sources())
+                    UNION ALL SELECT 'lang:', first.language
+                              FROM (SELECT v.id FROM newest AS v LIMIT 100) AS v,
+                                   LATERAL (SELECT s.language FROM segments s WHERE s.video_id = v.id LIMIT 1) AS first) AS o (field, value)
+              WHERE starts_with(typed, o.field) AND starts_with(o.field || o.value, typed)
               UNION ALL
               SELECT DISTINCT 3, CASE WHEN filed.under ~ '\s' THEN format('tag:"%s"', filed.under) ELSE 'tag:' || filed.under END, 'tag'
-              FROM api.newest_videos('{}', 'infinity', '00000000-0000-0000-0000-000000000000', 500) AS v, unnest(v.tags) AS filed (under)
-              WHERE length(typed) >= 2 AND typed !~ '[#@]' AND starts_with(lower(filed.under), regexp_replace(typed, '^tag:', ''))
+              FROM newest AS v, unnest(v.tags) AS filed (under)
+              WHERE length(typed) >= 2 AND starts_with(lower(filed.under), word)
               UNION ALL
               SELECT 3, format('in:"%s"', c.name), 'collection' FROM collections c
               WHERE length(typed) >= 2 AND strpos(lower(c.name), regexp_replace(typed, '^in:"?', '')) > 0
               UNION ALL
-              (SELECT DISTINCT 3, CASE e.entity_type WHEN 'mention' THEN '@' ELSE '#' END || ltrim(e.normalized_value, '#@'), 'tag'
-               FROM entities e
-               WHERE (length(tag) > 0 OR typed IN ('@', '#')) AND e.entity_type IN ('mention', 'hashtag')
-                 AND (typed !~ '[#@]' OR (e.entity_type = 'mention') = (typed ~ '@'))
-                 AND ltrim(e.normalized_value, '#@') LIKE pattern LIMIT wanted)
+              SELECT DISTINCT 3, named.tag, 'tag'
+              FROM lines JOIN entities e USING (segment_id),
+                   concat(CASE e.entity_type WHEN 'mention' THEN '@' ELSE '#' END, ltrim(e.normalized_value, '#@')) AS named (tag)
+              WHERE e.entity_type IN ('mention', 'hashtag') AND word IN (left(named.tag, length(word)), substr(named.tag, 2, length(word)))
               UNION ALL
-              SELECT DISTINCT 2, 'lang:' || first.language, 'operator'
-              FROM api.newest_videos('{}', 'infinity', '00000000-0000-0000-0000-000000000000', 500) AS v,
-                   LATERAL (SELECT s.language FROM segments s WHERE s.video_id = v.id LIMIT 1) AS first
-              WHERE starts_with(typed, 'lang:') AND starts_with('lang:' || first.language, typed)
+              SELECT 4, coalesce(v.title, v.original_name), 'title' FROM newest AS v
+              WHERE length(typed) >= 2 AND strpos(lower(coalesce(v.title, v.original_name)), typed) > 0
               UNION ALL
-              (SELECT DISTINCT 5, seen[1], 'word'
-               FROM search_segments(typed || '*', NULL, 30, NULL) AS h, regexp_matches(lower(h.text), '\m' || typed || '\w+', 'g') AS seen
-               WHERE typed ~ '^[[:alnum:]]{3,}$' LIMIT wanted)
-              UNION ALL
-              SELECT 4, coalesce(v.title, v.original_name), 'title'
-              FROM api.newest_videos('{}', 'infinity', '00000000-0000-0000-0000-000000000000', 500) AS v
-              WHERE length(typed) >= 2 AND position(typed IN lower(coalesce(v.title, v.original_name))) > 0) AS u
+              SELECT DISTINCT 5, seen[1], 'word' FROM lines, regexp_matches(lines.text, '\m' || typed || '\w+', 'g') AS seen
+              WHERE typed ~ '^[[:alnum:]]{3,}$') AS u
           ORDER BY u.place, u.value LIMIT wanted) AS s;
     RETURN api.all_items(items);
 END

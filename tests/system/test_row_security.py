@@ -211,7 +211,7 @@ def test_every_function_that_writes_is_listed_above(queue):
                 # what a query means; they read no table, but for the names of the kinds of entities
                 "search_fold", "search_grams", "search_parse", "search_add_beginning", "search_add_parts", "search_read_side",
                 "search_read_sides", "search_is_beginning", "search_add_field", "search_uuid", "search_date", "search_key",
-                "search_pair_keys", "search_pattern", "search_phrase", "search_position", "search_fields", "search_refuse", "search_refuse_field",
+                "search_pair_keys", "search_pattern", "search_phrase", "search_position", "search_fields", "search_videos_condition", "search_refuse", "search_refuse_field",
                 "search_spaced", "search_typed_words", "search_word_list", "search_marks", "search_side_matches", "search_paragraph_matches",
                 "search_has_subject",
                 "redaction_kinds", "redaction_letters", "redaction_parts", "redaction_rules", "redaction_spans", "redaction_masked", "redaction_way",
