@@ -217,8 +217,7 @@ def test_who_was_invited_signs_in_at_a_provider(screen, place, tmp_path):
         screen.see("cv-account", "Otto")
     finally:
         place.queue.run("DELETE FROM cortana.sign_in_providers; DELETE FROM cortana.tenants; DELETE FROM cortana.people")
-        provider.server.shutdown()
-        provider.server.server_close()
+        provider.close()
 
 
 def test_a_provider_is_offered_and_leads_back(screen, place):

@@ -1,8 +1,11 @@
 """The store's calls from tests, through the program store-commands."""
 
+import contextlib
 import json
 import os
 import subprocess
+
+import pytest
 
 
 class StoreError(Exception):
@@ -12,6 +15,15 @@ class StoreError(Exception):
         super().__init__(f"{answer['error']}: {answer['message']}")
         self.type, self.retryable = answer["error"], answer["retryable"]
         self.message = answer["message"]
+
+
+@contextlib.contextmanager
+def refused(kind, *words, retryable=False):
+    """The call within fails, with an error of this kind (None: of any) that has these words, and may be one to try again."""
+    with pytest.raises(StoreError) as caught:
+        yield
+    assert kind in (None, caught.value.type) and (caught.value.retryable or not retryable), caught.value
+    assert all(word in caught.value.message for word in words), caught.value
 
 
 class StoreClient:

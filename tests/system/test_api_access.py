@@ -2,15 +2,14 @@
 
 import contextlib
 import datetime
-import http.server
 import json
 import re
 import socket
-import threading
 import time
 import uuid
 
 import pytest
+from answering_server import AnsweringServer
 from api import ALICE, SECRET, TEAM, Gateway, Key, token
 from api_matrix import CALLERS
 from probing import port_of, scrape
@@ -46,40 +45,22 @@ def gateway(start):
 # ---- keys of an issuer, by URL -----------------------------------------------------------------------
 
 
-class Issuer:
+class Issuer(AnsweringServer):
     """Serves a key set over HTTP, or something else."""
 
     def __init__(self):
-        self.keys, self.status, self.body, self.reads = [], 200, None, 0
-        issuer = self
+        super().__init__(self.answer)
+        self.keys, self.status, self.body, self.url = [], 200, None, self.url + "/jwks.json"
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
-                issuer.reads += 1
-                body = issuer.body if issuer.body is not None else \
-                    json.dumps({"keys": [key.jwk for key in issuer.keys]}).encode()
-                self.send_response(issuer.status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self.server.server_port}/jwks.json"
-
-    def end(self):
-        self.server.shutdown()
-        self.server.server_close()
+    def answer(self, request):
+        request.tell(self.status, json.dumps({"keys": [key.jwk for key in self.keys]}) if self.body is None else self.body)
 
 
 @pytest.fixture
 def issuer():
     made = Issuer()
     yield made
-    made.end()
+    made.close()
 
 
 def test_keys_come_from_the_issuer_and_stay_when_it_is_away(start, issuer, tmp_path):
@@ -89,11 +70,11 @@ def test_keys_come_from_the_issuer_and_stay_when_it_is_away(start, issuer, tmp_p
     wait_until(lambda: gateway.ask("/me", first.token()).status == 200, "the issuer's keys")
     assert gateway.ask("/me", token()).status == 200  # the secret is good beside them
     # Forged ids make it read again, but not for each of them.
-    reads = issuer.reads
+    reads = len(issuer.requests)
     forged = [first.token(header={"kid": str(uuid.uuid4())}) for _ in range(3)] + [second.token()]
     for one in forged * 8:
         assert gateway.ask("/me", one).status == 401
-    assert issuer.reads <= reads + 1
+    assert len(issuer.requests) <= reads + 1
     # What is no key set, or a weak one, changes nothing.
     for status, body in ((500, b""), (200, b"<html>"), (200, b'{"keys": 1}'), (200, b"[" * 300000)):
         issuer.status, issuer.body = status, body

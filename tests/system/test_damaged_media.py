@@ -1,5 +1,6 @@
 """Files of four seconds with one thing wrong: they end as players play them, at the cost of the good
 file. Each of these once took hours, gigabytes, or tens of thousands of objects."""
+import functools
 import os
 import resource
 import signal
@@ -44,6 +45,18 @@ def good(tmp_path_factory):
     return get
 
 
+@pytest.fixture(scope="module")
+def usual(program, good, tmp_path_factory):
+    """(seconds, objects) of a good file in a stage, measured once."""
+    @functools.cache
+    def measure(worker, extension, options):
+        seconds, code, result, stage = run(program, tmp_path_factory.mktemp("good") / worker, good(extension, options), extension)
+        assert code == 0, result
+        return seconds, len(stage.keys())
+
+    return measure
+
+
 def run(program, folder, data, extension):
     """A finished run over some bytes: seconds of CPU time, exit code, result, the stage."""
     (folder / "store").mkdir(parents=True)
@@ -57,15 +70,13 @@ def run(program, folder, data, extension):
 
 @pytest.mark.parametrize("worker", ["transcode-worker", "sample-worker"])
 @pytest.mark.parametrize("name", sorted(DAMAGE))
-def test_a_wrong_time_stamp_costs_nothing(program, good, tmp_path, name, worker):
+def test_a_wrong_time_stamp_costs_nothing(program, good, usual, tmp_path, name, worker):
     extension, options, harm = DAMAGE[name]
-    whole = good(extension, options)
-    usual, code, expected, undamaged = run(program, tmp_path / "good" / worker, whole, extension)
-    assert code == 0, expected
-    seconds, code, result, stage = run(program, tmp_path / "bad" / worker, harm(whole), extension)
+    usual_seconds, usual_objects = usual(worker, extension, options)
+    seconds, code, result, stage = run(program, tmp_path / worker, harm(good(extension, options)), extension)
     assert code == 0, result
-    assert seconds < 2 * usual + 2
-    assert len(stage.keys()) <= 2 * len(undamaged.keys())
+    assert seconds < 2 * usual_seconds + 2
+    assert len(stage.keys()) <= 2 * usual_objects
     if worker == "transcode-worker":
         assert 3.5 < result["duration"] < 5.5
         stage.check_output()

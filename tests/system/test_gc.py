@@ -8,6 +8,7 @@ import uuid
 
 import psycopg2
 import pytest
+from pipeline import SMALL
 from test_deletion import DAY, PLACES, Library, clip
 from workers import Workers, wait_until
 
@@ -132,6 +133,8 @@ def test_what_a_canceled_transcode_leaves(library, fixtures_dir):
     assert findings(library.cortana("gc", "--remove")) == {key: "leftover" for key in left}
     assert library.of(video) == [f"videos/original/{video}/master.mp4"]
     assert len(library.of(kept)) == len(PLACES)
+    worker.kill()
+    worker = library.workers.start("transcode-worker", **SMALL)
     library.rows("SELECT retry_job(%s)", job)
     wait_until(lambda: status_of(library, job) == "done", "the second attempt")
     library.rows("SELECT cancel_job(id) FROM jobs WHERE status = 'queued'")  # the stages behind it

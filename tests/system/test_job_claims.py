@@ -102,26 +102,6 @@ def test_defaults_of_a_type_and_bounds(queue):
             queue.run("SELECT enqueue_job('ocr', %s::jsonb)", json.dumps(payload))
 
 
-def test_a_claim_takes_only_its_type_and_no_more_than_its_limit(queue):
-    for _ in range(5):
-        queue.add("ocr")
-    queue.add("sample")
-    assert len(queue.claim("ocr", limit=3)) == 3
-    assert len(queue.claim("ocr", limit=3)) == 2
-    assert queue.claim("ocr", limit=3) == []
-
-
-def test_two_open_claims_share_no_job(queue, other):
-    ids = {queue.add() for _ in range(4)}
-    cursor = other.cursor()
-    cursor.execute("SELECT id FROM claim_jobs('a', 'transcode', 2, '5 minutes')")
-    first = {row[0] for row in cursor.fetchall()}  # its transaction stays open
-    second = {job["id"] for job in queue.claim(limit=10)}
-    assert first | second == ids and not first & second
-    other.rollback()
-    assert {job["id"] for job in queue.claim(limit=10)} == first
-
-
 def test_a_job_waits_for_all_that_it_depends_on(queue):
     parents = [queue.add("ocr") for _ in range(2)]
     child = queue.add("segment_index", depends_on=parents)

@@ -72,13 +72,6 @@ def test_tenants_take_turns_and_each_keeps_its_own_order(queue):
         assert own == sorted(own)
 
 
-def test_a_tenant_alone_keeps_the_order_of_arrival(queue):
-    ids = [queue.add("work", tenant_id=A) for _ in range(20)]
-    sequences = [queue.job(job_id)["sequence"] for job_id in ids]
-    assert sequences == sorted(sequences)
-    assert [job["id"] for job in queue.claim("work", limit=20)] == ids
-
-
 def test_fairness_of_runs_holds_at_the_slowest_stage(queue):
     """One tenant has piled up at OCR; another's first upload is among the next there."""
     videos = {tenant: [queue.video(owner=tenant) for _ in range(n)] for tenant, n in ((A, 60), (B, 1))}
@@ -139,15 +132,6 @@ def test_two_workers_at_once_do_not_exceed_a_limit(queue, database):
     other.commit()
     other.close()
     assert queue.claim("work", limit=5) == []
-
-
-def test_a_worker_killed_with_a_place_in_the_fleet_gives_it_back(queue):
-    add(queue, count=2)
-    rule(queue, max_running=1)
-    (job,) = queue.claim("work", limit=5, worker="dead")
-    assert queue.claim("work") == []
-    queue.expire(job["id"])
-    assert len(queue.claim("work", limit=5, worker="living")) == 1
 
 
 def test_a_limit_per_tenant_leaves_the_others_theirs(queue):

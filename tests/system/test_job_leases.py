@@ -36,12 +36,6 @@ def test_expired_lease_is_a_counted_attempt_and_ends_in_failed(queue):
     assert [a["status"] for a in queue.attempts(job_id)] == ["crashed"] * 4
 
 
-def test_a_lease_that_holds_is_not_taken(queue):
-    queue.add()
-    queue.claim_one(worker="first")
-    assert queue.claim(worker="second") == []
-
-
 ZOMBIE_CALLS = [
     ("renew_lease", ["5 minutes"], "lost"),
     ("report_progress", [0.9, "zombie"], "lost"),

@@ -96,17 +96,6 @@ def test_retry_by_hand_grants_a_fresh_set_and_keeps_history(queue):
     assert [a["attempt"] for a in queue.attempts(job_id)] == list(range(1, 9))
 
 
-def test_retry_of_all_dead_letters_of_a_type(queue):
-    dead = {queue.add() for _ in range(3)}
-    for job in queue.claim(limit=3):
-        queue.fail(job, "InvalidPayload", retryable=False)
-    other = queue.add("ocr")
-    queue.fail(queue.claim_one("ocr"), "InvalidPayload", retryable=False)
-    assert queue.value("SELECT retry_failed_jobs('transcode')") == 3
-    assert {job["id"] for job in queue.claim(limit=10)} == dead
-    assert queue.status(other) == "failed"
-
-
 def test_retry_by_hand_says_why_not(queue):
     assert queue.value("SELECT retry_job(gen_random_uuid())") == "not_found"
     waiting = queue.add()

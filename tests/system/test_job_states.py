@@ -43,15 +43,6 @@ def test_every_transition(queue, before, after):
     assert queue.status(job_id) == before
 
 
-@pytest.mark.parametrize("role", ["service_role", "postgres"])
-def test_forbidden_whoever_asks(queue, role):
-    done, queued = job_in(queue, "done"), job_in(queue, "queued")
-    queue.run(f"SET ROLE {role}")
-    for job_id, status in ((done, "queued"), (done, "processing"), (queued, "failed")):
-        with pytest.raises(psycopg2.errors.CheckViolation):
-            set_status(queue, job_id, status)
-
-
 def test_failed_stays_failed_without_retries(queue):
     job_id = job_in(queue, "failed")
     queue.run("UPDATE jobs SET retry_count = max_retries WHERE id = %s", job_id)

@@ -2,14 +2,13 @@
 
 import concurrent.futures
 import hashlib
-import http.server
 import json
 import re
-import threading
 import urllib.parse
 import uuid
 
 import pytest
+from answering_server import AnsweringServer
 from api import Gateway, Key, base64url, token
 from api_matrix import CALLERS
 from probing import cpu_seconds
@@ -314,49 +313,34 @@ def test_wrong_passwords_are_slowed_without_locking_out(start, tenants):
 # ---- OpenID Connect --------------------------------------------------------------------------------------
 
 
-class Provider:
+class Provider(AnsweringServer):
     """A provider of OpenID Connect: what it says of whoever comes is in `claims`."""
 
     def __init__(self, directory):
-        self.key, self.codes, self.claims, self.forged = Key(directory, "one", "RS256"), {}, {}, {}
-        provider = self
+        super().__init__(self.answer)
+        self.key, self.codes, self.claims, self.forged, self.issuer = Key(directory, "one", "RS256"), {}, {}, {}, self.url
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def answer(self, status, body):
-                data = json.dumps(body).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
+    def answer(self, request):
+        if request.command == "POST":
+            self.give_token(request, dict(urllib.parse.parse_qsl(request.body.decode())))
+        elif request.path.startswith("/authorize?"):  # a browser, whose person has a session there
+            given = self.sign_in(request.path, **self.claims)
+            request.tell(302, Location=request.query["redirect_uri"] + "?" + urllib.parse.urlencode(
+                {"state": given["state"], "code": given["provider_code"]}))
+        elif request.path.endswith("openid-configuration"):
+            request.tell(200, json.dumps({"issuer": self.issuer, **{name: f"{self.issuer}/{path}" for name, path in (
+                ("authorization_endpoint", "authorize"), ("token_endpoint", "token"), ("jwks_uri", "jwks"))}}))
+        else:
+            request.tell(200, json.dumps({"keys": [self.key.jwk]}))
 
-            def do_GET(self):
-                if self.path.startswith("/authorize?"):  # a browser, whose person has a session there
-                    asked = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query))
-                    given = provider.sign_in(self.path, **provider.claims)
-                    self.send_response(302)
-                    self.send_header("Location", f"{asked['redirect_uri']}?{urllib.parse.urlencode({'state': given['state'], 'code': given['provider_code']})}")
-                    self.end_headers()
-                    return
-                own = {"issuer": provider.issuer, "authorization_endpoint": provider.issuer + "/authorize",
-                       "token_endpoint": provider.issuer + "/token", "jwks_uri": provider.issuer + "/jwks"}
-                self.answer(200, own if self.path.endswith("openid-configuration") else {"keys": [provider.key.jwk]})
-
-            def do_POST(self):
-                form = dict(urllib.parse.parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
-                asked = provider.codes.pop(form["code"], None)
-                challenge = base64url(hashlib.sha256(form["code_verifier"].encode()).digest())
-                if not asked or asked["code_challenge"] != challenge or asked["redirect_uri"] != form["redirect_uri"] or form["client_secret"] != "s3cret":
-                    self.answer(400, {"error": "invalid_grant"})
-                    return
-                claims = {"iss": provider.issuer, "aud": asked["client_id"], "nonce": asked["nonce"], "role": None, **provider.claims, **provider.forged}
-                self.answer(200, {"access_token": "x", "token_type": "Bearer", "id_token": provider.key.token(**claims)})
-
-            def log_message(self, *arguments):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.issuer = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+    def give_token(self, request, form):
+        asked = self.codes.pop(form["code"], None)
+        challenge = base64url(hashlib.sha256(form["code_verifier"].encode()).digest())
+        if not asked or asked["code_challenge"] != challenge or asked["redirect_uri"] != form["redirect_uri"] or form["client_secret"] != "s3cret":
+            request.tell(400, '{"error": "invalid_grant"}')
+            return
+        claims = {"iss": self.issuer, "aud": asked["client_id"], "nonce": asked["nonce"], "role": None, **self.claims, **self.forged}
+        request.tell(200, json.dumps({"access_token": "x", "token_type": "Bearer", "id_token": self.key.token(**claims)}))
 
     def sign_in(self, url, **claims):
         """What the browser of somebody who signs in there is led back with."""
@@ -375,8 +359,7 @@ def provider(gateway, tmp_path):
     assert answer.status == 204, answer.data
     yield made
     assert check(gateway.ask("/providers/firm", SERVICE, "DELETE"), "DELETE", "/providers/{name}").status == 204
-    made.server.shutdown()
-    made.server.server_close()
+    made.close()
 
 
 def come_back(browser, provider, **claims):

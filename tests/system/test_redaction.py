@@ -40,9 +40,9 @@ def read_picture(path):
 
 
 def read_by_tesseract(path, folder):
-    """What plain Tesseract reads in the clip at 10 frames a second; frames that repeat the one before are left out."""
+    """What plain Tesseract reads in the clip at 5 frames a second; frames that repeat the one before are left out."""
     folder.mkdir()
-    subprocess.run(["ffmpeg", "-v", "error", "-i", path, "-vf", "fps=10,mpdecimate=hi=512:lo=256:frac=0.002", "-fps_mode", "vfr",
+    subprocess.run(["ffmpeg", "-v", "error", "-i", path, "-vf", "fps=5,mpdecimate=hi=512:lo=256:frac=0.002", "-fps_mode", "vfr",
                     folder / "%04d.png"], check=True, stdin=subprocess.DEVNULL)
     return [read_picture(picture) for picture in sorted(folder.glob("*.png"))]
 

@@ -106,7 +106,7 @@ def test_a_file_becomes_text_and_a_clip_and_is_known_afterwards(program, data, f
 
 
 def test_an_interrupted_run_is_carried_on(program, data, fixtures_dir):
-    video = beginning(fixtures_dir / "subtitles.mp4", data.parent, 9)
+    video = beginning(fixtures_dir / "subtitles.mp4", data.parent, 6)
     first = start(program, data, "run", video)
     assert read_until(first.stderr, "transcode started")
     other = start(program, data, "run", fixtures_dir / "chat.mp4")

@@ -8,7 +8,7 @@ import time
 
 import pytest
 from lying_server import LyingServer, list_page
-from store_client import StoreClient, StoreError
+from store_client import StoreClient, StoreError, refused
 
 QUICK = {"S3_STALL_TIMEOUT_S": "1", "S3_ATTEMPTS": "2"}
 BYTES = bytes(range(256)) * 4096
@@ -73,9 +73,8 @@ def test_a_list_with_empty_pages_within_is_read(lie):
 
 def test_a_server_that_ignores_where_to_go_on(lie):
     client, _ = lie(lambda request: request.tell(200, list_page(["a", "b"])))
-    with pytest.raises(StoreError) as caught:
+    with refused(None, "goes in circles"):
         client.list(prefix="", start_after="a")
-    assert "goes in circles" in caught.value.message
 
 
 BOMB = ('<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a0 "lol">' +
@@ -121,14 +120,13 @@ def silence(request):
 @pytest.mark.parametrize("answer", [drip, silence])
 def test_a_server_that_dawdles(lie, call, answer):
     client, server = lie(answer)
-    with pytest.raises(StoreError) as caught:
+    with refused("Timeout", retryable=True):
         if call == "get":
             client.get(key="k")
         elif call == "read":
             client.range(key="k", offset=0, length=100000)
         else:
             client.keys()
-    assert caught.value.type == "Timeout" and caught.value.retryable
     assert len(server.requests) <= 3
 
 
@@ -164,9 +162,8 @@ class Objects:
 def test_an_object_with_a_new_etag_in_every_answer_is_another_one(lie):
     numbers = iter(range(1000))
     client, server = lie(Objects(lambda: f"{next(numbers):032x}"))
-    with pytest.raises(StoreError) as caught:
+    with refused("Conflict", "overwritten"):
         client.range(key="k", offset=0, length=1000)
-    assert caught.value.type == "Conflict" and "overwritten" in caught.value.message
     assert len(server.requests) == 2, "asking again cannot help"
 
 
@@ -179,9 +176,8 @@ def test_an_object_that_stays_is_read(lie):
 def test_an_object_that_only_its_head_calls_empty_is_not_believed_empty(lie):
     objects = Objects(lambda: "0" * 32)
     client, _ = lie(lambda request: request.tell(200, ETag='"1"') if request.command == "HEAD" else objects(request))
-    with pytest.raises(StoreError) as caught:
+    with refused("ServerError", "empty"):
         client.range(key="k", offset=0, length=1)
-    assert caught.value.type == "ServerError" and "empty" in caught.value.message
 
 
 @pytest.mark.parametrize("status", [200, 416])
@@ -194,9 +190,8 @@ def test_an_object_that_is_empty_is_read_as_empty(lie, status):
 def test_redirections_are_not_followed_and_all_alike(lie, status):
     client, server = lie(lambda request: request.tell(status, Location="http://127.0.0.1:1/"))
     for call in (lambda: client.get(key="k"), lambda: client.head(key="k"), client.keys):
-        with pytest.raises(StoreError) as caught:
+        with refused("ConfigurationError", str(status)):
             call()
-        assert caught.value.type == "ConfigurationError" and str(status) in caught.value.message
     assert len(server.requests) == 4  # the head's reason is asked for
 
 
@@ -205,9 +200,8 @@ def test_a_404_that_does_not_say_what_is_missing_is_no_missing_object(lie, body)
     client, _ = lie(lambda request: request.tell(404, body))
     for call in (lambda: client.get(key="k"), lambda: client.head(key="k"),
                  lambda: client.range(key="k", offset=0, length=1)):
-        with pytest.raises(StoreError) as caught:
+        with refused("ConfigurationError", "404"):
             call()
-        assert caught.value.type == "ConfigurationError" and "404" in caught.value.message
 
 
 def test_a_missing_object_is_one_that_the_server_says_is_missing(lie):
