@@ -307,17 +307,25 @@ static void check_playback(struct cli_session *session, const char *video_id, st
     }
 }
 
-/* Says what is wrong with the file itself. */
-static void check_source(struct cli_session *session, const char *video_id, struct report *report)
+/* Says what is wrong with the file itself, and checks the playback, if it has been made. */
+static void check_video(struct cli_session *session, const char *video_id, struct report *report)
 {
     struct cv_error error;
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
     if (cv_db_run(session->db, &rows, &error,
-                  "SELECT video_trouble(v) AS trouble FROM videos v WHERE v.id = $1::uuid",
+                  "SELECT video_trouble(v) AS trouble, s3_proxy_path IS NOT NULL AS has_playback"
+                  " FROM videos v WHERE v.id = $1::uuid",
                   video_id)) {
         print_result(FAIL, report, "video", "%s", error.message);
-    } else if (cv_db_rows(rows) > 0 && cv_db_text(rows, 0, "trouble")) {
+        return;
+    }
+    if (cv_db_rows(rows) > 0 && cv_db_text(rows, 0, "trouble")) {
         print_result(WARN, report, "video", "%s", cv_db_text(rows, 0, "trouble"));
+    }
+    if (cv_db_bool(rows, 0, "has_playback")) {
+        check_playback(session, video_id, report);
+    } else {
+        print_result(OK, report, "video", "has no playback yet");
     }
 }
 
@@ -331,8 +339,7 @@ static void check_named_video(struct cli_call *call, const char *name, struct re
         print_result(FAIL, report, "video", "%s", error.message);
         return;
     }
-    check_source(session, id, report);
-    check_playback(session, id, report);
+    check_video(session, id, report);
 }
 
 int cli_doctor(struct cli_call *call, struct cv_error *error)

@@ -19,7 +19,7 @@ def test_the_site_is_whole_and_needs_no_network(tmp_path):
     done = subprocess.run([ROOT / "scripts/docs_site", tmp_path / "site"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")  # strict: every link leads somewhere
     home = (tmp_path / "site/index.html").read_text()
-    chapters = ["Try it", "Concepts", "Command line", "Search", "Clips", "SQL", "API", "Operate", "Limits",
+    chapters = ["Try it", "Concepts", "Command line", "Search", "Clips", "SQL", "API", "Operate", "Troubleshooting", "Limits",
                 "How it works", "Contributing"]
     places = [home.index(f">{chapter}") for chapter in chapters]
     assert places == sorted(places)
@@ -39,7 +39,7 @@ def library(build_dir, fixtures_dir):
 
 
 def shown():
-    for document in ("search.md", "clips.md", "coming-from.md"):
+    for document in ("search.md", "clips.md", "coming-from.md", "troubleshooting.md"):
         for command in SHOWN.findall((ROOT / "docs" / document).read_text()):
             if "--open" not in command:  # a desktop's: test_terminal
                 yield command
@@ -79,6 +79,16 @@ def test_the_commands_of_the_readme_work(library):
         done = subprocess.run(f"build/cli/cortana {command}", shell=True, cwd=library, capture_output=True, text=True,
                               env=environment_without_services(), check=False, stdin=subprocess.DEVNULL)
         assert done.returncode == 0, f"{command}: {done.stderr}"
+
+
+def test_the_messages_of_troubleshooting_are_the_programs_own():
+    """What stands in a first column as code is in the sources, word by word."""
+    rows = re.findall(r"^\| (.*?) \| ", (ROOT / "docs/troubleshooting.md").read_text(), re.MULTILINE)
+    messages = [message for row in rows for message in re.findall(r"`([^`]+)`", row)]
+    assert len(messages) > 10
+    for message in messages:
+        done = subprocess.run(["git", "grep", "--quiet", "--fixed-strings", message, "--", "*.c", "*.sql", "*.toml", "install", "scripts"], cwd=ROOT, check=False)
+        assert done.returncode == 0, f"no program says {message!r}"
 
 
 # ---- the SQL of docs/queue.md ------------------------------------------------------------------------
