@@ -19,25 +19,30 @@ WAIT_S = 30
 
 
 class Refused(Exception):
-    pass
+    status = None  # that of the answer, if there was one
 
 
 def request(method, url, body=None, **headers):
-    """Sends a request. What is refused for a moment (429, 503) is sent again; every other refusal says why."""
+    """Sends a request; to other servers, whose whole address is given, without the token. What is refused for a moment (429, 503)
+    is sent again; every other refusal says why."""
     url = urllib.parse.urljoin(API + "/", url) if not url.startswith("/") else urllib.parse.urljoin(API, url)
     headers = {name.replace("_", "-"): value for name, value in headers.items()}
     if url.startswith(API):
         headers["Authorization"] = "Bearer " + os.environ["TOKEN"]
     if isinstance(body, dict):
         body, headers["Content-Type"] = json.dumps(body).encode(), "application/json"
+    asked = urllib.request.Request(url, body, headers, method=method)
+    if key := asked.headers.pop("Authorization", None):
+        asked.add_unredirected_header("Authorization", key)  # not for a bucket to which the server sends us
     while True:
         try:
-            return urllib.request.urlopen(urllib.request.Request(url, body, headers, method=method), timeout=120)
+            return urllib.request.urlopen(asked, timeout=120)
         except urllib.error.HTTPError as error:
             if error.code not in (429, 503):
-                problem = json.loads(error.read() or b"{}")
-                raise Refused(f"{method} {url}: {error.code} {problem.get('detail', error.reason)} "
-                              f"{problem.get('errors', '')}") from None
+                says = json.loads(error.read() or b"{}") if "json" in error.headers.get("Content-Type", "") else {}
+                refused = Refused(f"{method} {url}: {error.code} {says.get('detail', error.reason)} {says.get('errors', '')}")
+                refused.status = error.code
+                raise refused from None
             time.sleep(int(error.headers.get("Retry-After", "1")))
 
 
@@ -66,11 +71,40 @@ def upload(path):
     return made["video_id"]
 
 
+def find(name, size):
+    """The id of the video that was sent with this name and size; None: there is none."""
+    query = urllib.parse.urlencode({"name": name[:200], "limit": 200})
+    for video in ask("GET", f"videos?{query}")["items"]:
+        if (video["name"], video["size"]) == (name, size):
+            return video["id"]
+    return None
+
+
 def wait_until_read(video):
-    while (status := ask("GET", f"videos/{video}")["status"]) != "ready":
-        if status in ("failed", "duplicate"):
-            raise Refused(f"the video is {status}: {ask('GET', f'videos/{video}/stages')['items']}")
+    """The video; if another one has the same bytes, that one."""
+    while (seen := ask("GET", f"videos/{video}"))["status"] != "ready":
+        if seen["status"] == "failed":
+            raise Refused(f"the video has failed: {ask('GET', f'videos/{video}/stages')['items']}")
+        video = seen["duplicate_of"] or video
         time.sleep(1)
+    return seen
+
+
+def language_of(video):
+    """The language of most of its text as ISO 639-2 has it, in place of Tesseract's chi_sim; und: it has no text."""
+    return (video["languages"] or ["und"])[0].partition("_")[0]
+
+
+def export(video, form):
+    """What was on screen, as a file of this form: srt, vtt, txt and others."""
+    with request("GET", f"videos/{video}/export?format={form}&source=screen") as answer:
+        return answer.read()
+
+
+def save(answer, path):
+    with answer, open(path, "wb") as file:
+        while data := answer.read(1 << 20):
+            file.write(data)
 
 
 def search(query, video):
@@ -83,16 +117,13 @@ def cut(hit, path):
         if clip["state"] in ("failed", "canceled"):
             raise Refused(f"the clip is {clip['state']}: {clip['error']}")
         clip = ask("GET", f"clips/{clip['id']}?wait={WAIT_S}")
-    with request("GET", clip["url"]) as answer, open(path, "wb") as file:
-        while data := answer.read(1 << 20):
-            file.write(data)
+    save(request("GET", clip["url"]), path)
 
 
 def main(video_path, query, clip_path):
     video = upload(video_path)
     print("video", video)
-    wait_until_read(video)
-    hits = search(query, video)
+    hits = search(query, wait_until_read(video)["id"])
     for hit in hits:
         print(f"{hit['t_start']:>9} ms  {hit['text']}")
     if not hits:

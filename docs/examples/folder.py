@@ -12,44 +12,46 @@ started at any time.
 import argparse
 import os
 import pathlib
+import signal
 import sys
 import time
-import urllib.parse
 
 import client  # the example beside this one
 
 VIDEOS = {".mkv", ".mp4", ".mov", ".flv", ".ts", ".webm", ".m4v", ".avi"}
 
 
-def find_on_server(path):
-    """The id of the video with this name and size; None: it has none."""
-    query = urllib.parse.urlencode({"name": path.name, "limit": 200})
-    for video in client.ask("GET", f"videos?{query}")["items"]:
-        if (video["name"], video["size"]) == (path.name, path.stat().st_size):
-            return video["duplicate_of"] or video["id"]
-    return None
+def is_written(path):
+    """Whether a program has the file open to write to it: only Linux says so, of one's own files on a local disk. The time of the
+    last change does not: OBS wrote to its file once in 30 s while nothing moved."""
+    if sys.platform != "linux":
+        return False
+    import fcntl
+    signal.signal(signal.SIGIO, signal.SIG_IGN)  # who opens it in this moment is not to end us
+    with open(path, "rb") as file:
+        try:
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        except BlockingIOError:
+            return True
+        except OSError:  # another disk, or somebody else's file
+            pass
+    return False
 
 
 def write_subtitles(path):
-    video = find_on_server(path) or client.upload(str(path))
-    while (seen := client.ask("GET", f"videos/{video}"))["status"] == "duplicate":
-        video = seen["duplicate_of"]  # another file with the same bytes
-    client.wait_until_read(video)
-    language = (client.ask("GET", f"videos/{video}")["languages"] or ["und"])[0]
-    with client.request("GET", f"videos/{video}/export?format=srt&source=screen") as answer:
-        text = answer.read()
-    target = path.with_name(f"{path.stem}.screen.{language}.srt")
+    video = client.wait_until_read(client.find(path.name, path.stat().st_size) or client.upload(str(path)))
+    target = path.with_name(f"{path.stem}.screen.{client.language_of(video)}.srt")
     part = target.with_suffix(".part")  # a player never sees half of it
-    part.write_bytes(text)
+    part.write_bytes(client.export(video["id"], "srt"))
     part.replace(target)
     return target
 
 
 def find_new(folder, settle_s, refused):
-    """Videos that nobody has written to for a while and that have no subtitles of ours."""
+    """Videos that are whole and have no subtitles of ours. What OBS has made an MP4 of has the same name: one of both is sent."""
     for path in sorted(folder.rglob("*")):
         if path.suffix.lower() in VIDEOS and path.is_file() and path not in refused \
-                and time.time() - path.stat().st_mtime >= settle_s \
+                and time.time() - path.stat().st_mtime >= settle_s and not is_written(path) \
                 and not any(other.name.startswith(f"{path.stem}.screen.") for other in path.parent.glob("*.srt")):
             yield path
 
@@ -58,7 +60,7 @@ def main():
     options = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     options.add_argument("folder", type=pathlib.Path)
     options.add_argument("--once", action="store_true", help="end when all that is there has its subtitles")
-    options.add_argument("--settle", type=float, default=10, metavar="SECONDS", help="how long nobody has written to a file that is whole")
+    options.add_argument("--settle", type=float, default=60, metavar="SECONDS", help="how long nobody has changed a file that is whole")
     given = options.parse_args()
     refused = set()  # until this is started again
     while True:
