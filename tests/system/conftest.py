@@ -219,8 +219,10 @@ def build_directory():
 
 
 def find_program(name):
-    """A program that was built, wherever in the build directory it lies; None if there is none."""
-    for path in sorted(build_directory().rglob(name)):
+    """A program that was built, wherever in the build directory it lies; None if there is none. What lies on the disks of machines
+    under test (./test --machine) was built for them."""
+    folders = (folder for folder in build_directory().iterdir() if folder.name != "machine")
+    for path in sorted(path for folder in folders for path in folder.rglob(name)):
         if path.is_file() and os.access(path, os.X_OK):
             return path
     return None

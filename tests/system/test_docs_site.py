@@ -91,6 +91,25 @@ def test_the_messages_of_troubleshooting_are_the_programs_own():
         assert done.returncode == 0, f"no program says {message!r}"
 
 
+def test_the_commands_of_the_runbooks_work(library, queue):
+    """What an operator types when an alert comes, here where nothing is wrong: the job is one that is done."""
+    text = (ROOT / "docs/runbooks.md").read_text()
+    commands = sorted(set(re.findall(r"^    cortana (.*)$", text, re.MULTILINE)))
+    statements = sorted(set(re.findall(r'^    psql -c "(.*)"$', text, re.MULTILINE)))
+    assert len(commands) >= 6 and len(statements) >= 4
+    def cortana(words):
+        done = subprocess.run(f"build/cli/cortana {words}", shell=True, cwd=library, capture_output=True, text=True,
+                              env=environment_without_services(), check=False)
+        assert done.returncode == 0, f"{words}: {done.stderr}"
+        return done.stdout
+
+    job = json.loads(cortana("jobs list --json").splitlines()[0])["id"]
+    for command in commands:
+        cortana(command.replace("JOB", str(job)))
+    for statement in statements:
+        queue.run(statement.replace("%", "%%"))
+
+
 # ---- the SQL of docs/queue.md ------------------------------------------------------------------------
 
 STATEMENT = re.compile(r"^    (?:SELECT|INSERT|UPDATE)\b.*?(?:;|\n\n)", re.MULTILINE | re.DOTALL)
