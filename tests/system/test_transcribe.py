@@ -1,14 +1,17 @@
-"""What was said: the stage transcribe, against a server that hears words in tones."""
+"""What was said: the stage transcribe, against a server that hears words in tones, and against one that recognises speech."""
 
+import array
 import json
 import os
 import pathlib
+import re
 import resource
 import subprocess
 import threading
+import wave
 
 import pytest
-from speech_server import SpeechServer, make_sound
+from speech_server import RATE, SpeechServer, make_sound
 from workers import wait_until
 
 VIDEO = "7d9b1c1e-52d1-4f0e-9a55-0c4f1a2b3c4d"
@@ -255,3 +258,58 @@ def test_an_endpoint_that_fails_costs_no_job_its_retries(workers, queue, speech,
     finish(queue)
     assert [len(speech_of(queue, video)) for video in videos] == [2, 2]
     assert queue.value("SELECT max(retry_count) FROM jobs") == 0 and len(speech.requests) <= 4
+
+
+class Recogniser(SpeechServer):
+    """Hears sentences of English by pocketsphinx; each ends where there is a pause."""
+
+    def __init__(self, folder):
+        super().__init__(self.recognise)
+        self.file = str(folder / "heard.wav")
+
+    def recognise(self, samples):
+        if not any(samples):
+            return []
+        with wave.open(self.file, "wb") as sound:
+            sound.setparams((1, 2, RATE, 0, "NONE", ""))
+            sound.writeframes(samples.tobytes())
+        heard = subprocess.run(["pocketsphinx_continuous", "-infile", self.file, "-time", "yes", "-logfn", os.devnull], check=True,
+                               capture_output=True, text=True).stdout
+        segments = []
+        for word, start, end in re.findall(r"^(\S+) ([\d.]+) ([\d.]+) [\d.]+$", heard, re.M):
+            if word == "<s>":
+                segments.append({"id": len(segments), "text": "", "start": 0, "end": 0})
+            elif word[0] not in "<[+":  # silence and noises
+                last = segments[-1]
+                last["start"], last["end"] = float(start) if not last["text"] else last["start"], float(end)
+                last["text"] += " " + word.partition("(")[0]
+        return [segment for segment in segments if segment["text"]]
+
+
+def say(path, text):
+    """A file of a sentence that a synthesiser says, and when in it the sound begins and ends, in ms."""
+    subprocess.run(["flite", "-voice", "kal16", "-t", text, "-o", path], check=True)
+    with wave.open(str(path)) as sound:
+        samples, rate = array.array("h", sound.readframes(sound.getnframes())), sound.getframerate()
+    loud = [at for at, sample in enumerate(samples) if abs(sample) > 300]
+    return loud[0] * 1000 / rate, loud[-1] * 1000 / rate
+
+
+def test_spoken_sentences_are_found(workers, queue, tmp_path):
+    """A voice and a recogniser in place of tones: words that were said are found, where they were said."""
+    first, second = (say(tmp_path / name, text) for name, text in (
+        ("a.wav", "the train to london leaves at seven thirty in the evening"), ("b.wav", "our next meeting is on wednesday afternoon")))
+    film = tmp_path / "film.mp4"
+    subprocess.run(["ffmpeg", "-v", "error", "-i", tmp_path / "a.wav", "-i", tmp_path / "b.wav", "-f", "lavfi", "-i", "color=size=64x64:rate=5:duration=12",
+                    "-filter_complex", "[0]adelay=1500[a];[1]adelay=7000[b];[a][b]amix=normalize=0", "-preset", "ultrafast", film], check=True)
+    video = put(workers, queue, film)
+    server = Recogniser(tmp_path)
+    queue.run("SELECT transcribe_video(%s)", video)
+    worker = workers.start("transcribe-worker", TRANSCRIBE_URL=server.url)
+    finish(queue)
+    assert worker.stop() == 0
+    server.close()
+    for words, (begins, ends), at in (("train london evening", first, 1500), ("wednesday meeting", second, 7000)):
+        (hit,) = queue.run("SELECT * FROM search_segments(%s)", f"source:speech {words}")
+        assert hit["language"] == "eng" and abs(hit["t_start"] - at - begins) <= 300 and abs(hit["t_end"] - at - ends) <= 300, hit
+    assert len(speech_of(queue, video)) == 2
