@@ -179,6 +179,9 @@ int cli_read_languages(const struct cli_call *call, bool here, json_t **ret_lang
     return 0;
 }
 
+/* Subtitles that are pictures, in a language that no model has read: "pictures_hin". */
+static const char OF_PICTURES[] = "pictures_";
+
 /* ---- scripts that no model reads ----------------------------------------------------------------- */
 
 int cli_unread_find(struct cv_db *db, json_t **ret_unread, struct cv_error *error)
@@ -216,10 +219,29 @@ const char *cli_unread_text(const json_t *unread, const char *video,
                        lines == 1 ? "it" : "they");
         return text;
     }
+    if (strcmp(script, "pictures") == 0) {
+        (void)snprintf(text, CLI_UNREAD_TEXT_SIZE,
+                       "%lld subtitle%s%s that %s could not be read: the track is damaged, or has "
+                       "no clear letters",
+                       lines, lines == 1 ? "" : "s", videos,
+                       lines == 1 ? "is a picture" : "are pictures");
+        return text;
+    }
+    bool is_track = strncmp(script, OF_PICTURES, strlen(OF_PICTURES)) == 0;
+    script += is_track ? strlen(OF_PICTURES) : 0;
     (void)snprintf(model, sizeof(model), "%s%s", is_language ? "" : SCRIPT, script);
     if (!cli_model_is_installed(model)) {
         (void)snprintf(install, sizeof(install), "apt-get install %s, then ",
                        cli_model_package(model, package));
+    }
+    if (is_track) {
+        (void)snprintf(text, CLI_UNREAD_TEXT_SIZE,
+                       "%lld subtitle%s%s %s in the language '%s', which no model has read: "
+                       "%sprocess the video again from its original, SELECT reprocess_video('%s')",
+                       lines, lines == 1 ? "" : "s", videos,
+                       lines == 1 ? "is a picture" : "are pictures", script, install,
+                       video ? video : "VIDEO");
+        return text;
     }
     (void)snprintf(text, CLI_UNREAD_TEXT_SIZE,
                    "%lld line%s%s %s in %s%s%s, which no model has read: %scortana reindex "

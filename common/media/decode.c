@@ -93,7 +93,8 @@ static int open_codecs(struct cv_decoder *decoder, const struct cv_decoder_param
         }
     }
     return params->subtitles
-               ? cv_subtitle_tracks_open(input->format, params->subtitles, &input->subtitles, error)
+               ? cv_subtitle_tracks_open(input->format, params->subtitles,
+                                         params->subtitle_pictures, &input->subtitles, error)
                : 0;
 }
 

@@ -27,6 +27,8 @@ struct cv_decoder_params {
     /* Borrowed: gets the lines of the text tracks whose packets are read, unsorted
      * (cv_subtitles_finish). NULL: these tracks are not read. */
     struct cv_subtitle_list *subtitles;
+    struct cv_subtitle_pictures
+        *subtitle_pictures; /* borrowed; of the other tracks; NULL: not read */
     bool whole;  /* each field of an interlaced frame becomes a picture (bwdif), before rotation */
     bool torn;   /* pictures that can be decoded in part are given, too, as players do */
     bool square; /* frames are scaled to square pixels (cv_shown_size), after rotation */

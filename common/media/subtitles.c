@@ -3,13 +3,13 @@
 #include "common/media/language.h"
 #include "common/media/libav.h"
 #include "common/media/picture_codec.h"
+#include "common/media/subtitle_picture.h"
 
 #include <libavutil/avstring.h>
 #include <limits.h>
 #include <string.h>
 
 enum {
-    TRACKS_MAX = 32,   /* text tracks that are read; a film in thirty languages */
     PAUSE_MS = 250,    /* between two events of a line that stays; editors leave up to 10 frames */
     UNKNOWN_MS = 5000, /* a line whose end is nowhere stays so long, as long as players show it */
     LONGEST_MS = 3600000, /* an event that stays longer than an hour is a mistake of its file */
@@ -173,7 +173,7 @@ static int split_rows(struct cv_subtitle_list *list, struct cv_error *error)
     cv_auto_free bool *rolls = calloc(count, sizeof(*rolls));
     CV_TRY_MEMORY(rolls, error, "subtitles");
     for (size_t i = 0; i < count; i++) {
-        for (size_t j = i > TRACKS_MAX ? i - TRACKS_MAX : 0; j < i; j++) {
+        for (size_t j = i > CV_SUBTITLE_TRACKS_MAX ? i - CV_SUBTITLE_TRACKS_MAX : 0; j < i; j++) {
             bool goes_on = rolls_up(&list->items[j], &list->items[i]);
             rolls[i] = rolls[i] || goes_on;
             rolls[j] = rolls[j] || goes_on;
@@ -219,19 +219,28 @@ int cv_subtitles_finish(struct cv_subtitle_list *list, struct cv_error *error)
 /* ---- tracks ---------------------------------------------------------------------------------- */
 
 struct cv_subtitle_tracks {
-    struct cv_subtitle_list *list; /* borrowed */
+    struct cv_subtitle_list *list;         /* borrowed */
+    struct cv_subtitle_pictures *pictures; /* borrowed; may be NULL */
     struct track {
         const AVStream *stream; /* borrowed; NULL: captions of pictures, in microseconds */
         AVCodecContext *codec;
         char language[CV_SUBTITLE_LANGUAGE_SIZE];
-    } items[TRACKS_MAX];
+        struct cv_subtitle_shown *shown; /* borrowed; NULL: its events are text */
+    } items[CV_SUBTITLE_TRACKS_MAX];
     int count;
     struct track captions; /* its decoder is opened for the first picture that has some */
 };
 
-static bool is_text(const AVStream *stream)
+static bool is_read(const AVStream *stream, bool with_pictures, bool *ret_is_pictures)
 {
+    *ret_is_pictures = false;
     switch (stream->codecpar->codec_id) {
+    case AV_CODEC_ID_HDMV_PGS_SUBTITLE:
+    case AV_CODEC_ID_DVB_SUBTITLE:
+    case AV_CODEC_ID_DVD_SUBTITLE:
+    case AV_CODEC_ID_XSUB:
+        *ret_is_pictures = true;
+        return with_pictures;
     case AV_CODEC_ID_SUBRIP:
     case AV_CODEC_ID_TEXT:
     case AV_CODEC_ID_ASS:
@@ -239,22 +248,27 @@ static bool is_text(const AVStream *stream)
     case AV_CODEC_ID_WEBVTT:
     case AV_CODEC_ID_MOV_TEXT:
     case AV_CODEC_ID_EIA_608:
-        return avcodec_find_decoder(stream->codecpar->codec_id) != NULL;
+        return true;
     default:
         return false;
     }
 }
 
 int cv_subtitle_tracks_open(AVFormatContext *format, struct cv_subtitle_list *list,
+                            struct cv_subtitle_pictures *pictures,
                             struct cv_subtitle_tracks **ret_tracks, struct cv_error *error)
 {
     cv_auto(cv_subtitle_tracks_close) struct cv_subtitle_tracks *tracks =
         calloc(1, sizeof(*tracks));
     CV_TRY_MEMORY(tracks, error, "subtitles");
     tracks->list = list;
+    tracks->pictures = pictures;
     for (unsigned i = 0; i < format->nb_streams; i++) {
         AVStream *stream = format->streams[i];
-        if (!is_text(stream) || tracks->count == TRACKS_MAX) {
+        bool is_pictures;
+        if (!is_read(stream, pictures, &is_pictures) ||
+            !avcodec_find_decoder(stream->codecpar->codec_id) ||
+            tracks->count == CV_SUBTITLE_TRACKS_MAX) {
             continue;
         }
         struct track *track = &tracks->items[tracks->count];
@@ -265,6 +279,7 @@ int cv_subtitle_tracks_open(AVFormatContext *format, struct cv_subtitle_list *li
             const AVDictionaryEntry *language = av_dict_get(stream->metadata, "language", NULL, 0);
             (void)snprintf(track->language, sizeof(track->language), "%s",
                            cv_language_code(language ? language->value : ""));
+            track->shown = is_pictures ? &pictures->shown[tracks->count] : NULL;
             tracks->count++;
         }
     }
@@ -283,13 +298,20 @@ void cv_subtitle_tracks_close(struct cv_subtitle_tracks *tracks)
     }
 }
 
-/* When an event is shown, in ms of the presentation. False: its times are of no use. */
+static bool is_short(const struct cv_subtitle *line)
+{
+    return line->end_ms > line->start_ms && line->end_ms - line->start_ms <= LONGEST_MS &&
+           line->end_ms <= INT32_MAX;
+}
+
+/* When an event is shown, in ms of the presentation. Most events of pictures only end when the next one begins, which may be
+ * empty: then the end is INT64_MAX. False: its times are of no use. */
 static bool read_times(const struct track *track, const AVPacket *packet, const AVSubtitle *event,
                        int64_t zero_us, struct cv_subtitle *line)
 {
     AVRational base = track->stream ? track->stream->time_base : AV_TIME_BASE_Q;
-    /* A caption is told by the packet that ends it. */
-    bool is_told_late = track->codec->codec_id == AV_CODEC_ID_EIA_608;
+    /* A caption is told by the packet that ends it, and a picture may have several packets. */
+    bool is_told_late = track->shown || track->codec->codec_id == AV_CODEC_ID_EIA_608;
     if ((is_told_late ? event->pts : packet->pts) == AV_NOPTS_VALUE) {
         return false;
     }
@@ -299,11 +321,11 @@ static bool read_times(const struct track *track, const AVPacket *packet, const 
     int64_t length = av_rescale_q(packet->duration, base, (AVRational){1, 1000});
     int64_t shown_ms = event->end_display_time == UINT32_MAX ? 0 : event->end_display_time;
     length = shown_ms > 0 ? shown_ms : length > 0 ? length : UNKNOWN_MS;
+    bool is_open = track->shown && shown_ms == 0 && packet->duration <= 0;
     line->start_ms = at_ms + event->start_display_time;
-    line->end_ms = at_ms + length;
+    line->end_ms = is_open ? INT64_MAX : at_ms + length;
     line->start_ms = line->start_ms < 0 ? 0 : line->start_ms;
-    return line->end_ms > line->start_ms && line->end_ms - line->start_ms <= LONGEST_MS &&
-           line->end_ms <= INT32_MAX;
+    return is_open || is_short(line);
 }
 
 /* libavcodec refuses events that are not UTF-8. */
@@ -334,6 +356,60 @@ static int add_event(struct cv_subtitle_tracks *tracks, const struct track *trac
     return 0;
 }
 
+/* Ends what a track of pictures shows, at the latest at this time. */
+static int end_shown(struct cv_subtitle_pictures *pictures, struct cv_subtitle_shown *shown,
+                     int64_t until_ms, struct cv_error *error)
+{
+    struct cv_subtitle line = shown->line;
+    shown->line.text = NULL;
+    line.end_ms = line.end_ms < until_ms ? line.end_ms : until_ms;
+    if (!line.text || !is_short(&line)) {
+        return 0;
+    }
+    pictures->lost += pictures->list.count == CV_SUBTITLE_LINES_MAX;
+    return add_line(&pictures->list, &line, error);
+}
+
+int cv_subtitle_pictures_finish(struct cv_subtitle_pictures *pictures, int64_t until_ms,
+                                struct cv_error *error)
+{
+    for (size_t i = 0; i < CV_SUBTITLE_TRACKS_MAX; i++) {
+        struct cv_subtitle *line = &pictures->shown[i].line;
+        if (line->end_ms == INT64_MAX) {
+            line->end_ms = line->start_ms + (line->start_ms < until_ms ? UNKNOWN_MS : 0);
+        }
+        CV_TRY(end_shown(pictures, &pictures->shown[i], INT64_MAX, error));
+    }
+    return cv_subtitles_finish(&pictures->list, error);
+}
+
+/* Shows an event in place of the one before. NULL: the packet has none, because it is damaged or goes on. */
+static int show_event(struct cv_subtitle_tracks *tracks, const struct track *track,
+                      const AVPacket *packet, const AVSubtitle *event, int64_t zero_us,
+                      bool is_damaged, struct cv_error *error)
+{
+    struct cv_subtitle_pictures *pictures = tracks->pictures;
+    struct cv_subtitle line = {.text = track->shown->name};
+    cv_auto(cv_av_frame_free) AVFrame *picture = NULL;
+    pictures->lost += is_damaged;
+    if (!event || !read_times(track, packet, event, zero_us, &line)) {
+        return 0;
+    }
+    CV_TRY(end_shown(pictures, track->shown, line.start_ms, error));
+    int result = cv_subtitle_compose(event, &pictures->pixels, &picture, error);
+    if (result < 0 && error->type != CV_ERROR_OUT_OF_MEMORY) {
+        pictures->lost++;
+        return 0;
+    }
+    if (result != 0) {
+        return result < 0 ? result : 0;
+    }
+    (void)memcpy(line.language, track->language, sizeof(line.language));
+    CV_TRY(pictures->keep(pictures->opaque, picture, line.start_ms, track->shown->name, error));
+    track->shown->line = line;
+    return 0;
+}
+
 static int read_packet(struct cv_subtitle_tracks *tracks, const struct track *track,
                        AVPacket *packet, int64_t zero_us, struct cv_error *error)
 {
@@ -343,8 +419,13 @@ static int read_packet(struct cv_subtitle_tracks *tracks, const struct track *tr
     if (used == AVERROR(ENOMEM)) {
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a subtitle");
     }
-    int result =
-        used >= 0 && is_event ? add_event(tracks, track, packet, &event, zero_us, error) : 0;
+    int result = 0;
+    if (track->shown) {
+        result = show_event(tracks, track, packet, used >= 0 && is_event ? &event : NULL, zero_us,
+                            used < 0, error);
+    } else if (used >= 0 && is_event) {
+        result = add_event(tracks, track, packet, &event, zero_us, error);
+    }
     if (is_event) {
         avsubtitle_free(&event);
     }
@@ -531,7 +612,7 @@ int cv_subtitle_file_read(const struct cv_byte_source *source, const char *name,
     CV_TRY_MEMORY(packet, error, "subtitles");
     CV_TRY(read_whole(source, &file, error));
     CV_TRY(open_file(&file, ending ? ending + 1 : "", error));
-    CV_TRY(cv_subtitle_tracks_open(file.format, list, &tracks, error));
+    CV_TRY(cv_subtitle_tracks_open(file.format, list, NULL, &tracks, error));
     (void)snprintf(tracks->items[0].language, CV_SUBTITLE_LANGUAGE_SIZE, "%s", language_of(name));
     while (av_read_frame(file.format, packet) >= 0) {
         bool is_one = false;

@@ -1,5 +1,5 @@
 /* Lines of text tracks (SubRip, SSA/ASS, WebVTT, 3GPP timed text, CEA-608), of captions in the pictures' data (CEA-608)
- * and of files of subtitles, without their styling. */
+ * and of files of subtitles, without their styling; and the pictures of tracks that have pictures in place of text. */
 #pragma once
 
 #include "common/base/base.h"
@@ -11,6 +11,8 @@ enum {
     CV_SUBTITLE_LINES_MAX = 50000, /* two days of a line in 3.5 s */
     CV_SUBTITLE_BYTES_MAX = 2000,  /* of one line's text; what is behind is left out */
     CV_SUBTITLE_LANGUAGE_SIZE = 12,
+    CV_SUBTITLE_TRACKS_MAX = 32, /* that are read; a film in thirty languages */
+    CV_SUBTITLE_NAME_SIZE = 160,
     CV_SUBTITLE_FILE_MAX = 8 << 20, /* bytes; a film's have a tenth of one MiB */
 };
 
@@ -37,18 +39,42 @@ CV_MUST_CHECK int cv_subtitle_list_add(struct cv_subtitle_list *list,
  * same in one language without a pause between them become one line. */
 CV_MUST_CHECK int cv_subtitles_finish(struct cv_subtitle_list *list, struct cv_error *error);
 
-/* The text tracks of a container. */
+/* What tracks of pictures (PGS, DVB, VobSub, XSUB) show. */
+struct cv_subtitle_pictures {
+    /* Borrows a picture of dark letters on white (GRAY8), and gives it a name; the same for a picture that it had. Returns 0
+     * or an error. */
+    int (*keep)(void *opaque, const AVFrame *picture, int64_t start_ms,
+                char name[CV_SUBTITLE_NAME_SIZE], struct cv_error *error);
+    void *opaque;
+    struct cv_subtitle_list list; /* the name of the picture in place of the text */
+    int64_t lost;                 /* events whose pictures are damaged, too large or too many */
+    int64_t pixels;               /* of their rects so far */
+    /* What each track shows; line.text is NULL or the name. */
+    struct cv_subtitle_shown {
+        struct cv_subtitle line;
+        char name[CV_SUBTITLE_NAME_SIZE];
+    } shown[CV_SUBTITLE_TRACKS_MAX];
+};
+
+/* Ends what is still shown when the last packet was read, and finishes the list. What begins at `until_ms` or later and has
+ * no end is left out: the part of the video that begins there reads it. */
+CV_MUST_CHECK int cv_subtitle_pictures_finish(struct cv_subtitle_pictures *pictures,
+                                              int64_t until_ms, struct cv_error *error);
+
+/* The text tracks of a container, and its tracks of pictures. */
 struct cv_subtitle_tracks;
 
-/* Opens the decoders of all text tracks and has the container return their packets. Lines are added to
- * `list`, borrowed. A track that cannot be opened is left out. */
+/* Opens the decoders of all these tracks and has the container return their packets. Lines are added to
+ * `list`, and pictures to `pictures`, both borrowed; NULL: tracks of pictures are not read. A track that cannot be opened is
+ * left out. */
 CV_MUST_CHECK int cv_subtitle_tracks_open(AVFormatContext *format, struct cv_subtitle_list *list,
+                                          struct cv_subtitle_pictures *pictures,
                                           struct cv_subtitle_tracks **ret_tracks,
                                           struct cv_error *error);
 void cv_subtitle_tracks_close(struct cv_subtitle_tracks *tracks);
 CV_DEFINE_CLEANUP(struct cv_subtitle_tracks *, cv_subtitle_tracks_close)
 
-/* Reads a packet if it is of a text track (*ret_is_one); a damaged packet has no lines. `zero_us` is
+/* Reads a packet if it is of such a track (*ret_is_one); a damaged packet has no lines. `zero_us` is
  * the start of the presentation, as the container's time. */
 CV_MUST_CHECK int cv_subtitle_tracks_read(struct cv_subtitle_tracks *tracks, AVPacket *packet,
                                           int64_t zero_us, bool *ret_is_one,

@@ -78,7 +78,8 @@ static bool are_entities(const json_t *entities)
     return json_is_array(entities);
 }
 
-static bool is_line(const json_t *line)
+/* Only codes have places. */
+static bool is_line(const json_t *line, bool is_code)
 {
     const json_t *text = json_object_get(line, "text");
     const json_t *language = json_object_get(line, "language");
@@ -87,7 +88,9 @@ static bool is_line(const json_t *line)
            (!language || (json_is_string(language) &&
                           strlen(json_string_value(language)) < CV_SUBTITLE_LANGUAGE_SIZE)) &&
            is_time(start) && is_time(end) && json_integer_value(end) >= json_integer_value(start) &&
-           are_entities(json_object_get(line, "entities"));
+           are_entities(json_object_get(line, "entities")) &&
+           (is_code ||
+            !(json_object_get(line, "bounding_box") || json_object_get(line, "end_box")));
 }
 
 int cv_said_store(struct cv_db *db, const char *video_id, const char *source, const char *read_from,
@@ -100,7 +103,7 @@ int cv_said_store(struct cv_db *db, const char *video_id, const char *source, co
     }
     json_array_foreach(lines, index, line)
     {
-        if (!is_line(line)) {
+        if (!is_line(line, strcmp(source, "code") == 0)) {
             return cv_fail(error, CV_ERROR_STAGE_PROTOCOL, "line %zu of the result is no line",
                            index);
         }

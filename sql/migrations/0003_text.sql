@@ -56,10 +56,11 @@ COMMENT ON COLUMN segments.crop_offset IS 'First byte of the picture in crop_pac
 COMMENT ON COLUMN segments.crop_bytes IS 'Length of the picture in bytes.';
 COMMENT ON COLUMN segments.detected_by IS
     'Step and part of the run that read the text ("ocr/0"). Several steps can read one video in parallel. Of what was '
-    'said: what it was read from ("track": the text tracks of the video''s file; "endpoint": its sound).';
+    'said: what it was read from ("track": the text tracks of the video''s file; "ocr/0": its tracks of pictures; "endpoint": '
+    'its sound).';
 COMMENT ON COLUMN segments.source IS
-    'Where the line comes from: screen; code, the content of a QR or bar code on screen; subtitle, a text track; speech. Only '
-    'lines on screen and codes have boxes, and only lines on screen have pictures.';
+    'Where the line comes from: screen; code, the content of a QR or bar code on screen; subtitle, a text track or one of '
+    'pictures; speech. Only lines on screen and codes have boxes, and only lines on screen have pictures.';
 COMMENT ON COLUMN segments.paragraph IS
     'The first line of the message or paragraph that this line continues on screen. Null: it begins one, or is alone, or '
     'segment_index has not processed all lines yet.';
@@ -74,7 +75,7 @@ COMMENT ON COLUMN segments.normalized_text IS
     'The line as normal_form(text) returns it; searching and merging compare this form.';
 COMMENT ON COLUMN segments.text_hash IS 'text_hash(normalized_text).';
 COMMENT ON COLUMN segments.language IS
-    'Tesseract model that read the line; of subtitles and speech the language of the track or of the endpoint''s answer (ISO 639-3).';
+    'Tesseract model that read the line; of subtitles and speech the language of the track or of the endpoint''s answer (ISO 639-3), if it is known.';
 COMMENT ON COLUMN segments.confidence IS 'Confidence of the OCR in the line, 0 to 1; of subtitles and speech 1.';
 COMMENT ON COLUMN segments.created_at IS 'When the row was made.';
 
@@ -174,7 +175,8 @@ COMMENT ON COLUMN unread_lines.read_by IS 'Step and part of the run, as segments
 COMMENT ON COLUMN unread_lines.script IS
     'Name of Tesseract''s model that would read the lines. Of a script: Cyrillic, Arabic, Greek, Hebrew, Devanagari, '
     'Bengali, Tamil or Japanese; other scripts are not named. Of a language of Latin letters: spa. truncated: more new text '
-    'was on screen in a second than is read; what stands still longer is read.';
+    'was on screen in a second than is read; what stands still longer is read. pictures: subtitles that are pictures, which '
+    'are damaged or have no clear letters; pictures_hin: those of a track in a language that no installed model reads.';
 COMMENT ON COLUMN unread_lines.lines IS 'How many of the examined lines of this part of the video these are.';
 
 SELECT secure_table('unread_lines');

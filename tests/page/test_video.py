@@ -56,12 +56,15 @@ def at(screen):
 
 
 def test_scripts_and_languages_that_no_model_has_read_are_named(screen, place):
-    rows = [("ocr/0", "Greek", 1), ("ocr/0", "Cyrillic", 8), ("ocr/1", "Cyrillic", 4), ("ocr/0", "spa", 5)]
+    rows = [("ocr/0", "Greek", 1), ("ocr/0", "Cyrillic", 8), ("ocr/1", "Cyrillic", 4), ("ocr/0", "spa", 5),
+            ("ocr/0", "pictures_hin", 3), ("ocr/0", "pictures", 2)]
     for row in rows:
         place.queue.run("INSERT INTO unread_lines (video_id, read_by, script, lines) VALUES (%s, %s, %s, %s)", place.film, *row)
     try:
         watch(screen, place)
-        assert [one.text.split(", which")[0] for one in screen.all(".unread")] == ["12 lines are in Cyrillic", "5 lines are in Spanish", "1 line is in Greek"]
+        assert [one.text.split(", which")[0] for one in screen.all(".unread")] == ["12 lines are in Cyrillic", "5 lines are in Spanish",
+                "3 subtitles are pictures in Hindi", "2 subtitles that are pictures could not be read: their track is damaged, or has no clear letters.",
+                "1 line is in Greek"]
     finally:
         place.queue.run("DELETE FROM unread_lines")
     watch(screen, place)

@@ -2,16 +2,19 @@
 import contextlib
 import functools
 import hashlib
+import itertools
 import json
 import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import uuid
 
 import hls_check
+from PIL import Image, ImageDraw, ImageFont
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "fixtures/make"))
 import recordings_of_screens as generator  # noqa: E402
@@ -32,6 +35,76 @@ def add_text_tracks(source, target, codec, *cues):
     for n, (language, text) in enumerate(cues):
         command += ["-map", f"{n + 1}", f"-metadata:s:s:{n}", f"language={language}"]
     subprocess.run([*command, "-map", "0:v", "-c:v", "copy", "-c:s", codec, str(target)], check=True)
+    return target
+
+
+def draw_subtitle(text, size=44, fill=(235, 235, 235), outline=(16, 16, 16), font="DejaVuSans.ttf", stroke=3):
+    """Rows of text, in the middle, as bytes of colours (0 is transparent), their width, and their palette (R, G, B, A)."""
+    drawn, rows = ImageFont.truetype(font, size), text.split("\n")
+    width = max(round(drawn.getlength(row)) for row in rows) + 16
+    masks = [Image.new("L", (width, len(rows) * size * 5 // 4 + 16)) for _ in range(2)]
+    for n, row in enumerate(rows):
+        for mask, around in zip(masks, (stroke, 0)):
+            at = (width - drawn.getlength(row)) // 2, 8 + size + n * size * 5 // 4
+            ImageDraw.Draw(mask).text(at, row, 255, drawn, anchor="ls", stroke_width=around)
+    palette = [(0, 0, 0, 0)] + [(*(round(o + (f - o) * shade / 15) for f, o in zip(fill, outline)), round(alpha * 255 / 14))
+                                for alpha in range(1, 15) for shade in range(16)]
+    colours = bytes(0 if around < 16 else (max(around * 14 // 255, 1) - 1) * 16 + inside // 16 + 1
+                    for around, inside in zip(masks[0].tobytes(), masks[1].tobytes()))
+    return colours, width, palette
+
+
+def write_pgs(path, events, screen=(1920, 1080), **look):
+    """A file of PGS: (start and end in seconds, text) each. An event ends with one that is empty."""
+    def segment(at, kind, body):
+        return b"PG" + struct.pack(">IIBH", round(at * 90000), 0, kind, len(body)) + body
+
+    def runs(row):
+        coded = b""
+        for colour, run in ((key, len(list(group))) for key, group in itertools.groupby(row)):
+            for length in [0x3fff] * (run // 0x3fff) + [run % 0x3fff] * bool(run % 0x3fff):
+                much = bytes([length]) if length < 64 else struct.pack(">H", 0x4000 | length)
+                coded += b"\0" + bytes([much[0] | 0x80 * bool(colour)]) + much[1:] + bytes([colour]) * bool(colour)
+        return coded + b"\0\0"
+
+    def yuv(r, g, b, a):
+        y, u, v = .2126 * r + .7152 * g + .0722 * b, -.1146 * r - .3854 * g + .5 * b, .5 * r - .4542 * g - .0458 * b
+        return bytes([round(16 + y * 219 / 255), round(128 + v * 224 / 255), round(128 + u * 224 / 255), a])
+
+    def show(at, number, text):
+        colours, width, palette = draw_subtitle(text, **look)
+        height = len(colours) // width
+        x, y = (screen[0] - width) // 2, screen[1] - height - screen[1] // 18
+        rows = b"".join(runs(colours[n * width:(n + 1) * width]) for n in range(height))
+        data = struct.pack(">I", len(rows) + 4)[1:] + struct.pack(">HH", width, height) + rows
+        pieces = [data[n:n + 60000] for n in range(0, len(data), 60000)]
+        yield segment(at, 0x16, struct.pack(">HHBHBBBBHBBHH", *screen, 0x10, number, 0x80, 0, 0, 1, 0, 0, 0, x, y))
+        yield segment(at, 0x17, struct.pack(">BBHHHH", 1, 0, x, y, width, height))
+        yield segment(at, 0x14, b"\0\0" + b"".join(bytes([n]) + yuv(*colour) for n, colour in enumerate(palette)))
+        for n, piece in enumerate(pieces):
+            yield segment(at, 0x15, struct.pack(">HBB", 0, 0, 0x80 * (n == 0) | 0x40 * (n == len(pieces) - 1)) + piece)
+        yield segment(at, 0x80, b"")
+
+    def clear(at, number):
+        yield segment(at, 0x16, struct.pack(">HHBHBBBB", *screen, 0x10, number, 0, 0, 0, 0))
+        yield segment(at, 0x80, b"")
+
+    shown = [part for n, (start, end, text) in enumerate(events)
+             for part in [*show(start, 2 * n, text), *(clear(end, 2 * n + 1) if end is not None else ())]]
+    path.write_bytes(b"".join(shown))
+    return path
+
+
+def add_picture_tracks(source, target, codec, *tracks, **look):
+    """A copy of the video with a track of pictures for each of `tracks`, a language and events as write_pgs has them. ffmpeg makes
+    the other codecs of PGS, of which it needs the length of each event beforehand."""
+    command, known = ["ffmpeg", "-v", "error", "-y", "-copyts", "-i", str(source)], ["-fix_sub_duration"] * (codec != "copy")
+    for n, (language, events) in enumerate(tracks):
+        command += [*known, "-i", str(write_pgs(target.with_suffix(f".{n}.sup"), events, **look))]
+    for n, (language, events) in enumerate(tracks):
+        command += ["-map", f"{n + 1}", f"-metadata:s:s:{n}", f"language={language}"]
+    subprocess.run([*command, "-map", "0:v", "-c:v", "copy", "-c:s", codec, *["-mpegts_m2ts_mode", "1"] * (target.suffix == ".m2ts"), str(target)],
+                   check=True)
     return target
 
 

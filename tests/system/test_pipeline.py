@@ -8,7 +8,7 @@ import signal
 import subprocess
 
 import pytest
-from media_tools import add_text_tracks
+from media_tools import add_picture_tracks, add_text_tracks
 from pipeline import SMALL, Pipeline, beginning
 from workers import age_leftovers, wait_until
 
@@ -93,13 +93,16 @@ def test_a_video_becomes_text_entities_search_and_a_clip(pipeline, fixtures_dir,
 
 @pytest.mark.sanitized(0)
 def test_a_second_run_of_every_stage_changes_nothing(pipeline, fixtures_dir, tmp_path):
-    """Of lines on screen, nor of those of a text track. A line that is both is one hit."""
+    """Of lines on screen, nor of those of a text track or one of pictures. A line that is both is one hit."""
     pipeline.start()
     said = {"Keep the receipt, please.": "screen subtitle", "But the ferry at @dusk was late.": "subtitle"}
     cues = "".join(f"{n}\n00:00:0{2 + n},200 --> 00:00:0{2 + n},800\n<i>{text}</i>\n\n"
                    for n, text in enumerate(said, 1))
     source = add_text_tracks(beginning(fixtures_dir / "subtitles.mp4", tmp_path), tmp_path / "with_track.mkv", "subrip", ("eng", cues))
-    video = pipeline.submit(source, VIDEO)
+    pictures = add_picture_tracks(source, tmp_path / "with_both.mkv", "copy", ("eng", [(1, 1.6, "The lamp of #Keem is green.")]))
+    subprocess.run(["ffmpeg", "-v", "error", "-i", source, "-i", pictures, "-map", "0", "-map", "1:s", "-c", "copy", tmp_path / "all.mkv"], check=True)
+    said["The lamp of #Keem is green."] = "subtitle"
+    video = pipeline.submit(tmp_path / "all.mkv", VIDEO)
     assert pipeline.wait(video) == "ready", pipeline.failures()
     rows, objects = pipeline.rows(video), pipeline.objects()
     for text, sources in said.items():
@@ -108,8 +111,8 @@ def test_a_second_run_of_every_stage_changes_nothing(pipeline, fixtures_dir, tmp
         assert pipeline.query("SELECT text, t_end - t_start FROM search_segments(%s)",
                               f"source:subtitle {text}") == [(text, 600)]
     assert pipeline.query("SELECT text FROM search_segments('source:screen ferry dusk')") == []
-    assert pipeline.query("SELECT value FROM entities JOIN segments s ON s.id = segment_id WHERE source = 'subtitle'") \
-        == [("@dusk",)]
+    assert pipeline.query("SELECT value FROM entities JOIN segments s ON s.id = segment_id WHERE source = 'subtitle' ORDER BY value DESC") \
+        == [("@dusk",), ("#Keem",)]
 
     pipeline.query("UPDATE videos SET status = 'new' WHERE id = %s", video)
     pipeline.query("SELECT enqueue_job('transcode', payload, video_id) FROM jobs"

@@ -3,12 +3,13 @@ stood on screen."""
 
 import json
 import os
+import struct
 import subprocess
 import sys
 import uuid
 
 import pytest
-from media_tools import add_captions, add_text_tracks
+from media_tools import add_captions, add_picture_tracks, add_text_tracks, make_clip
 from unreadable_files import make_unreadable_files
 
 VIDEO = "7d9b1c1e-52d1-4f0e-9a55-0c4f1a2b3c4d"
@@ -224,6 +225,60 @@ def test_a_file_beside_the_video_has_the_lines_of_the_same_in_it(sample, program
                               {"video_id": VIDEO, "subtitles": ORIGINAL.replace("mp4", ending), "etag": "1"}))
     lines = json.loads(done.stdout)["lines"]
     assert len(lines) == 3 and lines == sample(video).result["subtitles"]
+
+
+SPOKEN = {
+    "eng": [(.52, 2, "Did you see the old bridge\nat night?"), (2.52, 3.52, "- No.\n- It was late, I'm afraid."), (3.6, 4, "Nobody asked."),
+            (4, 5, "Nobody asked."), (6, 7, "Did you see the old bridge\nat night?")],
+    "pol": [(1, 2.48, "Źrebię stoi na łące."), (3, 4, "Żółw świętował\nswoje urodziny.")],
+}
+
+
+def read_pictures(program, run):
+    """What `ocr` makes of the result of `sample`."""
+    assert run.done.returncode == 0, run.done.stderr
+    done = subprocess.run([program("ocr-worker"), "--once"], text=True, capture_output=True, check=True,
+                          env={**os.environ, "STORE_URL": f"dir:{run.store}"},
+                          input=json.dumps({"video_id": VIDEO, "frame_paths": run.result["frame_paths"]}))
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def film(tmp_path):
+    return make_clip(tmp_path / "film.mp4", "-f lavfi -i color=gray:r=25:s=320x180:d=9 -g 25")
+
+
+@pytest.mark.parametrize("name, codec, look", [
+    ("a.mkv", "copy", {}), ("b.m2ts", "copy", {"fill": (230, 220, 40)}), ("c.ts", "dvbsub", {"screen": (720, 576), "size": 24, "stroke": 2}),
+    ("d.mkv", "dvdsub", {"screen": (720, 576), "size": 26, "stroke": 2}), ("e.mkv", "copy", {"fill": (20, 20, 20), "outline": (240, 240, 240)})])
+def test_tracks_of_pictures_have_the_lines_of_text_tracks(sample, program, film, tmp_path, name, codec, look):
+    """In the language of their track, to a frame. M2TS does not say which that is: then the models of the video read it."""
+    tracks = [(language, events) for language, events in SPOKEN.items() if codec == "copy" and name != "b.m2ts" or language == "eng"]
+    cues = ["".join(f"{n}\n00:00:{start:06.3f} --> 00:00:{end:06.3f}\n{text}\n\n".replace(".", ",", 2)
+                    for n, (start, end, text) in enumerate(events)) for _, events in tracks]
+    wanted = sample(add_text_tracks(film, tmp_path / "text.mkv", "subrip", *zip([track[0] for track in tracks], cues))).result["subtitles"]
+    run = sample(add_picture_tracks(film, tmp_path / name, codec, *tracks, **look))
+    result = read_pictures(program, run)
+    lines = result["subtitles"]
+    assert result["unread"] == [] and [line["text"] for line in lines] == [line["text"] for line in wanted]
+    for line, other in zip(lines, wanted):
+        assert abs(line["t_start"] - other["t_start"]) <= 40 and abs(line["t_end"] - other["t_end"]) <= 40, (line, other)
+        assert line.get("language") == (None if name == "b.m2ts" else other["language"])
+    kept = list((run.store / "frames" / VIDEO).glob("*.*.jpg"))
+    assert len(kept) == len({text for _, events in tracks for _, _, text in events}), "a picture is kept, and read, once"
+
+
+def test_a_broken_track_of_pictures_loses_only_itself(sample, program, film, tmp_path):
+    """A track in a language without a model says so, too. Both are told as what was not read."""
+    video = add_picture_tracks(film, tmp_path / "a.mkv", "copy", ("pol", [(.2, .4, "Gone gone gone.")]), ("eng", SPOKEN["eng"]),
+                               ("hin", [(1, 2, "abc"), (3, 4, "def")]))
+    data = video.read_bytes()
+    at = data.index(struct.pack(">HHB", 1920, 1080, 0x10))  # the first event: its pixels end before their size says so
+    size = data.index(b"\0\0\0\xc0", at)
+    video.write_bytes(data[:size + 4] + b"\0\0\5" + data[size + 7:])
+    result = read_pictures(program, sample(video))
+    assert {line["text"] for line in result["subtitles"]} == {text.replace("\n", " ") for _, _, text in SPOKEN["eng"]}
+    assert sorted((entry["script"], entry["lines"]) for entry in result["unread"]) == [("pictures", 1), ("pictures_hin", 2)]
 
 
 NO_SUBTITLES = {

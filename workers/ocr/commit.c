@@ -198,7 +198,9 @@ static int replace_rows(struct cv_db *db, const struct cv_job *job, const char *
      * this run has read: several steps may read one video side by side. */
     static const char *const clear =
         "DELETE FROM segments s USING jobs j WHERE j.id = $2::uuid AND s.video_id = $1::uuid"
-        " AND s.source IN ('screen', 'code') AND (s.detected_by IS NULL OR s.detected_by = j.step "
+        " AND (s.source IN ('screen', 'code') OR s.source = 'subtitle' AND s.detected_by LIKE "
+        "'%/%')"
+        " AND (s.detected_by IS NULL OR s.detected_by = j.step "
         "|| '/' || "
         "j.part"
         " OR NOT EXISTS (SELECT FROM jobs other WHERE other.run_id = j.run_id"
@@ -289,12 +291,22 @@ static int record_pack(struct cv_db *db, const struct cv_job *job, const json_t 
     return cv_db_run(db, NULL, error, insert, job->video_id, job->id, key, size);
 }
 
+/* Stores lines of a source in place of those that this step and part has read before. */
+static int store_said(struct cv_db *db, const struct cv_job *job, const char *source,
+                      const json_t *lines, struct cv_error *error)
+{
+    cv_auto(cv_db_result_free) struct cv_db_result *step = NULL;
+
+    CV_TRY(cv_db_run(db, &step, error,
+                     "SELECT step || '/' || part AS name FROM jobs WHERE id = $1::uuid", job->id));
+    return cv_said_store(db, job->video_id, source, cv_db_text(step, 0, "name"), lines, true,
+                         error);
+}
+
 /* Stores the codes of this part, which a run over kept pictures of lines does not look for. */
 static int record_codes(struct cv_db *db, const struct cv_job *job, const json_t *codes,
                         struct cv_error *error)
 {
-    cv_auto(cv_db_result_free) struct cv_db_result *step = NULL;
-
     if (!codes) {
         return 0;
     }
@@ -310,10 +322,7 @@ static int record_codes(struct cv_db *db, const struct cv_job *job, const json_t
                 (!end_box || json_object_set_new(code, "end_box", copy_box(end_box)) == 0),
             error, "codes");
     }
-    CV_TRY(cv_db_run(db, &step, error,
-                     "SELECT step || '/' || part AS name FROM jobs WHERE id = $1::uuid", job->id));
-    return cv_said_store(db, job->video_id, "code", cv_db_text(step, 0, "name"), codes, true,
-                         error);
+    return store_said(db, job, "code", codes, error);
 }
 
 int ocr_commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
@@ -321,6 +330,7 @@ int ocr_commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
 {
     cv_auto_free char *rows = NULL;
     cv_auto(json_decref) json_t *payload = json_pack("{s:s}", "video_id", job->video_id);
+    const json_t *subtitles = json_object_get(result, "subtitles");
 
     CV_TRY_MEMORY(payload, error, "a payload");
     CV_TRY(make_rows(json_object_get(result, "detections"), job->video_id, &rows, error));
@@ -329,5 +339,6 @@ int ocr_commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
     CV_TRY(ocr_payload_is_again(job->payload) ? put_aside(db, job, rows, payload, error)
                                               : replace_rows(db, job, rows, error));
     CV_TRY(record_codes(db, job, json_object_get(result, "codes"), error));
+    CV_TRY(subtitles ? store_said(db, job, "subtitle", subtitles, error) : 0);
     return cv_queue_enqueue_successor(db, job, "segment_index", payload, error);
 }

@@ -317,8 +317,22 @@ static int add_frames(const json_t *list, const char *key, json_t *paths, json_t
     return 0;
 }
 
+/* Adds what a list has of subtitles to those of the whole payload. */
+static int add_subtitles(const json_t *list, json_t *whole, struct cv_error *error)
+{
+    json_t *shown = json_object_get(list, "subtitles");
+    json_int_t lost = json_integer_value(json_object_get(list, "lost_subtitles")) +
+                      json_integer_value(json_object_get(whole, "lost_subtitles"));
+    CV_TRY_MEMORY(json_object_set_new(whole, "lost_subtitles", json_integer(cv_max(lost, 0))) ==
+                          0 &&
+                      (!json_is_array(shown) ||
+                       json_array_extend(json_object_get(whole, "subtitles"), shown) == 0),
+                  error, "subtitles");
+    return 0;
+}
+
 static int read_list(struct cv_stage_context *context, const char *key, json_t *paths,
-                     json_t *frames, struct cv_error *error)
+                     json_t *frames, json_t *whole, struct cv_error *error)
 {
     cv_auto_free void *data = NULL;
     size_t size = 0;
@@ -335,8 +349,9 @@ static int read_list(struct cv_stage_context *context, const char *key, json_t *
     }
     json_error_t reason;
     cv_auto(json_decref) json_t *list = json_loadb(data, size, JSON_REJECT_DUPLICATES, &reason);
-    return list ? add_frames(json_object_get(list, "frames"), key, paths, frames, error)
-                : cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "%s is no JSON: %s", key, reason.text);
+    CV_TRY(list ? add_frames(json_object_get(list, "frames"), key, paths, frames, error)
+                : cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "%s is no JSON: %s", key, reason.text));
+    return add_subtitles(list, whole, error);
 }
 
 int ocr_frame_list_expand(struct cv_stage_context *context, const json_t *payload,
@@ -351,11 +366,12 @@ int ocr_frame_list_expand(struct cv_stage_context *context, const json_t *payloa
     cv_auto(json_decref) json_t *frames = json_array();
     cv_auto(json_decref) json_t *whole = json_copy((json_t *)payload);
     CV_TRY_MEMORY(paths && frames && whole && json_object_set(whole, "frame_paths", paths) == 0 &&
-                      json_object_set(whole, "frames", frames) == 0,
+                      json_object_set(whole, "frames", frames) == 0 &&
+                      json_object_set_new(whole, "subtitles", json_array()) == 0,
                   error, "a list of frames");
     for (size_t i = 0; i < json_array_size(keys); i++) {
-        CV_TRY(
-            read_list(context, json_string_value(json_array_get(keys, i)), paths, frames, error));
+        CV_TRY(read_list(context, json_string_value(json_array_get(keys, i)), paths, frames, whole,
+                         error));
     }
     *ret_payload = cv_take(whole);
     return 0;

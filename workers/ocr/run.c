@@ -140,16 +140,14 @@ static int new_engine(const struct ocr_payload *payload, struct ocr_engine **ret
     return 0;
 }
 
-/* Adds the lines for which the budget had no room, beside those that no model can read. */
-static int add_truncated(json_t *result, struct cv_error *error)
+int ocr_add_unread(json_t *result, const char *name, json_int_t lines, struct cv_error *error)
 {
-    json_int_t lines = json_integer_value(json_object_get(result, "truncated"));
+    json_t *unread = json_object_get(result, "unread");
 
-    if (lines > 0) {
-        json_t *entry = json_pack("{s:s, s:I}", "script", OCR_TRUNCATED, "lines",
+    if (lines > 0 && json_array_size(unread) < OCR_MISSING_MODELS_MAX) {
+        json_t *entry = json_pack("{s:s, s:I}", "script", name, "lines",
                                   cv_min(lines, (json_int_t)OCR_ROWS_MAX));
-        CV_TRY_MEMORY(json_array_append_new(json_object_get(result, "unread"), entry) == 0, error,
-                      "a result");
+        CV_TRY_MEMORY(json_array_append_new(unread, entry) == 0, error, "a result");
     }
     return 0;
 }
@@ -161,7 +159,8 @@ static int complete(const struct ocr_engine *engine, json_t *result, struct cv_e
 
     CV_TRY(ocr_missing_languages(languages, json_object_get(result, "detections"),
                                  json_object_get(result, "unread"), error));
-    CV_TRY(add_truncated(result, error));
+    CV_TRY(ocr_add_unread(result, OCR_TRUNCATED,
+                          json_integer_value(json_object_get(result, "truncated")), error));
     CV_TRY_MEMORY(json_object_set_new(result, "languages", json_string(languages)) == 0, error,
                   "a result");
     return 0;
@@ -188,6 +187,9 @@ int ocr_run(struct cv_stage_context *context, const json_t *given, json_t **ret_
     }
     CV_TRY(result);
     CV_TRY(complete(engine, found, error));
+    CV_TRY(payload.line_keys || payload.with_evidence
+               ? 0
+               : ocr_read_subtitles(context, json, &payload, engine, found, error));
     *ret_result = cv_take(found);
     return 0;
 }

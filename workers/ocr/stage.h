@@ -10,6 +10,7 @@
  * payload.c       the payload, checked
  * run.c           the stage process
  * read_packs.c    lines that were kept in the store, read again
+ * read_subtitles.c  pictures of subtitles
  * commit.c        the supervisor's side
  *
  * A payload names lists of frames or frames themselves ("frame_paths"), or packs of lines
@@ -32,6 +33,10 @@ enum {
 /* The name under which a result's "unread" counts lines for which the budget of reading had no room. */
 #define OCR_TRUNCATED "truncated"
 
+/* The name under which it counts subtitles whose pictures could not be read; "pictures_hin" those in a language without a
+ * model. */
+#define OCR_PICTURES "pictures"
+
 /* A payload, checked. Texts are borrowed from it. */
 struct ocr_payload {
     const char *video_id;
@@ -46,7 +51,7 @@ struct ocr_payload {
     bool with_evidence;    /* "evidence": true: tells what it does and why, and writes no object */
 };
 
-/* A payload whose "frame_paths" are lists (keys that end in ".json") as one that has "frame_paths" and "frames" of all
+/* A payload whose "frame_paths" are lists (keys that end in ".json") as one that has "frame_paths", "frames" and "subtitles" of all
  * of them; any other payload as it is. json_decref() it. CV_ERROR_OBJECT_NOT_FOUND: a list is missing;
  * CV_ERROR_INVALID_PAYLOAD: it is no list of frames. */
 CV_MUST_CHECK int ocr_frame_list_expand(struct cv_stage_context *context, const json_t *payload,
@@ -66,6 +71,17 @@ bool ocr_payload_is_again(const json_t *json);
 CV_MUST_CHECK int ocr_read_packs(struct cv_stage_context *context,
                                  const struct ocr_payload *payload, struct ocr_engine *engine,
                                  json_t **ret_result, struct cv_error *error);
+
+/* Adds lines that were not read to a result's "unread". */
+CV_MUST_CHECK int ocr_add_unread(json_t *result, const char *name, json_int_t lines,
+                                 struct cv_error *error);
+
+/* Reads the pictures of subtitles that `json`, a payload of ocr_frame_list_expand, has: each once, by the models of the language
+ * that its track names, else by those that the engine has. Adds "subtitles", the lines, to the result, and what was
+ * not read to its "unread". The engine has other models afterwards. */
+CV_MUST_CHECK int ocr_read_subtitles(struct cv_stage_context *context, const json_t *json,
+                                     const struct ocr_payload *payload, struct ocr_engine *engine,
+                                     json_t *result, struct cv_error *error);
 
 /* See struct cv_stage. */
 CV_MUST_CHECK int ocr_run(struct cv_stage_context *context, const json_t *payload,

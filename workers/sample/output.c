@@ -16,8 +16,11 @@ enum {
 int output_init(struct output *output, struct cv_stage_context *context, const char *video_id,
                 int64_t from_ms, struct cv_error *error)
 {
-    *output = (struct output){context, video_id, json_array(), json_array(), -1, from_ms};
-    CV_TRY_MEMORY(output->frames && output->lists, error, "the list of frames");
+    *output = (struct output){
+        context,      video_id,      json_array(),
+        json_array(), json_object(), {.keep = output_keep_subtitle, .opaque = output},
+        -1,           from_ms};
+    CV_TRY_MEMORY(output->frames && output->lists && output->pictures, error, "the list of frames");
     return 0;
 }
 
@@ -25,6 +28,8 @@ void output_deinit(struct output *output)
 {
     json_decref(cv_take(output->frames));
     json_decref(cv_take(output->lists));
+    json_decref(cv_take(output->pictures));
+    cv_subtitle_list_deinit(&output->subtitles.list);
 }
 
 int64_t output_ms(int64_t time_us)
@@ -114,6 +119,61 @@ int output_keep(void *opaque, const struct sampler_frame *frame, struct cv_error
     return cv_stage_upload(output->context, &object, error);
 }
 
+/* FNV-1a of the size and the pixels. */
+static uint64_t hash_of(const AVFrame *picture)
+{
+    uint64_t hash =
+        (UINT64_C(0xcbf29ce484222325) ^ (uint64_t)picture->width << 32) ^ (uint64_t)picture->height;
+    for (int y = 0; y < picture->height; y++) {
+        const uint8_t *row = picture->data[0] + (ptrdiff_t)y * picture->linesize[0];
+        for (int x = 0; x < picture->width; x++) {
+            hash = (hash ^ row[x]) * UINT64_C(0x100000001b3);
+        }
+    }
+    return hash;
+}
+
+int output_keep_subtitle(void *opaque, const AVFrame *picture, int64_t start_ms,
+                         char name[CV_SUBTITLE_NAME_SIZE], struct cv_error *error)
+{
+    struct output *output = opaque;
+    char hash[17];
+    (void)snprintf(hash, sizeof(hash), "%016" PRIx64, hash_of(picture));
+    const char *known = json_string_value(json_object_get(output->pictures, hash));
+    if (known) {
+        (void)snprintf(name, CV_SUBTITLE_NAME_SIZE, "%s", known);
+        return 0;
+    }
+    cv_auto_free char *key = NULL;
+    cv_auto_free void *data = NULL;
+    size_t size = 0;
+    CV_TRY(cv_object_key(CV_OBJECT_FRAMES, output->video_id, &key, error, "%" PRId64 ".%s.jpg",
+                         start_ms, hash));
+    CV_TRY(cv_picture_jpeg(picture, JPEG_QUALITY, 0, &data, &size, error));
+    CV_TRY_MEMORY(json_object_set_new(output->pictures, hash, json_string(key)) == 0, error,
+                  "a subtitle");
+    (void)snprintf(name, CV_SUBTITLE_NAME_SIZE, "%s", key);
+    const struct cv_new_object object = {.key = key, .data = cv_take(data), .size = size};
+    return cv_stage_upload(output->context, &object, error);
+}
+
+/* The pictures of subtitles as members of a list. */
+static int describe_subtitles(const struct output *output, json_t *list, struct cv_error *error)
+{
+    json_t *subtitles = json_array();
+    CV_TRY_MEMORY(json_object_set_new(list, "subtitles", subtitles) == 0, error, "subtitles");
+    for (size_t i = 0; i < output->subtitles.list.count; i++) {
+        const struct cv_subtitle *shown = &output->subtitles.list.items[i];
+        json_t *entry =
+            json_pack("{s:s,s:s,s:I,s:I}", "path", shown->text, "language", shown->language,
+                      "t_start", (json_int_t)shown->start_ms, "t_end", (json_int_t)shown->end_ms);
+        CV_TRY_MEMORY(json_array_append_new(subtitles, entry) == 0, error, "subtitles");
+    }
+    json_t *lost = json_integer(output->subtitles.lost);
+    CV_TRY_MEMORY(json_object_set_new(list, "lost_subtitles", lost) == 0, error, "subtitles");
+    return 0;
+}
+
 /* Stores frames from `first` on as a list, under the time of the first one. */
 static int put_list(struct output *output, size_t first, size_t count, struct cv_error *error)
 {
@@ -125,6 +185,7 @@ static int put_list(struct output *output, size_t first, size_t count, struct cv
         failed = json_array_append(frames, json_array_get(output->frames, i)) != 0;
     }
     cv_auto(json_decref) json_t *list = failed ? NULL : json_pack("{s:O}", "frames", frames);
+    CV_TRY(list && first == 0 ? describe_subtitles(output, list, error) : 0);
     cv_auto_free char *text = list ? json_dumps(list, JSON_COMPACT) : NULL;
     CV_TRY(cv_object_key(CV_OBJECT_FRAMES, output->video_id, &key, error, "%" PRId64 ".json",
                          (int64_t)json_integer_value(json_object_get(head, "timestamp_ms"))));
@@ -157,6 +218,16 @@ static bool is_list(const struct output *output, const char *key)
         }
     }
     return false;
+}
+
+/* Whether a key, "….{hash}.jpg", is that of a picture of subtitles. */
+static bool is_picture(const struct output *output, const char *key)
+{
+    char hash[17];
+    size_t length = strlen(key);
+    (void)snprintf(hash, sizeof(hash), "%s", length > 20 ? key + length - 20 : key);
+    const char *kept = json_string_value(json_object_get(output->pictures, hash));
+    return kept && strcmp(kept, key) == 0;
 }
 
 /* Is there a kept frame at that key? The list is sorted by time; so are the questions not. */
@@ -207,7 +278,8 @@ static int remove_others(struct output *output, int64_t until_ms, struct cv_erro
             const char *key = page.entries[i].key;
             int64_t time_ms = 0;
             if (is_within(output, key + strlen(prefix), until_ms, &time_ms) &&
-                !is_kept(output, key, time_ms) && !is_list(output, key)) {
+                !is_kept(output, key, time_ms) && !is_picture(output, key) &&
+                !is_list(output, key)) {
                 CV_TRY(cv_store_delete(store, key, error));
             }
         }
@@ -224,6 +296,7 @@ int output_finish(struct output *output, int64_t end_us, bool is_last, struct cv
         end_ms = output->last_ms + 1;
     }
     CV_TRY(close_last(output, end_ms, end_ms, error));
+    CV_TRY(cv_subtitle_pictures_finish(&output->subtitles, is_last ? INT64_MAX : end_ms, error));
     CV_TRY(put_lists(output, error));
     return remove_others(output, is_last ? INT64_MAX : end_ms, error);
 }
@@ -239,6 +312,7 @@ static void discard(struct output *output, const char *key)
 void output_discard(struct output *output)
 {
     size_t index;
+    const char *hash;
     json_t *entry;
     struct cv_error unwanted;
     if (cv_stage_uploads_wait(output->context, &unwanted) < 0) {
@@ -249,6 +323,10 @@ void output_discard(struct output *output)
         discard(output, json_string_value(json_object_get(entry, "path")));
     }
     json_array_foreach(output->lists, index, entry)
+    {
+        discard(output, json_string_value(entry));
+    }
+    json_object_foreach(output->pictures, hash, entry)
     {
         discard(output, json_string_value(entry));
     }

@@ -1,7 +1,9 @@
 /* The output of a sample job: JPEGs in the store, and lists of them. The ocr job names these lists
- * instead of every frame. A list is an object {"frames": [{"path", "t_start", …}]}. */
+ * instead of every frame. A list is an object {"frames": [{"path", "t_start", …}]}. The first one also has the pictures of tracks of
+ * subtitles, {"subtitles": [{"path", "language", "t_start", "t_end"}], "lost_subtitles"}. */
 #pragma once
 
+#include "common/media/media.h"
 #include "common/worker/worker.h"
 
 #include "workers/sample/sampler.h"
@@ -13,7 +15,9 @@ struct output {
     struct cv_stage_context *context; /* borrowed */
     const char *video_id;             /* borrowed */
     json_t *frames;
-    json_t *lists;   /* keys of the lists of frames */
+    json_t *lists;    /* keys of the lists of frames */
+    json_t *pictures; /* of subtitles: their keys by what they show */
+    struct cv_subtitle_pictures subtitles;
     int64_t last_ms; /* of the last kept frame; -1: none */
     int64_t from_ms; /* where this part of the video begins; 0: it is the first */
 };
@@ -26,6 +30,10 @@ CV_DEFINE_CLEANUP_ADDRESS(struct output, output_deinit)
 /* Puts one kept frame into the store and on the list; a sampler_keep. */
 CV_MUST_CHECK int output_keep(void *output, const struct sampler_frame *frame,
                               struct cv_error *error);
+
+/* Puts the picture of a subtitle into the store, once; keep of cv_subtitle_pictures. */
+CV_MUST_CHECK int output_keep_subtitle(void *output, const AVFrame *picture, int64_t start_ms,
+                                       char name[CV_SUBTITLE_NAME_SIZE], struct cv_error *error);
 
 /* Closes the last frame's time on screen, stores the lists of frames, and removes what other runs left in the store:
  * of this part of the video, and, where it is the last one, of all that is behind it. */

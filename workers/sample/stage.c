@@ -153,16 +153,17 @@ static int run(struct cv_stage_context *context, const json_t *payload, json_t *
     CV_TRY(cv_stage_open_input(context, job.original, &reader, error));
     struct cv_byte_source source = cv_store_reader_source(reader);
     cv_auto(cv_subtitle_list_deinit) struct cv_subtitle_list subtitles = {0};
+    cv_auto(output_deinit) struct output output;
+    CV_TRY(output_init(&output, context, job.video_id, job.from_ms, error));
     struct cv_decoder_params params = {.threads = cv_stage_threads(context),
                                        .cancel = cv_stage_cancel(context),
                                        .sound_times = true,
                                        .subtitles = &subtitles,
+                                       .subtitle_pictures = &output.subtitles,
                                        .whole = true,
                                        .square = true};
     cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
     CV_TRY(cv_decoder_open(&source, &params, &decoder, error));
-    cv_auto(output_deinit) struct output output;
-    CV_TRY(output_init(&output, context, job.video_id, job.from_ms, error));
     struct totals totals = {0};
     int result = sample_all(context, decoder, &job, &output, &totals, error);
     if (result != 0) {
