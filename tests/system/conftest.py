@@ -351,6 +351,18 @@ def workers(program, database, tmp_path):
 
 
 @pytest.fixture(scope="module")
+def lasting(shared_cluster):
+    """Makes queues of databases of their own, which last as long as the module's tests."""
+    with contextlib.ExitStack() as until_then:
+        def make():
+            name = shared_cluster.create_database()
+            until_then.callback(run_sql, shared_cluster, f"DROP DATABASE {name} WITH (FORCE)")
+            return Queue(until_then.enter_context(contextlib.closing(shared_cluster.connect(name))))
+
+        yield make
+
+
+@pytest.fixture(scope="module")
 def place(shared_cluster):
     """(url, queue) of a database for the whole module, with the login of the HTTP API."""
     name = shared_cluster.create_database()
@@ -381,9 +393,9 @@ def gateway(program, place, library, tmp_path_factory):
 @pytest.fixture
 def cortana(program, database, store_dir):
     """Runs the command line on the fresh database and a store in a directory."""
-    def call(*arguments):
+    def call(*arguments, **environment):
         return subprocess.run([program("cortana"), *map(str, arguments)], text=True, capture_output=True,
-                              env={**os.environ, "DATABASE_URL": database, "STORE_URL": f"dir:{store_dir}"},
+                              env={**os.environ, "DATABASE_URL": database, "STORE_URL": f"dir:{store_dir}", **environment},
                               stdin=subprocess.DEVNULL, timeout=300, check=False)
 
     return call

@@ -759,7 +759,11 @@ def test_the_database_comes_and_goes(program, cluster, tmp_path):
     ([], {"CORTANA_JWT_SECRET": "short"}, "needs 32"),
     (["--api", "0.0.0.0:0"], {}, "--behind-proxy"),
     (["--api", "127.0.0.1"], {}, "not an address to listen at"),
-    ([], {"CORTANA_JWKS_FILE": "/nonexistent"}, "/nonexistent"),
+    ([], {"CORTANA_JWKS_FILE": "/nonexistent"}, "/nonexistent"), ([], {"CORTANA_GRANT_SECRET_FILE": "/dev/null"}, "CORTANA_GRANT_SECRET_FILE"),
+    *((["--rates", text], {}, "--rates") for text in (
+        "read", "read=1", "read=x:1", "read=-1:1", "nothing=1:1", "read=1:0", "read=1:1:1", "=:")),
+    *(([], {"CORTANA_JWKS_URL": url}, "CORTANA_JWKS_URL is") for url in (
+        "http://issuer.example/jwks", "ftp://127.0.0.1:1/x", "file:///etc/passwd", "x", "http://127.0.0.1.example:80/x", "http://10.0.0.1:80/x")),
     ([], {"CORTANA_DEFAULT_ROLE": "root"}, "CORTANA_DEFAULT_ROLE")])
 def test_settings_that_are_refused(program, place, arguments, environment, words):
     done = subprocess.run([program("api-gateway"), *arguments], capture_output=True, text=True, timeout=300, check=False,

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import os
 import re
 import subprocess
 
@@ -15,18 +14,6 @@ TEXTS = [
     {"text": "Order, shipped --> today", "t_start": 1000, "t_end": 3723004, "y": 40},
     {"text": "Über @anna café", "t_start": 2000, "t_end": 2000, "y": 70},
 ]
-
-
-@pytest.fixture
-def cortana(program, database, store_dir):
-    def call(*arguments, **environment):
-        return subprocess.run(
-            [program("cortana"), *arguments], text=True, capture_output=True, check=False,
-            stdin=subprocess.DEVNULL, timeout=300,
-            env={**os.environ, "DATABASE_URL": database, "STORE_URL": f"dir:{store_dir}",
-                 **environment})
-
-    return call
 
 
 @pytest.fixture
@@ -62,7 +49,7 @@ def test_wrong_usage_is_explained(cortana, arguments):
 
 
 @pytest.mark.parametrize("command", ["run", "search", "export", "clip", "jobs", "workers", "migrate",
-                                     "doctor"])
+                                     "doctor", "schedules", "triggers"])
 def test_every_command_has_help(cortana, command):
     done = cortana(command, "--help")
     assert done.returncode == 0 and done.stdout.startswith(f"usage: cortana {command}")

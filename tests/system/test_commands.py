@@ -219,15 +219,10 @@ def test_an_attempt_shows_the_process_of_the_program(queue, jobs, workers, scrip
     assert (attempt["pid"], attempt["exit_code"]) == (program, -1)
 
 
-@pytest.mark.parametrize("what, error", [("flood", "LimitExceeded"), ("kill", "StageCrashed")])
+@pytest.mark.parametrize("what, error", [("flood", "LimitExceeded"), ("kill", "StageCrashed"), ("print fffe00", "StageProtocolError")])
 def test_a_program_that_misbehaves(queue, jobs, workers, script, what, error):
-    job = run(queue, jobs, workers, [script, what])
+    job = run(queue, jobs, workers, [script, *what.split()])
     assert (job["status"], job["payload"]["error"]["type"]) == ("failed", error)
-
-
-def test_output_that_is_no_text(queue, jobs, workers, script):
-    job = run(queue, jobs, workers, [script, "print", "fffe00"])
-    assert (job["status"], job["payload"]["error"]["type"]) == ("failed", "StageProtocolError")
 
 
 @pytest.mark.parametrize("name, words", [("nowhere", "No such file"), ("plain", "Permission denied")])

@@ -94,17 +94,6 @@ def test_a_deletion_that_is_rolled_back_removes_nothing(library, database):
     assert len(library.of(video)) == len(PLACES) and library.removal(video) is None
 
 
-def test_many_at_once(library):
-    videos = [library.add() for _ in range(40)]
-    kept = library.add()
-    library.rows("DELETE FROM videos WHERE id <> %s", kept)
-    for _ in range(2):
-        library.remover()
-    for video in videos:
-        library.wait_until_removed(video)
-    assert library.keys() == sorted(library.of(kept))
-
-
 class Committer(threading.Thread):
     """Works as a supervisor does, in its order: the job, then the video, then the next job."""
 
@@ -195,26 +184,6 @@ def test_plain_deletes_at_once_with_all_that_works_do_not_deadlock(library, data
                "the objects to be removed")
     assert sorted({key.split("/")[-2] for key in library.keys() if "720p" not in key}) == sorted(kept)
     assert library.value("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()") == 0
-
-
-def test_a_remover_that_is_killed_is_carried_on(library):
-    video = library.add()
-    for number in range(6000):
-        library.put(f"frames/{video}/{number}.jpg", b"")
-    library.rows("UPDATE job_types SET retry_delays = array_fill('10 ms'::interval, ARRAY[50])"
-                 " WHERE name = 'object_remove'")
-    library.rows("DELETE FROM videos WHERE id = %s", video)
-    before = len(library.of(video))
-    first = library.remover(CORTANA_LEASE_MS=1000)
-    wait_until(lambda: len(library.of(video)) < before, "the removal to be under way")
-    first.kill()
-    left = len(library.of(video))
-    assert 0 < left < before
-    second = library.remover(CORTANA_LEASE_MS=1000)
-    wait_until(lambda: len(library.of(video)) < left, "the second to be under way")
-    os.kill(second.wait_for_stage(), signal.SIGKILL)
-    library.wait_until_removed(video)
-    assert library.of(video) == []
 
 
 def test_a_stage_at_work_leaves_nothing_behind(library, fixtures_dir):

@@ -1,6 +1,5 @@
-"""What may break around a worker: its database, its clock, its disk, itself."""
+"""What may break around a worker: its database, its clock, its disk. It is killed at random instants in test_fault_schedule.py."""
 
-import collections
 import contextlib
 import os
 import signal
@@ -8,7 +7,7 @@ import subprocess
 
 import pytest
 from tcp_gate import TcpGate
-from workers import STAGE_SCHEMA, Chaos, Jobs, Workers, find_faketime, is_running, silent, wait_until
+from workers import STAGE_SCHEMA, Jobs, Workers, find_faketime, is_running, silent, wait_until
 
 FAST_RETRIES = """UPDATE job_types SET retry_delays = array_fill('10 ms'::interval, ARRAY[500])
                   WHERE name = 'test_stage'"""
@@ -340,56 +339,3 @@ def test_a_full_store_fails_the_job_and_shows_nothing(jobs, workers):
         next_job = jobs.enqueue({"do": "put", "key": "small", "text": "t"})
         jobs.wait_for(next_job, "done")
         assert worker.stop() == 0
-
-
-# ---- kill -9 -------------------------------------------------------------------------------------------
-
-
-def start_chaos_worker(workers):
-    """Short leases, so that what a dead supervisor held is soon taken up by another."""
-    return workers.start("test-stage", "--slots", 2, CORTANA_LEASE_MS=1000)
-
-
-def test_chaos_kill_nine_at_random_instants(jobs, workers):
-    kills = int(os.environ.get("CORTANA_CHAOS_KILLS", "30"))
-    seed = int(os.environ.get("CORTANA_CHAOS_SEED", "20260131"))
-    ids = []
-
-    def add_work():
-        for index in range(len(ids), len(ids) + 20):
-            payload = {"do": "put", "key": f"out/{index}", "text": f"text {index}", "ms": 200}
-            ids.append(jobs.enqueue(payload))
-
-    unfinished = "SELECT count(*) AS n FROM jobs WHERE status <> 'done'"
-    chaos = Chaos([lambda: start_chaos_worker(workers)] * 2,
-                  lambda: jobs.row(unfinished)["n"] == 0, add_work, seed)
-    chaos.run(kills)
-    chaos.end()
-    workers.age_leftovers()
-    finder = workers.start()  # of what the killed ones left behind
-    wait_until(lambda: finder.says("slots, lease"), "it to have started: a signal before would just end it")
-    assert finder.stop() == 0
-    assert workers.scratch_entries() == []
-    assert workers.files() == {f"out/{index}" for index in range(len(ids))}
-    check_nothing_lost_or_doubled(jobs, workers, ids)
-    assert sum(chaos.killed.values()) == kills
-    assert len(chaos.killed) == 2, chaos.killed
-
-
-def check_nothing_lost_or_doubled(jobs, workers, ids):
-    for index, job_id in enumerate(ids):
-        job = jobs.get(job_id)
-        attempts = jobs.attempts(job_id)
-        statuses = [a["status"] for a in attempts]
-        assert job["status"] == "done"
-        assert [a["attempt"] for a in attempts] == list(range(1, job["attempt"] + 1))
-        assert statuses[-1] == "succeeded"
-        assert set(statuses[:-1]) <= {"crashed"}
-        assert job["retry_count"] == statuses.count("crashed")
-        assert all(a["finished_at"] for a in attempts)
-        assert [row["attempt"] for row in jobs.results(job_id)] == [job["attempt"]]
-        assert (workers.store / f"out/{index}").read_text() == f"text {index}"
-    artifacts = jobs.rows("SELECT key, count(*) AS n FROM task_artifacts GROUP BY key")
-    assert collections.Counter({row["key"]: row["n"] for row in artifacts}) == \
-        collections.Counter(f"out/{index}" for index in range(len(ids)))
-    assert jobs.rows("SELECT FROM jobs WHERE locked_by IS NOT NULL") == []

@@ -8,19 +8,12 @@ import uuid
 
 import psycopg2
 import pytest
+import test_deletion
 from pipeline import SMALL
-from test_deletion import DAY, PLACES, Library, clip
-from workers import Workers, wait_until
+from test_deletion import DAY, PLACES, clip
+from workers import wait_until
 
-
-@pytest.fixture
-def library(program, database, sql, tmp_path):
-    workers = Workers(program, database, tmp_path)
-    workers.store.mkdir()
-    made = Library(program, database, sql, workers.store, workers)
-    yield made
-    made.end()
-    workers.end()
+library = test_deletion.library
 
 
 def age(library, days=2, *keys):

@@ -3,19 +3,13 @@
 import json
 
 import pytest
-from conftest import run_sql
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from jobs import Queue
 
 
 @pytest.fixture(scope="module")
-def library(shared_cluster):
-    name = shared_cluster.create_database()
-    connection = shared_cluster.connect(name)
-    yield Queue(connection)
-    connection.close()
-    run_sql(shared_cluster, f"DROP DATABASE {name} WITH (FORCE)")
+def library(lasting):
+    return lasting()
 
 
 def store(queue, video, lines):

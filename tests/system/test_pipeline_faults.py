@@ -1,6 +1,6 @@
 """The whole pipeline under faults drawn from a seed: workers and stages killed and stopped beyond their
 leases, the database crashed, restarted and replaced by its standby, connections reset, silenced and held
-up, clocks stepped, the store's disk full or read-only, an S3 server that refuses, lies and breaks off.
+up, clocks stepped, an S3 server that refuses, lies and breaks off.
 Every video becomes ready, once, with the text and the objects of a quiet run; the history is legal.
 
 CORTANA_PIPELINE_FAULTS=1000 CORTANA_PIPELINE_VIDEOS=60 for the long run; CORTANA_FAULT_SEED for another one."""
@@ -33,7 +33,6 @@ WORKERS_A_STAGE = 2
 LEASE_MS = 3000
 SECONDS_A_FAULT = 0.7   # on average between two faults
 SECONDS_TO_END = 240    # for what is left to do when the last fault is over
-DISK_BYTES = 400 << 20
 STAGES = ("transcode", "sample", "ocr", "segment_index")
 # Kills cost attempts; this many are more than the faults of a long run.
 PATIENT = """UPDATE job_types SET retry_delays = array_fill('100 ms'::interval, ARRAY[2000])
@@ -52,46 +51,6 @@ def short_videos(folder, fixtures_dir):
     return videos
 
 
-class Directory:
-    """A store on a small disk of its own, which can be full or read-only."""
-
-    def __init__(self, folder):
-        self.path = folder / "disk"
-        self.path.mkdir()
-        self.is_mounted = os.geteuid() == 0 and subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", self.path], check=False).returncode == 0
-        self.store = self.path / "store"
-        self.store.mkdir()
-        self.environment = {}
-
-    def faults(self, dice):
-        self.dice = dice
-        return {self.read_only: 3, self.full: 3} if self.is_mounted else {}
-
-    def read_only(self):
-        if subprocess.run(["mount", "-o", "remount,ro", self.path], check=False, capture_output=True).returncode:
-            return False  # somebody writes right now
-        time.sleep(self.dice.choice([0.2, 1, 3]))
-        subprocess.run(["mount", "-o", "remount,rw", self.path], check=True)
-        return True
-
-    def full(self):
-        filler = self.path / "filler"
-        with contextlib.suppress(OSError), open(filler, "wb") as file:
-            while True:
-                file.write(b"\0" * (1 << 20))
-        time.sleep(self.dice.choice([0.2, 1, 3]))
-        filler.unlink()
-        return True
-
-    def pipeline(self, *arguments, **environment):
-        return Pipeline(*arguments, **environment)
-
-    def close(self):
-        if self.is_mounted:
-            subprocess.run(["umount", "-l", self.path], check=True)
-
-
 class Bucket:
     """A bucket of a real S3 server behind a proxy that breaks what it is told to."""
 
@@ -103,7 +62,6 @@ class Bucket:
         self.client = StoreClient(program("store-commands"), own)
         assert self.client.bucket(method="PUT", subresource="")["status"] == 200
         self.environment = self.server.environment("faults", self.proxy.endpoint)
-        self.store = None
 
     def faults(self, dice):
         self.dice = dice
@@ -197,9 +155,9 @@ class PipelineFaults(Faults):
         self.done["fail_over"] += 1
 
 
-@pytest.fixture(params=["directory", "s3"])
-def store(request, program, tmp_path):
-    made = Directory(tmp_path) if request.param == "directory" else Bucket(program)
+@pytest.fixture
+def store(program):
+    made = Bucket(program)
     try:
         yield made
     finally:
@@ -217,11 +175,6 @@ def what_is_left(running, video):
     return about, segments, entities, objects
 
 
-def directory_contents(running):
-    return lambda: [str(path.relative_to(running.store)) for path in running.store.rglob("*")
-                    if path.is_file() and not path.relative_to(running.store).parts[0].startswith(".")]
-
-
 def test_no_fault_costs_a_video(cluster, program, store, tmp_path, fixtures_dir):
     dice = random.Random(SEED)
     name = cluster.create_database()
@@ -237,10 +190,8 @@ def test_no_fault_costs_a_video(cluster, program, store, tmp_path, fixtures_dir)
         for gate in gates:
             stack.callback(gate.close)
         link = stack.enter_context(contextlib.closing(cluster.connect(name)))
-        running = store.pipeline(program, cluster.url(name), link, store.store, tmp_path,
+        running = store.pipeline(program, cluster.url(name), link, None, tmp_path,
                                  **store.environment, **SMALL, CORTANA_LEASE_MS=str(LEASE_MS))
-        if not hasattr(running, "contents"):
-            running.contents = directory_contents(running)
         fleet = Fleet(program, gates, name, running.environment, tmp_path, clock)
         stack.callback(fleet.stop)
         quiet = {}

@@ -90,10 +90,3 @@ def test_what_is_wrong_is_said(cortana, queue):
     assert "usage: cortana triggers" in cortana("triggers", "emit", code=64)
     cortana("schedules", "add", "s", "@daily", "job", "work")
     assert "no trigger is called" in cortana("triggers", "remove", "s", code=1), "it is a schedule"
-
-
-@pytest.mark.parametrize("command", ["schedules", "triggers"])
-def test_help(cortana, command):
-    text = cortana(command, "--help")
-    assert text.startswith(f"usage: cortana {command}") and max(map(len, text.splitlines())) <= 100
-    assert json.dumps(command).strip('"') in cortana("--help")

@@ -5,8 +5,6 @@ import random
 import re
 
 import pytest
-from conftest import run_sql
-from jobs import Queue
 from test_search import Search
 
 LETTERS = "aekostu"  # few, so that many words are near to each other, and none that OCR confuses
@@ -17,12 +15,10 @@ SHOW_STATEMENTS = {"client_min_messages": "log", "auto_explain.log_min_duration"
 
 
 @pytest.fixture(scope="module")
-def large(shared_cluster):
+def large(lasting):
     """Lines 'tick1 tick7 …': line n has each word whose number divides n, and a number that is its own. The
     first half of them says 'aged'. One more line holds words of all lengths."""
-    name = shared_cluster.create_database()
-    connection = shared_cluster.connect(name)
-    search = Search(Queue(connection))
+    search = Search(lasting())
     video = search.queue.video()
     search.queue.run(
         "INSERT INTO segments (video_id, text, normalized_text, text_hash, confidence, t_start, t_end)"
@@ -33,9 +29,7 @@ def large(shared_cluster):
     rng = random.Random(11)
     search.words = sorted({"".join(rng.choices(LETTERS, k=rng.randint(3, 16))) for _ in range(2000)})
     search.add(search.queue.video(), [" ".join(search.words[n:n + 20]) for n in range(0, len(search.words), 20)])
-    yield search
-    connection.close()
-    run_sql(shared_cluster, f"DROP DATABASE {name} WITH (FORCE)")
+    return search
 
 
 def pages_read(search, query):

@@ -9,8 +9,6 @@ import re
 
 import psycopg2
 import pytest
-from conftest import run_sql
-from jobs import Queue
 from test_search import Search
 
 PAIRS = int(os.environ.get("CORTANA_SEARCH_PAIRS", "60"))
@@ -49,17 +47,13 @@ def make_query(rng, lines):
 
 
 @pytest.fixture(scope="module")
-def corpus(shared_cluster):
+def corpus(lasting):
     """300 lines of few words, which are also parts of one another, of links, handles and tags."""
-    name = shared_cluster.create_database()
-    connection = shared_cluster.connect(name)
-    search = Search(Queue(connection))
+    search = Search(lasting())
     search.rng = random.Random(18)
     search.lines = [make_line(search.rng) for _ in range(300)]
     search.add(search.video, search.lines)
-    yield search
-    connection.close()
-    run_sql(shared_cluster, f"DROP DATABASE {name} WITH (FORCE)")
+    return search
 
 
 def ask(corpus, queries):

@@ -3,6 +3,7 @@ import struct
 
 import pytest
 from media_tools import Stage, frame_times, grey_frames, make_clip, playlist, probe
+from pipeline import beginning
 
 PICTURES = "-f lavfi -i testsrc2=s=320x240:r=25:d=9"
 H264 = "-pix_fmt yuv420p -c:v libx264 -preset ultrafast -crf 36 -bf 3 -x264-params scenecut=0:keyint=70:b-pyramid=1:b-adapt=0"
@@ -76,8 +77,8 @@ def test_a_second_run_that_encodes_leaves_no_segment_of_the_first(stage, source)
 
 @pytest.mark.parametrize("name, content, sides", [
     ("chat.mp4", "screen", [720]), ("subtitles.mp4", "any", [720, 480, 360])])
-def test_screens_have_no_renditions_that_cannot_be_read(stage, fixtures_dir, name, content, sides):
-    result, _ = transcode(stage, fixtures_dir / name)
+def test_screens_have_no_renditions_that_cannot_be_read(stage, fixtures_dir, tmp_path, name, content, sides):
+    result, _ = transcode(stage, beginning(fixtures_dir / name, tmp_path))
     assert result["content"] == content
     assert [r["height"] for r in result["renditions"]] == sides
 

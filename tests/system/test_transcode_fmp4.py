@@ -98,11 +98,3 @@ def test_the_check_finds_a_wrong_head(both, tmp_path):
     assert any("not a run of moof and mdat" in line for line in findings)
     segment.write_bytes(data)
     stage.check_output()
-
-
-@pytest.mark.parametrize("value", ["mp4", 1, ["ts"]])
-def test_other_formats_are_refused(both, value):
-    stage, _, _ = both["ts"]
-    code, result = stage.run(s3_original_path=f"videos/original/{stage.video_id}/master.mp4",
-                             segments=value)
-    assert code == 65 and result["error"]["type"] == "InvalidPayload"

@@ -158,13 +158,21 @@ def test_sound_does_not_move(stage, tmp_path):
     assert sorted(times)[:3] == pytest.approx([0, 0.04, 0.08], abs=1e-4)
 
 
+CHUNK = {"number": 0, "from": 8000, "until": 4000}
+
+
 @pytest.mark.parametrize("payload, words", [
+    ({"video_id": "nonsense"}, "video_id"), ({"s3_original_path": "../../etc/passwd"}, "s3_original_path"),
+    ({"s3_original_path": 7}, "s3_original_path"), ({"s3_original_path": None}, "s3_original_path"),
     ({"renditions": "1080"}, "renditions"), ({"renditions": []}, "renditions"),
     ({"renditions": [1000]}, "1080, 720"), ({"renditions": [360] * 9}, "renditions"),
     ({"renditions": [-1]}, "renditions"), ({"renditions": [True]}, "renditions"),
-])
+    ({"segments": "mp4"}, "segments"), ({"segments": 1}, "segments"), ({"segments": ["ts"]}, "segments"),
+    ({"split": "half"}, "split"), ({"split": "plan"}, "split_seconds"), ({"split": "plan", "split_seconds": 1}, "split_seconds"),
+    ({"split": "chunk"}, "chunks"), ({"split": "chunk", "chunks": [{"number": 0, "from": 1}]}, "chunk"),
+    ({"split": "chunk", "chunks": [CHUNK]}, "chunk"), ({"split": "join", "chunks": [7]}, "chunk"), ({"split": "join", "chunks": {}}, "chunks")])
 def test_what_cannot_be_asked_for(stage, payload, words):
-    code, result = stage.run(s3_original_path="videos/original/a/master.mp4", **payload)
+    code, result = stage.run(**{"s3_original_path": "videos/original/a/master.mp4", **payload})
     assert (code, result["error"]["type"]) == (65, "InvalidPayload")
     assert words in result["error"]["message"]
 

@@ -174,17 +174,6 @@ def test_a_header_that_lies_makes_no_chunks_of_nothing(program, store_dir, tmp_p
     stage.check_output()
 
 
-@pytest.mark.parametrize("change", [
-    {"split": "half"}, {"split": "plan"}, {"split": "plan", "split_seconds": 1},
-    {"split": "chunk"}, {"split": "chunk", "chunks": [{"number": 0, "from": 1}]},
-    {"split": "chunk", "chunks": [{"number": 0, "from": 8000, "until": 4000}]},
-    {"split": "join", "chunks": [7]}, {"split": "join", "chunks": {}}])
-def test_payloads_are_checked(program, store_dir, change):
-    stage = Stage(program("transcode-worker"), store_dir)
-    code, result = stage.run(s3_original_path="videos/original/x/master.mp4", **change)
-    assert code == 65 and result["error"]["type"] == "InvalidPayload"
-
-
 def test_chunks_that_do_not_fit(program, store_dir, source):
     stage = Stage(program("transcode-worker"), store_dir)
     payload = {"s3_original_path": stage.put_original(source), "renditions": [240]}
