@@ -22,6 +22,10 @@ class Refused(Exception):
     status = None  # that of the answer, if there was one
 
 
+class Unreachable(Refused):
+    """Nobody has answered: it may go well later."""
+
+
 def request(method, url, body=None, **headers):
     """Sends a request; to other servers, whose whole address is given, without the token. What is refused for a moment (429, 503)
     is sent again; every other refusal says why."""
@@ -44,6 +48,8 @@ def request(method, url, body=None, **headers):
                 refused.status = error.code
                 raise refused from None
             time.sleep(int(error.headers.get("Retry-After", "1")))
+        except OSError as problem:
+            raise Unreachable(f"{method} {url}: {problem}") from None
 
 
 def ask(method, url, body=None, **headers):

@@ -64,14 +64,17 @@ def main():
     given = options.parse_args()
     refused = set()  # until this is started again
     while True:
+        is_away = False
         for path in find_new(given.folder, given.settle, refused):
             try:
                 print(write_subtitles(path), flush=True)
             except client.Refused as problem:
-                refused.add(path)
                 print(f"{path}: {problem}", file=sys.stderr, flush=True)
+                if is_away := isinstance(problem, client.Unreachable):
+                    break  # all of them are tried again
+                refused.add(path)
         if given.once:
-            return bool(refused)
+            return is_away or bool(refused)
         time.sleep(min(given.settle, 5))
 
 

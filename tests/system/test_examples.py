@@ -141,13 +141,10 @@ def test_a_recording_is_sent_once_and_whole(server, tmp_path):
     assert sidecar.name == f"{name}.screen.eng.srt" and "Ines Carvalho, Harbour Master" in sidecar.read_text()
     assert streams(sidecar)["subtitle"]["codec_name"] == "subrip"
     sidecar.unlink()
+    away = server.run("folder.py", "--once", "--settle", "0", tmp_path, code=1, API="http://127.0.0.1:1").stderr
+    assert away.startswith(f"{recording}: GET http://127.0.0.1:1/videos?name=") and "refused" in away and len(away.splitlines()) == 1
     server.run("folder.py", "--once", "--settle", "0", tmp_path)
     assert sidecar.exists() and [video["original_name"] for video in server.sent(name)] == [recording.name], "it was there already"
-
-
-class Site(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *unused):
-        pass
 
 
 @pytest.fixture
@@ -155,7 +152,7 @@ def site(tmp_path):
     """(folder, address) of a web site."""
     folder = tmp_path / "site"
     folder.mkdir()
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Site, directory=folder)) as started:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(http.server.SimpleHTTPRequestHandler, directory=folder)) as started:
         threading.Thread(target=started.serve_forever, daemon=True).start()
         yield folder, f"http://127.0.0.1:{started.server_port}"
         started.shutdown()
@@ -170,7 +167,7 @@ def test_a_feed_through_yt_dlp(server, site, tmp_path):
                     for title, name in (("Not there", "gone"), ("The harbour: Häfen & \"ships\"", "harbour")))
     (folder / "feed.xml").write_text(f'<rss version="2.0"><channel><title>Talks</title>{items}</channel></rss>')
     archive, downloads = tmp_path / "sent.txt", tmp_path / "downloads"
-    options = ["--download-archive", archive, "--paths", downloads, f"{address}/feed.xml"]
+    options = ["--use-extractors", "generic", "--download-archive", archive, "--paths", downloads, f"{address}/feed.xml"]
     server.run("ytdlp.py", *options, code=1, API="http://127.0.0.1:1")
     assert not archive.exists() and len(list(downloads.iterdir())) == 1, "what could not be sent is not noted"
     for _ in range(2):
