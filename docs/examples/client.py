@@ -19,7 +19,7 @@ WAIT_S = 30
 
 
 class Refused(Exception):
-    status = None  # that of the answer, if there was one
+    """The server has said no, and why."""
 
 
 class Unreachable(Refused):
@@ -44,9 +44,7 @@ def request(method, url, body=None, **headers):
         except urllib.error.HTTPError as error:
             if error.code not in (429, 503):
                 says = json.loads(error.read() or b"{}") if "json" in error.headers.get("Content-Type", "") else {}
-                refused = Refused(f"{method} {url}: {error.code} {says.get('detail', error.reason)} {says.get('errors', '')}")
-                refused.status = error.code
-                raise refused from None
+                raise Refused(f"{method} {url}: {error.code} {says.get('detail', error.reason)} {says.get('errors', '')}") from None
             time.sleep(int(error.headers.get("Retry-After", "1")))
         except OSError as problem:
             raise Unreachable(f"{method} {url}: {problem}") from None
@@ -57,33 +55,43 @@ def ask(method, url, body=None, **headers):
         return json.loads(answer.read() or b"{}")
 
 
+def list_sent(name, size):
+    """What was sent with this name and size: (the video's id, its upload if bytes are missing)."""
+    query = urllib.parse.urlencode({"name": name[:200], "limit": 200})
+    for video in ask("GET", f"videos?{query}")["items"]:
+        if video["name"] == name:
+            try:
+                made = {} if video["size"] else ask("GET", f"uploads/{video['id']}")  # the size is known a little later
+            except Refused:  # another's of one's team
+                continue
+            if size in (video["size"], made.get("size")):
+                yield video["id"], made if made.get("state") == "open" else None
+
+
+def find(name, size):
+    """The id of the video that was sent with this name and size; None: there is none."""
+    return next((video for video, missing in list_sent(name, size) if not missing), None)
+
+
 def upload(path):
-    """Sends a file in parts. After whatever happened, GET /uploads/{id} says where to go on."""
-    made = ask("POST", "uploads", {"name": os.path.basename(path), "size": os.path.getsize(path)})
+    """Sends a file in parts; of an upload that was interrupted what is missing."""
+    name, size = os.path.basename(path), os.path.getsize(path)
+    made = next((missing for _, missing in list_sent(name, size) if missing), None) or ask("POST", "uploads", {"name": name, "size": size})
     with open(path, "rb") as file:
         if made["mode"] == "parts":  # a bucket takes them itself
-            for number in range(1, -(-made["size"] // made["part_size"]) + 1):
+            for number in sorted(set(range(1, -(-size // made["part_size"]) + 1)) - set(made.get("parts", []))):
                 part, = ask("POST", f"uploads/{made['id']}/parts", {"numbers": [number]})["items"]
                 file.seek((number - 1) * made["part_size"])
                 request("PUT", part["url"], file.read(part["size"])).close()
             ask("POST", f"uploads/{made['id']}/complete")
             return made["video_id"]
         offset = made["offset"]
-        while offset < made["size"]:
+        while offset < size:
             file.seek(offset)
             with request("PATCH", made["location"], file.read(PART_BYTES), Upload_Offset=str(offset), Tus_Resumable="1.0.0",
                          Content_Type="application/offset+octet-stream") as answer:
                 offset = int(answer.headers["Upload-Offset"])
     return made["video_id"]
-
-
-def find(name, size):
-    """The id of the video that was sent with this name and size; None: there is none."""
-    query = urllib.parse.urlencode({"name": name[:200], "limit": 200})
-    for video in ask("GET", f"videos?{query}")["items"]:
-        if (video["name"], video["size"]) == (name, size):
-            return video["id"]
-    return None
 
 
 def wait_until_read(video):

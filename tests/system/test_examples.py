@@ -114,8 +114,13 @@ def server(program, place, store, tmp_path_factory, fixtures_dir):
 
 
 def test_a_client_of_the_api(server, tmp_path):
-    """It uploads, waits, searches and cuts."""
-    assert "Ines Carvalho, Harbour Master" in server.run("client.py", server.film, "harbour", tmp_path / "clip.mp4").stdout
+    """It uploads what is missing of a file, waits, searches and cuts."""
+    half = server.film.read_bytes()[:5000]
+    begun = server.gateway.ask("/uploads", token(), "POST", {"name": server.film.name, "size": server.film.stat().st_size}).json
+    server.gateway.ask(begun["location"], token(), "PATCH", half, base="", Upload_Offset="0", Tus_Resumable="1.0.0",
+                       Content_Type="application/offset+octet-stream")
+    said = server.run("client.py", server.film, "harbour", tmp_path / "clip.mp4").stdout
+    assert said.startswith(f"video {begun['video_id']}\n") and "Ines Carvalho, Harbour Master" in said and len(server.sent("film.mp4")) == 1
     assert streams(tmp_path / "clip.mp4")["video"]["codec_name"] == "h264"
     assert "ends in .mp4" in server.run("client.py", EXAMPLES / "client.py", "x", "y", code=1).stderr
 
