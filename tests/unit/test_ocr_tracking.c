@@ -530,6 +530,41 @@ static void test_a_line_that_stands_at_the_edge_is_read(void **state)
     json_decref(result);
 }
 
+enum { FILM_FIRST = 6, FILM_LAST = 22, FILM_FRAMES = 28 };
+
+/* Light things that move behind letters, which stand from FILM_FIRST to FILM_LAST. */
+static struct cv_frame film_at(int offset, unsigned noise)
+{
+    int i = (int)noise - 5; /* as read_pictures counts */
+    (void)offset;
+    static const struct colour dusk = {70, 78, 86}, light = {232, 226, 214};
+    struct cv_frame frame = new_frame(WIDTH, HEIGHT, dusk);
+
+    for (int k = 0; k < 16; k++) {
+        int x = (k * 97 + i * (11 + k % 4)) % (WIDTH + 80) - 80, y = 40 + k * 53 % (HEIGHT - 120);
+        fill_box(&frame, (struct cv_box){x, y, 34 + k % 5 * 6, 26 + k % 4 * 9}, light);
+    }
+    if (i >= FILM_FIRST && i <= FILM_LAST) {
+        (void)draw_text(&frame, "remember your camera", 60, 200, 24, white);
+        (void)draw_text(&frame, "light over harbour", 60, 250, 24, white);
+    }
+    add_noise(&frame, 3, noise);
+    return frame;
+}
+
+static void test_light_letters_stand_in_a_film(void **state)
+{
+    (void)state;
+    int offsets[FILM_FRAMES] = {0};
+    const json_t *row = NULL;
+    json_t *result = read_pictures(film_at, offsets, FILM_FRAMES, true);
+    assert_int_equal(rows_with(result, "remember your camera", &row), 1);
+    assert_int_equal(number(row, "t_start"), FILM_FIRST * 100);
+    assert_int_equal(number(row, "t_end"), (FILM_LAST + 1) * 100);
+    assert_int_equal(rows_with(result, "light over harbour", &row), 1);
+    json_decref(result);
+}
+
 static void test_model_names(void **state)
 {
     (void)state;
@@ -558,6 +593,7 @@ int main(void)
         cmocka_unit_test(test_typed_lines_end_with_their_last_letter),
         cmocka_unit_test(test_cut_lines_leave_no_garbage),
         cmocka_unit_test(test_a_line_that_stands_at_the_edge_is_read),
+        cmocka_unit_test(test_light_letters_stand_in_a_film),
         cmocka_unit_test(test_model_names),
     };
     return cmocka_run_group_tests(tests, start_engine, stop_engine);

@@ -16,6 +16,7 @@ int ocr_session_new(struct ocr_engine *engine, const struct ocr_timing *timings,
     session->engine = engine;
     session->timings = timings;
     session->timing_count = count;
+    session->around = (struct ocr_standing_frames){.timings = timings, .timing_count = count};
     session->next_line = session->next_id = 1;
     session->reduction = 1;
     session->budget = ocr_budget_begin(count ? timings[0].t_start : 0);
@@ -43,6 +44,7 @@ void ocr_session_free(struct ocr_session *session)
         json_decref(session->rows[i].words);
     }
     free(session->rows);
+    ocr_standing_deinit(&session->around);
     cv_panes_deinit(&session->panes);
     ocr_tracks_deinit(&session->tracks);
     cv_frame_deinit(&session->before);
@@ -149,15 +151,14 @@ static void leave_frame(struct ocr_session *session)
     session->index++;
 }
 
-int ocr_session_frame(struct ocr_session *session, struct cv_frame *frame, struct cv_error *error)
+/* Follows and reads the lines of the next frame, which is ready. */
+static int follow_frame(struct ocr_session *session, struct cv_error *error)
 {
     cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = {0};
-    cv_auto(cv_frame_deinit) struct cv_frame here = *frame;
+    cv_auto(cv_frame_deinit) struct cv_frame here = {0};
+    bool is_film;
 
-    *frame = (struct cv_frame){0};
-    if (session->index >= session->timing_count) {
-        return cv_fail(error, CV_ERROR_INTERNAL, "more frames than times");
-    }
+    CV_TRY(ocr_standing_take(&session->around, &here, &is_film, error));
     ocr_budget_advance(&session->budget, session->timings[session->index].t_start);
     if (session->reasons) {
         session->reasons->t_ms = session->timings[session->index].t_start;
@@ -172,6 +173,10 @@ int ocr_session_frame(struct ocr_session *session, struct cv_frame *frame, struc
     CV_TRY(cv_text_lines_find(&here, &lines, error));
     session->frame = &here;
     session->lines = &lines;
+    if (is_film) {
+        CV_BECAUSE(session->reasons, 0, 0, NULL,
+                   "of the moving picture, what is light for a moment only was darkened");
+    }
     CV_TRY(learn_shift(session, error));
     CV_TRY(ocr_follow(session, error));
     CV_TRY(read_waiting(session, error));
@@ -184,5 +189,18 @@ int ocr_session_frame(struct ocr_session *session, struct cv_frame *frame, struc
     session->frame = NULL;
     session->lines = NULL;
     session->index++;
+    return 0;
+}
+
+int ocr_session_frame(struct ocr_session *session, struct cv_frame *frame, struct cv_error *error)
+{
+    if (session->around.received >= session->timing_count) {
+        return cv_fail(error, CV_ERROR_INTERNAL, "more frames than times");
+    }
+    CV_TRY(ocr_standing_add(&session->around, frame, error));
+    while (
+        ocr_standing_ready(&session->around, session->around.received == session->timing_count)) {
+        CV_TRY(follow_frame(session, error));
+    }
     return 0;
 }

@@ -5,6 +5,7 @@
 #include "workers/ocr/pictures/pictures.h"
 #include "workers/ocr/tracks/budget.h"
 #include "workers/ocr/tracks/session.h"
+#include "workers/ocr/tracks/standing.h"
 
 /* How the content moved since the frame before. */
 struct ocr_shift {
@@ -20,7 +21,8 @@ struct ocr_session {
     struct cv_reasons *reasons; /* NULL: not asked for */
     const struct ocr_timing *timings;
     size_t timing_count;
-    size_t index;                 /* of the frame being worked on */
+    struct ocr_standing_frames around; /* frames that wait to be worked on, and some before them */
+    size_t index;                      /* of the frame being worked on */
     const struct cv_frame *frame; /* that frame and its lines; borrowed while it is worked on */
     const struct cv_text_lines *lines;
 
