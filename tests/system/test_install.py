@@ -330,6 +330,13 @@ def test_what_root_has_to_type_is_printed(unprivileged):
     check_line(line)
 
 
+def test_where_there_is_no_debian_it_names_the_other_way(unprivileged):
+    (unprivileged.commands / "dpkg-query").unlink()
+    process = unprivileged.start(subprocess.PIPE)
+    assert process.communicate(timeout=300)[1].decode().startswith("this needs packages of Debian 12 or 13; on any other machine")
+    assert process.returncode == 1
+
+
 def test_on_a_terminal_it_goes_on_when_the_packages_are_there(unprivileged):
     terminal, other = pty.openpty()
     process = unprivileged.start(other)
