@@ -93,10 +93,11 @@ def facts_of(text):
 class Services(Server):
     """Its addresses are those of this process, which is in the machine's network once that is up."""
 
+    PLACE = FOLDER
+
     def __init__(self):
         super().__init__()
         self.name, self.port, self.s3_port = "cortana", 8080, 8000
-        self.folder = pathlib.Path(tempfile.mkdtemp(dir=FOLDER))
         self.files = self.folder / "files"
         subprocess.run([ROOT / "scripts/quadlet", self.files], check=True, env={**os.environ, **self.variables()})
         for name in ("containers", "settings"):
