@@ -7,6 +7,7 @@ import pathlib
 import sys
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 SYSTEM = pathlib.Path(__file__).resolve().parents[1] / "system"
 sys.path.append(str(SYSTEM))
@@ -23,6 +24,18 @@ from screen import DESK, Screen, browser  # noqa: E402
 
 
 BROWSERS = {"chromium": browser, "firefox": firefox}
+LONG = ("test_flows.py", "test_arrival.py")  # few tests, which take long and share nothing
+
+
+class Scheduling(LoadScopeScheduling):
+    """Hands out files, the largest first, and at the end the tests of long ones one by one: no process is to work alone then."""
+
+    def _split_scope(self, nodeid):
+        return nodeid.partition("[" if nodeid.partition("::")[0].endswith(LONG) else "::")[0]
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return Scheduling(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ import pathlib
 import pwd
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -20,6 +21,8 @@ import pytest
 from api import Gateway, Library, make_login
 from fault_proxy import FaultProxy
 from jobs import Queue
+from local_installation import finish, make_folder, start
+from pipeline import Pipeline
 from s3_server import S3Server
 from workers import STAGE_SCHEMA, Jobs, Workers
 from xdist.scheduler import LoadScopeScheduling
@@ -350,6 +353,14 @@ def workers(program, database, tmp_path):
     started.end()
 
 
+@pytest.fixture
+def pipeline(program, database, sql, store_dir, tmp_path):
+    """Workers of the pipeline on the fresh database, and videos put in."""
+    running = Pipeline(program, database, sql, store_dir, tmp_path)
+    yield running
+    running.stop()
+
+
 @pytest.fixture(scope="module")
 def lasting(shared_cluster):
     """Makes queues of databases of their own, which last as long as the module's tests."""
@@ -399,6 +410,33 @@ def cortana(program, database, store_dir):
                               stdin=subprocess.DEVNULL, timeout=300, check=False)
 
     return call
+
+
+@pytest.fixture(scope="session")
+def installation(program):
+    """What `cortana run` makes before the first video comes. A copy costs a thirtieth of that."""
+    folder = make_folder()
+    process = start(program, folder / "data", "run", "--no-page")
+    assert any("put videos into" in line for line in process.stderr), finish(process)
+    process.send_signal(signal.SIGINT)
+    assert finish(process)[0] == 0
+    yield folder / "data"
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def new_data():
+    """A folder of a local installation that is not there yet."""
+    folder = make_folder()
+    yield folder / "data"
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def data(installation, new_data):
+    """The folder of a local installation without videos."""
+    subprocess.run(["cp", "-a", installation, new_data], check=True)
+    return new_data
 
 
 @pytest.fixture

@@ -3,6 +3,16 @@
 import os
 import pathlib
 import subprocess
+import tempfile
+
+
+def make_folder(owner=None):
+    # Where the database's user can get to, which pytest's own directories are not.
+    path = pathlib.Path(tempfile.mkdtemp(prefix="cv-run-", dir="/tmp"))
+    path.chmod(0o755)
+    if owner:
+        os.chown(path, owner.pw_uid, owner.pw_gid)
+    return path
 
 
 def environment_without_services():

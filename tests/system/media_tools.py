@@ -14,6 +14,7 @@ import sys
 import uuid
 
 import hls_check
+import numpy
 from PIL import Image, ImageDraw, ImageFont
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "fixtures/make"))
@@ -224,6 +225,20 @@ def streams(path):
     return {s["codec_type"]: s for s in probe(path, "-show_streams")["streams"]}
 
 
+def once_for_a_file(function):
+    """Keeps what a function makes of a file until the file changes; of a playlist, whose segments are other files, nothing."""
+    @functools.lru_cache(maxsize=8)
+    def make(path, changed, size, arguments):
+        return function(path, *arguments)
+
+    def look_up(path, *arguments):
+        now = os.stat(path)
+        return function(path, *arguments) if str(path).endswith(".m3u8") else make(path, now.st_mtime_ns, now.st_size, arguments)
+
+    return functools.update_wrapper(look_up, function)
+
+
+@once_for_a_file
 def frame_times(path, stream="v:0"):
     """Presentation times of the decoded frames, as libavformat gives them, seconds."""
     frames = probe(path, "-select_streams", stream, "-show_entries",
@@ -270,6 +285,7 @@ def multivariant(path):
     return variants, groups
 
 
+@once_for_a_file
 def grey_frames(path, width=64, height=64):
     """Every decoded frame, scaled down to grey bytes."""
     data = subprocess.run(["ffmpeg", "-nostdin", "-v", "error", "-i", str(path), "-map", "0:v:0",
@@ -281,7 +297,8 @@ def grey_frames(path, width=64, height=64):
 
 def difference(one, other):
     """Mean absolute difference of two grey pictures."""
-    return sum(abs(a - b) for a, b in zip(one, other)) / len(one)
+    one, other = (numpy.frombuffer(bytes(picture), numpy.uint8).astype(numpy.int16) for picture in (one, other))
+    return float(numpy.abs(one - other).mean())
 
 
 def sound(path, rate=48000):

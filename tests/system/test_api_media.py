@@ -272,15 +272,6 @@ def test_a_playback_grant_is_not_for_the_original(gateway, shop):
                        "POST").status == 403
 
 
-def test_who_may_ask_for_a_grant(gateway, shop):
-    own, foreign = shop.videos["own"], shop.videos["foreign"]
-    assert gateway.ask(f"/videos/{own}/grant", None, "POST").status == 401
-    missing = gateway.ask(f"/videos/{uuid.uuid4()}/grant", OWNER, "POST")
-    hidden = gateway.ask(f"/videos/{foreign}/grant", OWNER, "POST")
-    assert (missing.status, hidden.status) == (404, 404) and missing.without_id() == hidden.without_id()
-    assert gateway.ask(f"/videos/{foreign}/grant", token(role="service_role", sub=None), "POST").status == 200
-
-
 @pytest.mark.parametrize("lasts_s", [60, 2 * 3600, 24 * 3600])
 def test_a_grant_does_not_outlive_its_credential_by_hours(gateway, shop, lasts_s):
     """Who is signed out for good reads on for as long as the film that they watch, not for a night."""

@@ -163,19 +163,6 @@ def test_an_upload_is_given_up(gateway, place, store):
     assert place[1].value("SELECT count(*) FROM videos WHERE id = %s", upload["id"]) == 0
 
 
-def test_others_see_no_upload(gateway):
-    upload = begin(gateway, team_id=TEAM)
-    missing = gateway.ask(f"/uploads/{uuid.uuid4()}", STRANGER)
-    mate = token(sub=str(uuid.uuid4()), app_metadata={"team_id": TEAM})
-    for bearer in (STRANGER, mate):
-        assert gateway.ask(upload["location"], bearer, base="").without_id() == missing.without_id()
-        for answer in (send(gateway, upload, 0, b"x", bearer), gateway.ask(upload["location"], bearer, "DELETE", base=""),
-                       gateway.ask(upload["location"] + "/complete", bearer, "POST", base="")):
-            assert answer.status == 404
-    assert gateway.ask("/uploads", VIEWER, "POST", {"name": "a.mp4", "size": 1}).status == 403
-    assert gateway.ask("/uploads", None, "POST", {"name": "a.mp4", "size": 1}).status == 401
-
-
 def test_what_is_refused_at_the_start(gateway, place):
     for body, words in (({"name": "a.exe", "size": 1}, "ends in .mp4"), ({"name": "a.mp4", "size": 0}, "size"), ({"name": "mp4", "size": 1}, "ends in .mp4"),
                         ({"name": "a.mp4", "size": 1, "team_id": str(uuid.uuid4())}, "team"), ({"name": "a.mp4"}, "missing")):

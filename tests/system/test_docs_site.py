@@ -7,8 +7,7 @@ import shutil
 import subprocess
 
 import pytest
-from local_installation import environment_without_services
-from test_local_postgres import make_folder
+from local_installation import environment_without_services, make_folder
 
 from conftest import ROOT
 
@@ -28,10 +27,11 @@ def test_the_site_is_whole_and_needs_no_network(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def library(build_dir, fixtures_dir):
+def library(build_dir, installation, fixtures_dir):
     """A folder in which the documents' commands find an installation with the video of the README."""
     folder = make_folder()
     (folder / "build").symlink_to(build_dir)
+    subprocess.run(["cp", "-a", installation, folder / ".local"], check=True)
     subprocess.run(["build/cli/cortana", "run", fixtures_dir / "feed.mp4", "--text-only", "-q"], cwd=folder, check=True,
                    env=environment_without_services(), stdin=subprocess.DEVNULL)
     yield folder

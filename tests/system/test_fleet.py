@@ -193,13 +193,6 @@ def test_jobs_are_paused_moved_canceled_and_explained(jobs, cortana):
         assert cortana("jobs", *wrong).returncode == 64, wrong
 
 
-def test_dead_letters_of_an_error_are_retried(jobs, cortana):
-    jobs.enqueue({})
-    jobs.rows("SELECT fail_job(id, lease_token, 'DecodeError', 'x', false) FROM claim_jobs('w', 'test_stage')")
-    assert cortana("jobs", "retry", "--error", "Timeout").stdout.startswith("0 jobs")
-    assert cortana("jobs", "retry", "--error", "DecodeError").stdout.startswith("1 job ")
-
-
 def test_old_months_go_to_the_store_and_come_back(jobs, cortana, store_dir):
     jobs.rows("CREATE TABLE cortana.task_events_2021_02 PARTITION OF task_events"
               " FOR VALUES FROM ('2021-02-01Z') TO ('2021-03-01Z')")

@@ -382,12 +382,6 @@ def test_a_node_that_cannot_be_woken_is_refused(queue, wrong):
         queue.run(f"INSERT INTO nodes (name, host, job_types, wake_method, mac, script) VALUES {wrong}")
 
 
-def test_stale_workers_are_shown_as_such(queue):
-    worker = host(queue, "h")
-    queue.run("UPDATE workers SET last_seen = now() - interval '6 minutes'")
-    assert queue.run("SELECT id, state FROM worker_overview") == [{"id": worker, "state": "stale"}]
-
-
 # ---- roles -----------------------------------------------------------------------------------------
 
 

@@ -208,16 +208,6 @@ def test_fan_out_over_little_or_nothing_is_one_job(queue, handed, parts):
     assert queue.claim("work") == [] and run_row(queue, run_id)["status"] == "done"
 
 
-def test_a_first_step_may_fan_out_over_the_input(queue):
-    define(queue, [{"key": "a", "job_type": "work", "fan_out": {"over": ["items"], "size": 1}},
-                   {"key": "b", "job_type": "other", "depends_on": ["a"]}])
-    run_id = start(queue, run_input={"items": [1, 2, 3]})
-    for _ in range(3):
-        work(queue)
-    work(queue, job_type="other")
-    assert run_row(queue, run_id)["status"] == "done"
-
-
 def test_thousands_of_parts_and_never_more_than_the_most(queue):
     define(queue, [{"key": "a", "job_type": "work", "fan_out": {"over": ["items"], "size": 1}}])
     start(queue, run_input={"items": list(range(25000))})

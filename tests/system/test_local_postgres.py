@@ -9,24 +9,14 @@ import shutil
 import signal
 import stat
 import subprocess
-import tempfile
 
 import psycopg2
 import pytest
-from local_installation import finish, processes_of, start
+from local_installation import finish, make_folder, processes_of, start
 from test_faults import small_disk
 from workers import wait_until
 
 ROLES = ("postgres", "cortana_owner", "cortana_operator", "cortana_fleet", "cortana_api")
-
-
-def make_folder(owner=None):
-    # Where the database's user can get to, which pytest's own directories are not.
-    path = pathlib.Path(tempfile.mkdtemp(prefix="cv-run-", dir="/tmp"))
-    path.chmod(0o755)
-    if owner:
-        os.chown(path, owner.pw_uid, owner.pw_gid)
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -233,9 +223,10 @@ def version_of(data):
 
 
 @pytest.fixture(scope="module")
-def past(program, fixtures_dir):
+def past(program, installation, fixtures_dir):
     """An installation with a video, that is not at work."""
     folder = make_folder()
+    subprocess.run(["cp", "-a", installation, folder / "data"], check=True)
     code, output, errors = finish(start(program, folder / "data", "run", fixtures_dir / "awkward/testsrc.mkv", "--no-page"))
     assert code == 0, output + errors
     yield folder / "data"

@@ -5,7 +5,6 @@ import os
 import pathlib
 import struct
 import subprocess
-import time
 import uuid
 
 import Levenshtein
@@ -330,46 +329,6 @@ def test_avatars_and_icons_are_no_emoji(ocr):
     picture = io.BytesIO()
     page.save(picture, "JPEG", quality=90)
     assert texts(ocr.read([ocr.put(0, picture.getvalue())])) == TEXT[:3]
-
-
-def test_a_worker_writes_the_rows_and_hands_the_job_on(ocr, program, database, sql, tmp_path):
-    with sql.cursor() as cursor:
-        owner = str(uuid.uuid4())
-        cursor.execute("INSERT INTO videos (id, owner_id, s3_original_path) VALUES (%s, %s, 'x')",
-                       (ocr.video_id, owner))
-        payload = {"video_id": ocr.video_id, "frame_paths": [ocr.draw(0, TEXT)]}
-        before = None
-        for run in range(2):
-            cursor.execute("SELECT job_id FROM enqueue_job('ocr', %s, %s)",
-                           (json.dumps(payload), ocr.video_id))
-            job_id = cursor.fetchone()[0]
-            run_until_done(program("ocr-worker"), database, ocr.store, cursor, job_id)
-            cursor.execute("SELECT id, text, normalized_text, length(text_hash), owner_id::text, t_start, t_end"
-                           " FROM segments WHERE video_id = %s ORDER BY id", (ocr.video_id,))
-            rows = cursor.fetchall()
-            assert sorted(row[1] for row in rows) == sorted(TEXT)
-            assert all(row[2] == row[1].casefold() and row[3] == 64 and row[4] == owner
-                       and row[5:] == (0, 100) for row in rows)
-            assert run == 0 or rows == before
-            before = rows
-        cursor.execute("SELECT payload FROM jobs WHERE job_type = 'segment_index'")
-        assert cursor.fetchall() == [({"video_id": ocr.video_id},)]
-
-
-def run_until_done(worker, database, store, cursor, job_id):
-    environment = {**os.environ, "DATABASE_URL": database, "STORE_URL": f"dir:{store}"}
-    with subprocess.Popen([worker], env=environment, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        try:
-            while True:
-                cursor.execute("SELECT status::text, payload FROM jobs WHERE id = %s", (job_id,))
-                status, payload = cursor.fetchone()
-                assert status != "failed", payload
-                if status == "done":
-                    return
-                time.sleep(0.05)
-        finally:
-            process.terminate()
 
 
 @pytest.mark.parametrize("size", [18, 30, 44])

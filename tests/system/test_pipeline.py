@@ -16,13 +16,6 @@ VIDEO = "0b0e0c7e-3d5f-4a7b-9a52-6f1f7a3c0001"
 KILLS = int(os.environ.get("CORTANA_CHAOS_KILLS", "30"))
 
 
-@pytest.fixture
-def pipeline(program, database, sql, store_dir, tmp_path):
-    running = Pipeline(program, database, sql, store_dir, tmp_path)
-    yield running
-    running.stop()
-
-
 def frames_after_a_day(pipeline, video, objects):
     """How many frames are left when a scanner has run: all that are shown with lines, and nothing beside them."""
     pipeline.query("UPDATE cortana.frames_to_thin SET read_at = now() - interval '25 hours'")

@@ -9,7 +9,7 @@ import subprocess
 
 import psycopg2
 import pytest
-from pipeline import Pipeline, beginning
+from pipeline import beginning
 
 VIDEO = "0b0e0c7e-3d5f-4a7b-9a52-6f1f7a3c0001"
 KINDS = ["mail", "phone", "card", "handle", "url"]
@@ -21,13 +21,6 @@ PATIENCE_S = 300 if FOLDER is None else 3600   # a recording of high resolution 
 FIXTURES = pathlib.Path(__file__).resolve().parents[2] / "fixtures"
 MORE = sorted(path for path in pathlib.Path(FOLDER).rglob("*") if path.suffix in (".mp4", ".mov", ".webm", ".mkv")) if FOLDER else []
 RECORDINGS = [*(FIXTURES / f"{name}.mp4" for name in ("chat", "feed", "subtitles")), *MORE][:CLIPS]
-
-
-@pytest.fixture
-def pipeline(program, database, sql, store_dir, tmp_path):
-    running = Pipeline(program, database, sql, store_dir, tmp_path)
-    yield running
-    running.stop()
 
 
 def letters(text):

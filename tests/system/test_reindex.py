@@ -10,7 +10,7 @@ import uuid
 
 import psycopg2
 import pytest
-from pipeline import Pipeline
+from pipeline import Pipeline, beginning
 from test_ocr import FONT, Ocr, escape, texts
 from workers import wait_until
 
@@ -24,7 +24,7 @@ def feed(program, fixtures_dir, tmp_path_factory):
     ocr = Ocr(program("ocr-worker"), tmp_path_factory.mktemp("feed"))
     key = f"videos/original/{ocr.video_id}/master.mp4"
     (ocr.store / key).parent.mkdir(parents=True)
-    shutil.copy(fixtures_dir / "feed.mp4", ocr.store / key)
+    shutil.copy(beginning(fixtures_dir / "feed.mp4", tmp_path_factory.mktemp("beginning")), ocr.store / key)
     done = subprocess.run([program("sample-worker"), "--once"], text=True, capture_output=True,
                           input=json.dumps({"video_id": ocr.video_id, "s3_original_path": key}),
                           env={**os.environ, "STORE_URL": f"dir:{ocr.store}"}, check=True)
@@ -42,7 +42,7 @@ def test_the_same_models_read_the_same(feed):
     code, result = again(feed, [feed.first["lines_path"]])
     assert code == 0, result
     assert result["detections"] == feed.first["detections"]
-    assert len(result["detections"]) > 60
+    assert len(result["detections"]) > 40
     assert any("🥐" in text for text in texts(result)) and any(" · " in text for text in texts(result))
     assert "lines_path" not in result
 

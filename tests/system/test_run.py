@@ -8,27 +8,15 @@ import re
 import shutil
 import signal
 import subprocess
-import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
 
-import pytest
 from local_installation import finish, processes_of, start
 from media_tools import frames_of
 from pipeline import beginning
 from unreadable_files import make_unreadable_files
 from workers import wait_until
-
-
-@pytest.fixture
-def data():
-    # Where the database's user can get to, which pytest's own directories are not.
-    path = pathlib.Path(tempfile.mkdtemp(prefix="cv-run-", dir="/tmp"))
-    path.chmod(0o755)
-    yield path / "data"
-    shutil.rmtree(path, ignore_errors=True)
-
 
 STAGES = ("transcode", "sample", "ocr", "segment_index")
 
@@ -71,7 +59,8 @@ def ask(page, path):
     return wait_until(get, "the gateway to answer")
 
 
-def test_a_file_becomes_text_and_a_clip_and_is_known_afterwards(program, data, fixtures_dir):
+def test_a_file_becomes_text_and_a_clip_and_is_known_afterwards(program, new_data, fixtures_dir):
+    data = new_data
     export, feed = data.parent / "out.json", beginning(fixtures_dir / "feed.mp4", data.parent, 5)
     code, output, errors = finish(start(program, data, "run", feed,
                                         "--export", export, "--languages", "eng", "--no-page"))

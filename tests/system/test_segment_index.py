@@ -8,7 +8,6 @@ import uuid
 
 import psycopg2
 import pytest
-from pipeline import Pipeline
 
 
 def add_detection(queue, video, text, start, end, y=100, confidence=0.9, x=50, end_box=None):
@@ -112,13 +111,6 @@ def test_detections_become_segments(program, database, queue, video):
     assert queue.value("SELECT status::text FROM videos WHERE id = %s", video) == "ready"
 
 
-def test_a_second_run_touches_nothing(program, database, queue, video):
-    index(program, database, queue, video)
-    first = rows(queue, video)
-    index(program, database, queue, video)
-    assert rows(queue, video) == first
-
-
 def test_detections_of_a_repeated_ocr_lead_to_the_same_rows(program, database, queue, video):
     index(program, database, queue, video)
     first = rows(queue, video)
@@ -190,13 +182,6 @@ def test_a_text_that_moved_keeps_where_it_ended(program, database, queue):
     assert [tuple(b.values()) for b in boxes] == [("900", "300", 400)]
 
 
-def test_a_video_without_text_is_ready(program, database, queue):
-    video = queue.video()
-    counts = index(program, database, queue, video)
-    assert (counts["segment_count"], counts["entity_count"]) == (0, 0)
-    assert queue.value("SELECT status::text FROM videos WHERE id = %s", video) == "ready"
-
-
 def test_rows_belong_to_the_video_s_owner(program, database, queue, video):
     owner = str(uuid.uuid4())
     queue.run("UPDATE videos SET owner_id = %s WHERE id = %s", owner, video)
@@ -218,17 +203,3 @@ def test_a_wrong_payload_is_a_permanent_failure(program, database, payload):
 def test_a_video_that_is_gone_is_refused(queue):
     with pytest.raises(psycopg2.errors.ForeignKeyViolation):
         queue.run("SELECT replace_video_text(%s, '[]')", uuid.uuid4())
-
-
-def test_the_worker_commits(program, database, sql, queue, video, store_dir, tmp_path):
-    pipeline = Pipeline(program, database, sql, store_dir, tmp_path)
-    queue.run("SELECT enqueue_job('segment_index', %s, %s)", json.dumps({"video_id": str(video)}),
-              video)
-    pipeline.start("segment_index")
-    try:
-        assert pipeline.wait(video, timeout=300) == "ready"
-    finally:
-        pipeline.stop()
-    job = queue.run("SELECT status::text, result FROM jobs WHERE video_id = %s", video)[0]
-    assert job["status"] == "done"
-    assert job["result"] == {"detections": 12, "segments": 3, "entities": 6}

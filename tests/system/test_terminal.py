@@ -17,16 +17,8 @@ import uuid
 import psycopg2
 import pytest
 from local_installation import environment_without_services, finish, processes_of, start
-from pipeline import beginning
-from test_local_postgres import make_folder
+from pipeline import SMALL, beginning
 from workers import wait_until
-
-
-@pytest.fixture
-def data():
-    folder = make_folder()
-    yield folder / "data"
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 class Terminal:
@@ -74,7 +66,7 @@ def rows_of(screen, stage):
 def test_progress_keeps_to_its_rows_whatever_the_window(program, data, fixtures_dir, terminal):
     """At any width, and while the window changes, a stage has one row and no row is cut by the window."""
     window = terminal(80, 24, f"{program('cortana')} run {beginning(fixtures_dir / 'feed.mp4', data.parent, 4)} "
-                              f"{fixtures_dir}/awkward/testsrc.mkv --no-page --data {data}")
+                              f"{fixtures_dir}/awkward/testsrc.mkv --no-page --data {data}", **SMALL)
     wait_until(lambda: rows_of(window.screen(), "transcode"), "the first bars")
 
     def fits(columns):
@@ -110,7 +102,7 @@ def test_no_bars_where_they_are_not_wanted(program, data, fixtures_dir, terminal
 
 
 def test_the_inbox_shows_what_is_worked_on_and_outlives_its_server(program, data, fixtures_dir, terminal):
-    window = terminal(80, 24, f"EMBED_URL= {program('cortana')} run --data {data}")
+    window = terminal(80, 24, f"EMBED_URL= {program('cortana')} run --data {data}", **SMALL)
     wait_until(lambda: "put videos into" in window.screen(), "the inbox")
     postmaster = int((data / "postgres/data/postmaster.pid").read_text().split("\n")[0])
     os.kill(postmaster, signal.SIGKILL)
@@ -170,7 +162,7 @@ def test_colors_are_not_for_everyone(program, data, fixtures_dir, terminal):
 
 
 def test_embedding_without_an_endpoint_stops_nothing(program, data, fixtures_dir):
-    code, output, errors = finish(start(program, data, "embeddings", "use", "model", "--json"))
+    code, output, errors = finish(start(program, data.parent / "none", "embeddings", "use", "model", "--json"))
     assert code == 1  # there is no installation yet
     code, _, errors = finish(start(program, data, "run", fixtures_dir / "edge/text.mp4"))
     assert code == 1 and "EMBED_URL" not in errors
@@ -180,17 +172,17 @@ def test_embedding_without_an_endpoint_stops_nothing(program, data, fixtures_dir
     assert "EMBED_URL names no endpoint" in errors
 
 
-def test_what_cannot_be_taken_is_refused_before_anything_starts(program, data, fixtures_dir):
+def test_what_cannot_be_taken_is_refused_before_anything_starts(program, new_data, fixtures_dir):
     for arguments, words in (
             (["nowhere.mp4"], "cannot read nowhere.mp4"),
-            ([str(data.parent)], "there is no video in"),
+            ([str(new_data.parent)], "there is no video in"),
             ([str(fixtures_dir / "chat.mp4"), "--export", "/nowhere/x.json"], "cannot write /nowhere"),
             ([str(fixtures_dir / "chat.mp4"), "--languages", "eng+xxx"], "tesseract-ocr-xxx"),
             ([str(fixtures_dir / "chat.mp4"), "--languages", "script/Thai"], "tesseract-ocr-script-thai")):
-        code, output, errors = finish(start(program, data, "run", *arguments))
+        code, output, errors = finish(start(program, new_data, "run", *arguments))
         assert code in (1, 64) and words in errors and output == "", errors
         assert "Error" not in errors and "NotFound" not in errors
-        assert not data.exists()
+        assert not new_data.exists()
 
 
 @pytest.fixture

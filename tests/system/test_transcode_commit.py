@@ -3,14 +3,6 @@ import subprocess
 
 import psycopg2
 import pytest
-from pipeline import Pipeline
-
-
-@pytest.fixture
-def pipeline(program, database, sql, store_dir, tmp_path):
-    running = Pipeline(program, database, sql, store_dir, tmp_path)
-    yield running
-    running.stop()
 
 
 def next_job(pipeline, video):

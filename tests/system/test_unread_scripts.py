@@ -12,7 +12,7 @@ from local_installation import finish, start
 from PIL import Image, ImageDraw, ImageFont
 from pipeline import Pipeline
 from test_ocr import FONT, Ocr, texts
-from test_run import ask, data, read_until  # noqa: F401 (a fixture)
+from test_run import ask, read_until
 from workers import wait_until
 
 MODELS = pathlib.Path("/usr/share/tesseract-ocr/5/tessdata")
@@ -159,7 +159,7 @@ def film(folder, lines):
     return folder / "film.mp4"
 
 
-def test_everybody_is_told_which_package_reads_it(program, data, tmp_path):  # noqa: F811
+def test_everybody_is_told_which_package_reads_it(program, data, tmp_path):
     told = "apt-get install tesseract-ocr-script-cyrl, then cortana reindex --languages eng+script/Cyrillic"
     path = film(tmp_path, RUSSIAN)
     code, output, errors = finish(start(program, data, "run", path, "--languages", "eng", "--text-only", "--no-page"))
