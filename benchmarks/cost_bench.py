@@ -159,8 +159,8 @@ class Bench:
             " WHERE video_id = %s GROUP BY 1", video))
 
 
-def tell(name, unit, mine, theirs=None, peer=None, goal=None):
-    print(json.dumps({"suite": "cost", "name": name, "unit": unit, "ours": mine, "peer": theirs, "peer_name": peer,
+def tell(name, unit, mine, theirs=None, peer=None, goal=None, suite="cost"):
+    print(json.dumps({"suite": suite, "name": name, "unit": unit, "ours": mine, "peer": theirs, "peer_name": peer,
                       "ratio": theirs and mine / theirs, "goal": goal, "better": "lower"}), flush=True)
 
 

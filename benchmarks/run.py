@@ -18,7 +18,7 @@ sys.path.insert(0, str(HERE))
 
 from private_cluster import PrivateCluster  # noqa: E402
 
-SUITES = ["cost", "text", "media", "clips", "store", "s3", "scanner", "queue", "peers", "bad-days", "search", "api"]
+SUITES = ["cost", "fleet", "text", "media", "clips", "store", "s3", "scanner", "queue", "peers", "bad-days", "search", "api"]
 SEARCH_ROWS = int(os.environ.get("CORTANA_BENCH_ROWS", "1000000"))
 
 
@@ -34,6 +34,8 @@ def programs(suite, build, fixtures, stack):
                 [python, HERE / "screens_bench.py", build, fixtures]]
     if suite == "cost":
         return [[python, HERE / "cost_bench.py", build, fixtures], [python, HERE / "kinds_bench.py", build, fixtures]]
+    if suite == "fleet":
+        return [[python, HERE / "fleet_bench.py", build, fixtures]]
     if suite == "media":
         return [[python, HERE / "media_bench.py", build, fixtures]]
     if suite == "clips":
