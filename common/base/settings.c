@@ -48,7 +48,6 @@ static const struct {
     {"CORTANA_RENDITIONS", false},
     {"CORTANA_SEGMENTS", false},
     {"CORTANA_SEGMENT_OBJECT_SECONDS", false},
-    {"CORTANA_PROGRESSIVE", false},
     {"CORTANA_SETTLE_MS", false},
     {"CORTANA_OWNER", false},
     {"CORTANA_CLIP_DAYS", false},

@@ -66,11 +66,6 @@ def test_chunks_have_objects_of_their_own(program, store_dir, source, monkeypatc
     assert len(segments(folder_of(stage), "426x240.m3u8")) == result["renditions"][0]["segments"] == 5
 
 
-def test_what_can_be_played_early_has_whole_objects(program, store_dir, source, monkeypatch):
-    monkeypatch.setenv(SETTING, "8")
-    transcode(program, store_dir, source, progressive=True)
-
-
 @pytest.mark.parametrize("value", ["-1", "3601", "an hour"])
 def test_a_length_that_is_none(program, store_dir, source, monkeypatch, value):
     monkeypatch.setenv(SETTING, value)

@@ -226,7 +226,7 @@ static void playlists_name_true_durations(void **state)
     fill_list(&list);
     struct cv_playlist_names names = {"640x360", "ts", false};
     char *text = NULL;
-    int result = cv_playlist_media(&list, &names, 4, true, &text, &error);
+    int result = cv_playlist_media(&list, &names, 4, &text, &error);
     check_text(result, text,
                "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:4\n#EXT-X-MEDIA-SEQUENCE:0\n"
                "#EXT-X-PLAYLIST-TYPE:VOD\n#EXT-X-INDEPENDENT-SEGMENTS\n"
@@ -255,7 +255,7 @@ static void segments_of_one_object_are_byte_ranges(void **state)
     list.segments[1].offset = 400000;
     struct cv_playlist_names names = {"640x360", "m4s", true};
     char *text = NULL;
-    int result = cv_playlist_media(&list, &names, 4, true, &text, &error);
+    int result = cv_playlist_media(&list, &names, 4, &text, &error);
     check_text(result, text,
                "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:4\n#EXT-X-MEDIA-SEQUENCE:0\n"
                "#EXT-X-PLAYLIST-TYPE:VOD\n#EXT-X-MAP:URI=\"init_640x360.mp4\"\n#EXT-X-INDEPENDENT-"

@@ -1,35 +1,11 @@
 #include "workers/transcode/transcode.h"
 
-#include <string.h>
-
 /* Sixteen 4K pictures of ten bits in a decoder and an encoder take less than 1 GiB; the rest is for
  * the largest allowed pictures. */
 #define MEMORY_BYTES (INT64_C(6) << 30)
 
-/* Removes the stage's own options from the command line and sets the equivalent environment
- * variables. */
-static int read_options(int argc, char **argv)
-{
-    int kept = 1;
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--progressive") == 0) {
-            if (setenv("CORTANA_PROGRESSIVE", "1", 1) != 0) {
-                return -1;
-            }
-        } else {
-            argv[kept++] = argv[i];
-        }
-    }
-    argv[kept] = NULL;
-    return kept;
-}
-
 int main(int argc, char **argv)
 {
-    argc = read_options(argc, argv);
-    if (argc < 0) {
-        return CV_EXIT_RETRY;
-    }
     static const struct cv_grant grants[] = {
         {CV_GRANT_READ, CV_KEYS_ORIGINALS "{video_id}/*"},
         {CV_GRANT_READ | CV_GRANT_DELETE, CV_KEYS_PROXY "{video_id}/*"},

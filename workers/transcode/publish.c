@@ -14,7 +14,6 @@ struct transcode_publisher {
     char *prefixes[2]; /* index: enum cv_ladder_part */
     struct noted *noted;
     size_t count;
-    bool is_early; /* this attempt has stored provisional playlists */
     bool is_finished;
 };
 
@@ -70,37 +69,9 @@ static bool names_others(const char *name)
     return dot && (strcmp(dot, ".m3u8") == 0 || strcmp(dot, ".vtt") == 0);
 }
 
-int transcode_publisher_is_first(struct transcode_publisher *publisher, bool *ret_is_first,
-                                 struct cv_error *error)
-{
-    cv_auto_free char *key = NULL;
-    CV_TRY(cv_format(&key, error, "%s%s", publisher->prefixes[CV_LADDER_STREAM], index_name));
-    int result = cv_store_head(cv_stage_store(publisher->context), key, NULL, error);
-    if (result < 0) {
-        return result;
-    }
-    *ret_is_first = result == CV_STORE_NOT_FOUND;
-    return 0;
-}
-
-/* A provisional playlist is not recorded as an output of the job; its last version is. */
-static int put_provisional(struct transcode_publisher *publisher, const struct cv_ladder_file *file,
-                           struct cv_error *error)
-{
-    cv_auto_free char *key = NULL;
-    CV_TRY(cv_format(&key, error, "%s%s", publisher->prefixes[file->part], file->name));
-    CV_TRY(cv_stage_uploads_wait(publisher->context, error));
-    const struct cv_new_object object = {.key = key, .path = file->path};
-    publisher->is_early = true;
-    return cv_store_put(cv_stage_store(publisher->context), &object, NULL, error);
-}
-
 int transcode_publisher_add(void *opaque, const struct cv_ladder_file *file, struct cv_error *error)
 {
     struct transcode_publisher *publisher = opaque;
-    if (file->provisional) {
-        return put_provisional(publisher, file, error);
-    }
     CV_TRY_MEMORY(CV_MAKE_ROOM(publisher->noted, publisher->count), error, "a list of objects");
     struct noted noted = {0};
     int result = cv_format(&noted.key, error, "%s%s", publisher->prefixes[file->part], file->name);
@@ -138,7 +109,7 @@ int transcode_publisher_put(struct transcode_publisher *publisher, enum cv_ladde
                             const char *name, const void *data, size_t size, struct cv_error *error)
 {
     cv_auto_free char *key = NULL;
-    struct cv_ladder_file file = {part, name, NULL, false};
+    struct cv_ladder_file file = {part, name, NULL};
     CV_TRY(cv_format(&key, error, "%s%s", publisher->prefixes[part], name));
     const struct cv_new_object object = {.key = key, .data = data, .size = size};
     CV_TRY(cv_stage_put(publisher->context, &object, error));
@@ -208,26 +179,14 @@ static int delete_stale(const struct transcode_publisher *publisher, const char 
     return 0;
 }
 
-/* Deletes the playlists that this attempt has stored: index.m3u8 first, because it refers to the
- * others. */
-static int delete_playlists(const struct transcode_publisher *publisher, struct cv_error *error)
+/* Whether no earlier run has left playlists. */
+static int is_first_run(const struct transcode_publisher *publisher, bool *ret_is_first,
+                        struct cv_error *error)
 {
-    static const char ending[] = ".m3u8";
-    struct cv_store *store = cv_stage_store(publisher->context);
-    const char *prefix = publisher->prefixes[CV_LADDER_STREAM];
-    cv_auto_free char *index = NULL;
-    cv_auto(cv_object_list_deinit) struct cv_object_list list = {0};
-    CV_TRY(cv_format(&index, error, "%s%s", prefix, index_name));
-    int result = cv_store_delete(store, index, error);
-    const struct cv_listing listing = {.prefix = prefix};
-    result = result < 0 ? result : cv_store_list(store, &listing, &list, error);
-    for (size_t i = 0; result >= 0 && i < list.count; i++) {
-        const char *key = list.entries[i].key;
-        size_t length = strlen(key), tail = sizeof(ending) - 1;
-        if (length > tail && strcmp(key + length - tail, ending) == 0) {
-            result = cv_store_delete(store, key, error);
-        }
-    }
+    cv_auto_free char *key = NULL;
+    CV_TRY(cv_format(&key, error, "%s%s", publisher->prefixes[CV_LADDER_STREAM], index_name));
+    int result = cv_store_head(cv_stage_store(publisher->context), key, NULL, error);
+    *ret_is_first = result == CV_STORE_NOT_FOUND;
     return result < 0 ? result : 0;
 }
 
@@ -240,13 +199,8 @@ void transcode_publisher_discard(struct transcode_publisher *publisher)
     if (cv_stage_uploads_wait(publisher->context, &ignored) < 0) {
         cv_log(CV_LOG_DEBUG, "a segment was not stored, ignoring: %s", ignored.message);
     }
-    if (publisher->is_early && !publisher->is_finished &&
-        delete_playlists(publisher, &ignored) < 0) {
-        cv_log(CV_LOG_DEBUG, "cannot remove the playlists of a failed attempt, ignoring: %s",
-               ignored.message);
-    }
-    if (publisher->is_finished || !keys ||
-        transcode_publisher_is_first(publisher, &is_first, &ignored) < 0 || !is_first) {
+    if (publisher->is_finished || !keys || is_first_run(publisher, &is_first, &ignored) < 0 ||
+        !is_first) {
         return;
     }
     size_t count = 0;

@@ -72,22 +72,14 @@ static int read_format(const json_t *payload, struct transcode_request *request,
     return 0;
 }
 
-/* Reads a setting from the job's payload, or else from the environment if it has a variable. */
-static int read_flag(const json_t *payload, const char *key, const char *variable, bool usual,
-                     bool *ret_flag, struct cv_error *error)
+/* Whether the original may be copied as the largest rendition. */
+static int read_copies(const json_t *payload, bool *ret_copies, struct cv_error *error)
 {
-    const json_t *value = json_object_get(payload, key);
-    if (value && !json_is_null(value)) {
-        if (!json_is_boolean(value)) {
-            return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "payload: \"%s\" is not a boolean",
-                           key);
-        }
-        *ret_flag = json_is_true(value);
-        return 0;
+    const json_t *value = json_object_get(payload, "copy");
+    if (value && !json_is_null(value) && !json_is_boolean(value)) {
+        return cv_fail(error, CV_ERROR_INVALID_PAYLOAD, "payload: \"copy\" is not a boolean");
     }
-    int64_t wanted = usual;
-    CV_TRY(variable ? cv_env_int(variable, usual, 0, 1, &wanted, error) : 0);
-    *ret_flag = wanted != 0;
+    *ret_copies = !json_is_false(value);
     return 0;
 }
 
@@ -109,12 +101,10 @@ int transcode_read_request(const json_t *payload, struct transcode_request *requ
     CV_TRY(read_short_sides(payload, request, error));
     CV_TRY(read_format(payload, request, error));
     CV_TRY(read_object_length(request, error));
-    CV_TRY(read_flag(payload, "progressive", "CORTANA_PROGRESSIVE", false, &request->progressive,
-                     error));
     CV_TRY(transcode_read_split(payload, request, error));
     request->encoded_because = json_string_value(json_object_get(payload, "encoded_because"));
     if (request->split >= TRANSCODE_CHUNK && !json_object_get(payload, "copy")) {
         return 0;
     }
-    return read_flag(payload, "copy", NULL, true, &request->copies, error);
+    return read_copies(payload, &request->copies, error);
 }

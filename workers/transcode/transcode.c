@@ -171,9 +171,6 @@ static int open_ladder(const struct transcode_work *work, const struct transcode
     if (transcode_copies(request, &params, input, report->encoded_because)) {
         params.copied = cv_decoder_codec(input->decoder);
     }
-    if (request->progressive) {
-        CV_TRY(transcode_publisher_is_first(work->publisher, &params.progressive, error));
-    }
     CV_TRY(cv_ladder_new(&params, ret_ladder, error));
     if (params.copied) {
         cv_decoder_set_watch(input->decoder, cv_ladder_packet, *ret_ladder);

@@ -35,7 +35,6 @@ struct transcode_request {
     int64_t split_us;               /* intended length of a chunk */
     struct cv_ladder_chunk *chunks; /* free() them; for TRANSCODE_CHUNK a single one */
     size_t chunk_count;
-    bool progressive; /* the smallest rendition is published while the others are still encoded */
     bool copies; /* the largest rendition may be a copy; for chunks and joins set by the plan */
     const char *encoded_because; /* the plan's reason for encoding; may be NULL */
 };
@@ -140,17 +139,12 @@ CV_MUST_CHECK int transcode_publisher_new(struct cv_stage_context *context, cons
 void transcode_publisher_free(struct transcode_publisher *publisher);
 CV_DEFINE_CLEANUP(struct transcode_publisher *, transcode_publisher_free)
 
-/* Removes the objects that a failed attempt has stored, its own playlists first, unless an earlier
- * run left a playlist that may refer to them. Ignores failures. */
+/* Removes the objects that a failed attempt has stored, unless an earlier run left a playlist that
+ * may refer to them. Ignores failures. */
 void transcode_publisher_discard(struct transcode_publisher *publisher);
 
-/* Whether no earlier run has left playlists, so that provisional ones may be stored. */
-CV_MUST_CHECK int transcode_publisher_is_first(struct transcode_publisher *publisher,
-                                               bool *ret_is_first, struct cv_error *error);
-
 /* A cv_ladder_finished function; `publisher` is its opaque argument. Records the file, and starts
- * its upload if it refers to no other file. A provisional playlist is stored when all earlier
- * uploads are complete. */
+ * its upload if it refers to no other file. */
 CV_MUST_CHECK int transcode_publisher_add(void *publisher, const struct cv_ladder_file *file,
                                           struct cv_error *error);
 

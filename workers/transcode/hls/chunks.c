@@ -113,7 +113,7 @@ static int fail_text(const struct cv_ladder *ladder, const char *what, struct cv
 static int report_one(struct cv_ladder *ladder, enum cv_ladder_part part, const char *name,
                       struct cv_error *error)
 {
-    struct cv_ladder_file file = {part, name, NULL, false};
+    struct cv_ladder_file file = {part, name, NULL};
     return ladder->finished(ladder->opaque, &file, error);
 }
 

@@ -5,7 +5,6 @@
 struct file {
     enum cv_ladder_part part;
     char *name;
-    bool provisional;
 };
 
 struct cv_files {
@@ -55,28 +54,18 @@ int64_t cv_files_object_us(const struct cv_files *files)
     return files->object_us;
 }
 
-/* Appends a file; takes ownership of `name`. */
-static int append(struct cv_files *files, const struct file *file, struct cv_error *error)
-{
-    if (!CV_MAKE_ROOM(files->files, files->count)) {
-        free(file->name);
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a list of files");
-    }
-    files->files[files->count++] = *file;
-    return 0;
-}
-
-static int add(struct cv_files *files, struct file file, const char *name, struct cv_error *error)
-{
-    CV_TRY(cv_format(&file.name, error, "%s", name));
-    CV_LOCK(&files->lock);
-    return append(files, &file, error);
-}
-
 int cv_files_add(struct cv_files *files, enum cv_ladder_part part, const char *name,
                  struct cv_error *error)
 {
-    return add(files, (struct file){part, NULL, false}, name, error);
+    struct file file = {.part = part};
+    CV_TRY(cv_format(&file.name, error, "%s", name));
+    CV_LOCK(&files->lock);
+    if (!CV_MAKE_ROOM(files->files, files->count)) {
+        free(file.name);
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a list of files");
+    }
+    files->files[files->count++] = file;
+    return 0;
 }
 
 static int write_file(const struct cv_files *files, const char *name, const void *data, size_t size,
@@ -97,14 +86,6 @@ int cv_files_write(struct cv_files *files, enum cv_ladder_part part, const char 
     return cv_files_add(files, part, name, error);
 }
 
-int cv_files_write_provisional(struct cv_files *files, const char *name, const void *data,
-                               size_t size, struct cv_error *error)
-{
-    struct file file = {CV_LADDER_STREAM, NULL, true};
-    CV_TRY(write_file(files, name, data, size, error));
-    return add(files, file, name, error);
-}
-
 int cv_files_drain(struct cv_files *files, cv_ladder_finished finished, void *opaque,
                    struct cv_error *error)
 {
@@ -119,7 +100,7 @@ int cv_files_drain(struct cv_files *files, cv_ladder_finished finished, void *op
         cv_auto_free char *path = NULL;
         result =
             result ? result : cv_format(&path, error, "%s/%s", files->directory, taken[i].name);
-        struct cv_ladder_file file = {taken[i].part, taken[i].name, path, taken[i].provisional};
+        struct cv_ladder_file file = {taken[i].part, taken[i].name, path};
         result = result ? result : finished(opaque, &file, error);
         free(taken[i].name);
     }

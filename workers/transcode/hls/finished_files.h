@@ -22,11 +22,9 @@ int64_t cv_files_object_us(const struct cv_files *files);
 CV_MUST_CHECK int cv_files_add(struct cv_files *files, enum cv_ladder_part part, const char *name,
                                struct cv_error *error);
 
-/* Writes a file and adds it; `cv_files_write_provisional` adds one that will be written again. */
+/* Writes a file and adds it. */
 CV_MUST_CHECK int cv_files_write(struct cv_files *files, enum cv_ladder_part part, const char *name,
                                  const void *data, size_t size, struct cv_error *error);
-CV_MUST_CHECK int cv_files_write_provisional(struct cv_files *files, const char *name,
-                                             const void *data, size_t size, struct cv_error *error);
 
 /* Calls `finished` for every file added since the last call, in order. */
 CV_MUST_CHECK int cv_files_drain(struct cv_files *files, cv_ladder_finished finished, void *opaque,

@@ -30,13 +30,12 @@ struct cv_ladder_file {
     enum cv_ladder_part part;
     const char *name; /* the name by which other files refer to it */
     const char *path; /* NULL: the file of a chunk that was joined */
-    bool provisional; /* an incomplete playlist; it is reported again, in the end complete */
 };
 
 /* Called for every file as soon as it is complete, in an order in which the files may be
- * published: no file names a file that was not reported before, and index.m3u8 comes last, except
- * for provisional playlists. Called on the thread that calls the ladder, from within
- * cv_ladder_frame, cv_ladder_sound and cv_ladder_finish; a failure is passed up. */
+ * published: no file names a file that was not reported before, and index.m3u8 comes last. Called
+ * on the thread that calls the ladder, from within cv_ladder_frame, cv_ladder_sound and
+ * cv_ladder_finish; a failure is passed up. */
 typedef int (*cv_ladder_finished)(void *opaque, const struct cv_ladder_file *file,
                                   struct cv_error *error);
 
@@ -63,7 +62,6 @@ struct cv_ladder_params {
         for_reading; /* without short_sides: no rendition below 720, unless the source is smaller */
     enum cv_segment_format format;
     int64_t object_us; /* segments beginning within such a period share an object; 0: none do */
-    bool progressive;  /* provisional playlists of the smallest rendition, from its first segment */
     const struct cv_ladder_chunk *chunk; /* NULL: the whole */
     const AVCodecParameters
         *copied;   /* the source's stream, copied as the largest rendition; NULL: none */

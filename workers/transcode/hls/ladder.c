@@ -150,7 +150,7 @@ static int write_media(struct cv_ladder *ladder, const struct cv_segment_list *l
     cv_auto_free char *file = NULL;
     cv_auto_free char *text = NULL;
     CV_TRY(cv_format(&file, error, "%s.m3u8", names.name));
-    CV_TRY(cv_playlist_media(list, &names, target, true, &text, error));
+    CV_TRY(cv_playlist_media(list, &names, target, &text, error));
     CV_TRY(write_text(ladder, file, text, error));
     if (list->key_count == 0) {
         return 0;
@@ -160,27 +160,6 @@ static int write_media(struct cv_ladder *ladder, const struct cv_segment_list *l
     CV_TRY(cv_format(&keys_file, error, "%s_keys.m3u8", names.name));
     CV_TRY(cv_playlist_key_frames(list, &names, &keys, error));
     return write_text(ladder, keys_file, keys, error);
-}
-
-/* ---- before the end -------------------------------------------------------------------------- */
-
-/* The longest possible segment, seconds. */
-static int target_of(const struct cv_ladder *ladder)
-{
-    return ladder->copy ? CV_HLS_TARGET_COPIED_S : CV_HLS_TARGET_S;
-}
-
-/* Writes NAME.m3u8 for the first `count` segments, which are *ret_list. */
-static int write_early(struct cv_ladder *ladder, struct cv_segments *segments, size_t count,
-                       struct cv_segment_list *ret_list, struct cv_error *error)
-{
-    struct cv_playlist_names names = cv_segments_names(segments);
-    cv_auto_free char *file = NULL;
-    cv_auto_free char *text = NULL;
-    CV_TRY(cv_segments_snapshot(segments, count, ret_list, error));
-    CV_TRY(cv_format(&file, error, "%s.m3u8", names.name));
-    CV_TRY(cv_playlist_media(ret_list, &names, target_of(ladder), false, &text, error));
-    return cv_files_write_provisional(ladder->files, file, text, strlen(text), error);
 }
 
 static struct cv_playlist_sound describe_sound(const struct cv_ladder *ladder, int number)
@@ -195,74 +174,8 @@ static struct cv_playlist_sound describe_sound(const struct cv_ladder *ladder, i
     };
 }
 
-static int write_early_index(struct cv_ladder *ladder, struct cv_segments *pictures,
-                             const struct cv_segment_list *list,
-                             const struct cv_segment_list *sound_list, struct cv_error *error)
-{
-    const struct cv_rendition_size *size = &ladder->sizes[ladder->count - 1];
-    struct cv_playlist_variant variant = {
-        .name = cv_segments_names(pictures).name,
-        .codecs = cv_segments_codec(pictures),
-        .width = size->width,
-        .height = size->height,
-        .frame_rate = fmin(cv_segment_list_frame_rate(list), FRAME_RATE_MAX),
-        .list = list,
-    };
-    struct cv_playlist_sound sound = {0};
-    if (ladder->sound_count > 0) {
-        sound = describe_sound(ladder, 0);
-        sound.list = sound_list;
-    }
-    const struct cv_playlist_index index = {
-        .variants = &variant,
-        .count = 1,
-        .sounds = &sound,
-        .sound_count = ladder->sound_count > 0,
-        .target = target_of(ladder),
-    };
-    cv_auto_free char *text = NULL;
-    CV_TRY(cv_playlist_multivariant(&index, &text, error));
-    return cv_files_write_provisional(ladder->files, "index.m3u8", text, strlen(text), error);
-}
-
-/* Publishes playlists of the smallest rendition's first segments, and, once, the index that names
- * them. */
-static int publish_early(struct cv_ladder *ladder, size_t count, size_t sound_count,
-                         struct cv_error *error)
-{
-    struct cv_segments *pictures = cv_ladder_segments(ladder, ladder->count - 1);
-    struct cv_segment_list list = {0}, sound_list = {0};
-    int result = write_early(ladder, pictures, count, &list, error);
-    if (result == 0 && ladder->sound_count > 0) {
-        result = write_early(ladder, ladder->sounds[0].segments, sound_count, &sound_list, error);
-    }
-    if (result == 0 && ladder->early == 0) {
-        result = write_early_index(ladder, pictures, &list, &sound_list, error);
-    }
-    cv_segment_list_deinit(&list);
-    cv_segment_list_deinit(&sound_list);
-    ladder->early = count;
-    return result;
-}
-
-static size_t reported(struct cv_segments *segments)
-{
-    return segments ? cv_segments_told(segments) : 0;
-}
-
 int cv_ladder_report(struct cv_ladder *ladder, struct cv_error *error)
 {
-    /* Segments are counted before files are reported, so that every segment in a playlist has been
-     * reported. */
-    struct cv_segments *smallest = cv_ladder_segments(ladder, ladder->count - 1);
-    size_t count = ladder->progressive ? reported(smallest) : 0;
-    size_t sound_count = reported(ladder->sounds[0].segments);
-    CV_TRY(cv_files_drain(ladder->files, ladder->finished, ladder->opaque, error));
-    if (count == ladder->early || (ladder->sound_count > 0 && sound_count == 0) ||
-        ladder->published) {
-        return 0;
-    }
-    CV_TRY(publish_early(ladder, count, sound_count, error));
     return cv_files_drain(ladder->files, ladder->finished, ladder->opaque, error);
 }
 
@@ -292,8 +205,7 @@ static int publish(struct cv_ladder *ladder, struct cv_error *error)
     struct cv_playlist_sound sounds[CV_MEDIA_TRACKS_MAX];
     char names[CV_LADDER_RENDITIONS_MAX][CV_LADDER_NAME_SIZE];
     size_t count = describe_all(ladder, variants, names);
-    int target =
-        ladder->progressive ? target_of(ladder) : 1; /* a playlist's target must not change */
+    int target = 1;
     for (size_t i = 0; i < count; i++) {
         int own = cv_segment_list_target(variants[i].list);
         target = own > target ? own : target;
@@ -303,7 +215,6 @@ static int publish(struct cv_ladder *ladder, struct cv_error *error)
         int own = cv_segment_list_target(sounds[i].list);
         target = own > target ? own : target;
     }
-    ladder->published = true;
     CV_TRY(ladder->joins ? 0 : cv_ladder_write_poster(ladder, "poster.jpg", error));
     for (size_t i = 0; i < count; i++) {
         CV_TRY(write_media(ladder, variants[i].list, cv_ladder_names(ladder, i, names[i]), target,
@@ -365,7 +276,6 @@ int cv_ladder_new(const struct cv_ladder_params *params, struct cv_ladder **ret_
     ladder->cancel = params->cancel;
     ladder->threads = params->threads < 1 ? 1 : params->threads;
     ladder->format = params->format;
-    ladder->progressive = params->progressive;
     ladder->finished = params->finished;
     ladder->opaque = params->opaque;
     ladder->last_ticks = INT64_MIN;

@@ -38,8 +38,6 @@ struct cv_ladder {
     struct cv_cancel *cancel;
     int threads;
     enum cv_segment_format format;
-    bool progressive, published; /* published: the final playlists are written */
-    size_t early; /* segments of the smallest rendition in the provisional playlist */
     cv_ladder_finished finished;
     void *opaque;
     struct cv_files *files;
@@ -72,7 +70,7 @@ struct cv_ladder {
     double poster_score;
 };
 
-/* Reports complete files to the caller, and provisional playlists that name them. */
+/* Reports complete files to the caller. */
 CV_MUST_CHECK int cv_ladder_report(struct cv_ladder *ladder, struct cv_error *error);
 
 /* Plans the renditions of a ladder, largest first. Returns 0 if a copy is not possible

@@ -192,23 +192,22 @@ static bool shares_object(const struct cv_segment_list *list, size_t i)
     return segment->offset > 0 || (i + 1 < list->count && segment[1].object == segment->object);
 }
 
-static void head(struct cv_buffer *text, const struct cv_playlist_names *names, int target,
-                 const char *type)
+static void head(struct cv_buffer *text, const struct cv_playlist_names *names, int target)
 {
     cv_buffer_printf(text,
                      "#EXTM3U\n#EXT-X-VERSION:%d\n#EXT-X-TARGETDURATION:%d\n"
-                     "#EXT-X-MEDIA-SEQUENCE:0\n#EXT-X-PLAYLIST-TYPE:%s\n",
-                     VERSION, target, type);
+                     "#EXT-X-MEDIA-SEQUENCE:0\n#EXT-X-PLAYLIST-TYPE:VOD\n",
+                     VERSION, target);
     if (names->has_map) {
         cv_buffer_printf(text, "#EXT-X-MAP:URI=\"init_%s.mp4\"\n", names->name);
     }
 }
 
 int cv_playlist_media(const struct cv_segment_list *list, const struct cv_playlist_names *names,
-                      int target, bool ended, char **ret_text, struct cv_error *error)
+                      int target, char **ret_text, struct cv_error *error)
 {
     cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
-    head(&text, names, target, ended ? "VOD" : "EVENT");
+    head(&text, names, target);
     cv_buffer_text(&text, "#EXT-X-INDEPENDENT-SEGMENTS\n");
     for (size_t i = 0; i < list->count; i++) {
         const struct cv_segment *segment = &list->segments[i];
@@ -218,7 +217,7 @@ int cv_playlist_media(const struct cv_segment_list *list, const struct cv_playli
         }
         object_name(&text, names, segment);
     }
-    cv_buffer_text(&text, ended ? "#EXT-X-ENDLIST\n" : "");
+    cv_buffer_text(&text, "#EXT-X-ENDLIST\n");
     return cv_buffer_detach(&text, ret_text, error);
 }
 
@@ -239,7 +238,7 @@ int cv_playlist_key_frames(const struct cv_segment_list *list,
     }
     long target = lround(seconds(longest));
     cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
-    head(&text, names, target < 1 ? 1 : (int)target, "VOD");
+    head(&text, names, target < 1 ? 1 : (int)target);
     cv_buffer_text(&text, "#EXT-X-I-FRAMES-ONLY\n");
     for (size_t i = 0; i < list->key_count; i++) {
         const struct cv_key *key = &list->keys[i];

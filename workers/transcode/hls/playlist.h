@@ -71,10 +71,9 @@ enum { CV_PLAYLIST_OBJECT_NAME_SIZE = 64 };
 void cv_playlist_object_name(const struct cv_playlist_names *names, int64_t object,
                              char name[CV_PLAYLIST_OBJECT_NAME_SIZE]);
 
-/* Writes a media playlist; `ended` false: more segments follow. Segments that share an object are
- * given by byte ranges. free() the text. */
+/* Writes a media playlist. Segments that share an object are given by byte ranges. free() the text. */
 CV_MUST_CHECK int cv_playlist_media(const struct cv_segment_list *list,
-                                    const struct cv_playlist_names *names, int target, bool ended,
+                                    const struct cv_playlist_names *names, int target,
                                     char **ret_text, struct cv_error *error);
 
 /* Writes the playlist of key pictures, by byte ranges. */

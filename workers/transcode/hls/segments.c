@@ -6,7 +6,6 @@
 #include "workers/transcode/hls/segment_writer.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -21,7 +20,6 @@ struct cv_segments {
     bool is_video;
     bool goes_on;
     char codec[CV_CODEC_NAME_SIZE];
-    pthread_mutex_t lock;        /* protects `list` and `announced` */
     struct cv_segment_list list; /* complete segments; also the keys of the current one */
     size_t announced;            /* segments that `files` has got: those of complete objects */
     bool is_open;                /* a segment's file is being written */
@@ -37,7 +35,6 @@ static int record_key(void *opaque, int64_t pts, int64_t offset, int64_t size,
 {
     struct cv_segments *segments = opaque;
     struct cv_key key = {pts, segments->list.count, offset, size};
-    CV_LOCK(&segments->lock);
     return cv_segment_list_add_key(&segments->list, &key, error);
 }
 
@@ -56,7 +53,6 @@ int cv_segments_new(const struct cv_segments_params *params, struct cv_segments 
 {
     cv_auto(cv_segments_free) struct cv_segments *segments = calloc(1, sizeof(*segments));
     CV_TRY_MEMORY(segments, error, "segments");
-    (void)pthread_mutex_init(&segments->lock, NULL);
     segments->type = writer_of(params->format);
     segments->files = params->files;
     segments->clock = params->codec->time_base;
@@ -90,7 +86,6 @@ void cv_segments_free(struct cv_segments *segments)
     if (segments) {
         segments->type->close(segments->writer);
         cv_segment_list_deinit(&segments->list);
-        (void)pthread_mutex_destroy(&segments->lock);
         free(segments->name);
         free(segments);
     }
@@ -181,12 +176,7 @@ static int complete(struct cv_segments *segments, int64_t end, int64_t next_dts,
     segment.duration = end > segment.start ? end - segment.start : 1;
     segment.bytes = bytes;
     result = result ? result : join(segments, &segment, error);
-    if (result != 0) {
-        return result;
-    }
-    CV_LOCK(&segments->lock);
-    result = cv_segment_list_add(&segments->list, &segment, error);
-    return result;
+    return result ? result : cv_segment_list_add(&segments->list, &segment, error);
 }
 
 /* Reports the objects that will not change any more: all but that of the current segment. */
@@ -206,9 +196,7 @@ static int announce(struct cv_segments *segments, struct cv_error *error)
         char name[CV_PLAYLIST_OBJECT_NAME_SIZE];
         file_name(segments, object, name);
         result = cv_files_add(segments->files, CV_LADDER_STREAM, name, error);
-        (void)pthread_mutex_lock(&segments->lock);
         segments->announced = result == 0 ? end : segments->announced;
-        (void)pthread_mutex_unlock(&segments->lock);
     }
     return result;
 }
@@ -289,9 +277,7 @@ int cv_segments_finish(struct cv_segments *segments, int64_t end, struct cv_erro
     size_t count = segments->list.count;
     if (result == 0 && count > 1 && segments->announced < count - 1 &&
         segments->list.segments[count - 1].duration < tail) {
-        (void)pthread_mutex_lock(&segments->lock);
         result = join_tail(segments, error);
-        (void)pthread_mutex_unlock(&segments->lock);
     }
     return result ? result : announce(segments, error);
 }
@@ -313,30 +299,6 @@ struct cv_playlist_names cv_segments_names(const struct cv_segments *segments)
 {
     return (struct cv_playlist_names){segments->name, segments->type->extension,
                                       segments->type->has_map};
-}
-
-size_t cv_segments_told(struct cv_segments *segments)
-{
-    CV_LOCK(&segments->lock);
-    return segments->announced;
-}
-
-int cv_segments_snapshot(struct cv_segments *segments, size_t count,
-                         struct cv_segment_list *ret_list, struct cv_error *error)
-{
-    struct cv_segment_list list = {0};
-    int result = 0;
-    (void)pthread_mutex_lock(&segments->lock);
-    for (size_t i = 0; result == 0 && i < count && i < segments->announced; i++) {
-        result = cv_segment_list_add(&list, &segments->list.segments[i], error);
-    }
-    (void)pthread_mutex_unlock(&segments->lock);
-    if (result != 0) {
-        cv_segment_list_deinit(&list);
-        return result;
-    }
-    *ret_list = list;
-    return 0;
 }
 
 const char *cv_segments_codec(const struct cv_segments *segments)

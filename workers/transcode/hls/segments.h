@@ -1,5 +1,5 @@
 /* Cuts one encoded stream into segment files. Private to workers/transcode/hls. Used by one thread
- * at a time, except cv_segments_told and cv_segments_snapshot. */
+ * at a time. */
 #pragma once
 
 #include "workers/transcode/hls/finished_files.h"
@@ -11,8 +11,6 @@ enum {
     CV_HLS_KEY_US = 2 * 1000 * 1000,        /* Apple's authoring rules: a key frame every 2 s */
     CV_HLS_SEGMENT_US = CV_LADDER_CHUNK_US, /* two groups of pictures: quick seeks, few objects */
     CV_HLS_TAIL_US = 500 * 1000, /* a shorter last segment is merged into the one before */
-    CV_HLS_TARGET_COPIED_S = 15, /* groups have up to 10.5 s and are cut after 4 s */
-    CV_HLS_TARGET_S = 5, /* a key frame, and the last segment's end, are 0.5 s late at most */
 };
 
 struct cv_segments;
@@ -51,12 +49,6 @@ struct cv_playlist_names cv_segments_format_names(enum cv_segment_format format,
 /* After cv_segments_finish; borrowed. */
 const struct cv_segment_list *cv_segments_list(const struct cv_segments *segments);
 struct cv_playlist_names cv_segments_names(const struct cv_segments *segments);
-
-/* Callable from any thread. cv_segments_told: the number of segments in files that cv_files has got
- * so far. cv_segments_snapshot: a copy of the first `count` of them; cv_segment_list_deinit it. */
-size_t cv_segments_told(struct cv_segments *segments);
-CV_MUST_CHECK int cv_segments_snapshot(struct cv_segments *segments, size_t count,
-                                       struct cv_segment_list *ret_list, struct cv_error *error);
 
 /* The RFC 6381 codec name, from the stream itself: "avc1.64002A", "mp4a.40.2". "" before the first
  * packet. */
