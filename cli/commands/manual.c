@@ -4,267 +4,134 @@
 
 /* Completion and man pages, made from the table of verbs. */
 
-/* ---- lists of words -------------------------------------------------------------------------- */
+/* ---- completion ------------------------------------------------------------------------------ */
 
-/* Prints the words that may follow `cortana` or a group's name, each with a blank. */
-static void print_names(FILE *file, const char *group)
+/* A candidate, and what it means, behind a tab. */
+static void offer(const char *name, const char *meaning)
+{
+    (void)printf("%s\t%s\n", name, meaning);
+}
+
+static void offer_values(enum cli_completion completion, const char *words)
+{
+    static const char *const found[] = {[CLI_COMPLETE_FILE] = ":files",
+                                        [CLI_COMPLETE_FOLDER] = ":folders",
+                                        [CLI_COMPLETE_VIDEO] = "last"};
+    for (const char *w = words ? words : ""; *w; w += strcspn(w, " "), w += *w == ' ') {
+        (void)printf("%.*s\n", (int)strcspn(w, " "), w);
+    }
+    if (completion != CLI_COMPLETE_NOTHING) {
+        (void)puts(found[completion]);
+    }
+}
+
+/* Offers the words that may follow `cortana`, or a group's name. */
+static void offer_names(const char *group)
 {
     size_t length = group ? strlen(group) : 0;
     for (size_t i = 0; i < cli_verb_count; i++) {
         const char *name = cli_verbs[i].name;
-        if (group && strncmp(name, group, length) == 0 && name[length] == ' ') {
-            (void)fprintf(file, "%s ", name + length + 1);
-        } else if (!group && !strchr(name, ' ')) {
-            (void)fprintf(file, "%s ", name);
+        if (group ? strncmp(name, group, length) == 0 && name[length] == ' ' : !strchr(name, ' ')) {
+            offer(group ? name + length + 1 : name, cli_verbs[i].summary);
         }
     }
     for (size_t i = 0; !group && i < cli_group_count; i++) {
-        (void)fprintf(file, "%s ", cli_groups[i].name);
+        offer(cli_groups[i].name, cli_groups[i].summary);
     }
+    offer("--help", "print this help");
 }
 
-static void print_option_name(void *opaque, const struct cli_option *option)
+static void offer_option(void *opaque, const struct cli_option *option)
 {
-    (void)fprintf(opaque, "--%s ", option->name);
-    if (option->letter) {
-        (void)fprintf(opaque, "-%c ", option->letter);
-    }
+    (void)opaque;
+    (void)printf("--%s\t%s\n", option->name, option->help);
 }
 
-/* Whether the verb is the default of a group; `group` gets its first word: "jobs" for "jobs list". */
-static bool is_default(size_t verb, char group[64])
-{
-    size_t length = strcspn(cli_verbs[verb].name, " ");
-    (void)snprintf(group, 64, "%.*s", (int)length, cli_verbs[verb].name);
-    return cli_verbs[verb].name[length] == ' ' &&
-           (verb == 0 || strncmp(cli_verbs[verb - 1].name, cli_verbs[verb].name, length + 1) != 0);
-}
-
-/* ---- bash and zsh ---------------------------------------------------------------------------- */
-
-struct cases {
-    FILE *file;
-    const char *verb;
+/* The option in front of the word that is completed. */
+struct before {
+    const char *word;
+    const struct cli_option *option; /* NULL: it is none that takes a value */
 };
 
-/* Prints a line of a shell's case: verb, option and the values to complete. */
-static void print_value_case(void *opaque, const struct cli_option *option)
+static void match_before(void *opaque, const struct cli_option *option)
 {
-    const struct cases *cases = opaque;
-    if (!option->value) {
+    struct before *before = opaque;
+    const char *word = before->word;
+    bool is_long = strncmp(word, "--", 2) == 0 && strcmp(word + 2, option->name) == 0;
+    bool is_short = word[0] == '-' && word[1] == option->letter && word[1] && !word[2];
+    before->option = option->value && (is_long || is_short) ? option : before->option;
+}
+
+void cli_complete(int argc, char **argv)
+{
+    int used = 0;
+    const char *word = argc > 0 ? argv[argc - 1] : "";
+    if (argc < 2 || strcmp(argv[0], "help") == 0) {
+        offer_names(NULL);
+        offer("help", "say more about a command");
         return;
     }
-    (void)fprintf(cases->file, "    '%s --%s'", cases->verb, option->name);
-    if (option->letter) {
-        (void)fprintf(cases->file, "|'%s -%c'", cases->verb, option->letter);
+    if (argc == 2 && cli_is_group(argv[0])) {
+        offer_names(argv[0]);
+        return;
     }
-    if (option->words) {
-        (void)fprintf(cases->file, ") _cortana_words '%s'; return ;;\n", option->words);
-    } else if (option->completion == CLI_COMPLETE_FILE) {
-        (void)fputs(") _cortana_files; return ;;\n", cases->file);
-    } else if (option->completion == CLI_COMPLETE_FOLDER) {
-        (void)fputs(") _cortana_folders; return ;;\n", cases->file);
+    const struct cli_verb *verb = cli_find_verb(argc - 1, argv, &used);
+    struct before before = {.word = argv[argc - 2]};
+    if (!verb) {
+        return;
+    }
+    cli_each_option(verb, match_before, &before);
+    if (before.option) {
+        offer_values(before.option->completion, before.option->words);
+    } else if (word[0] == '-') {
+        cli_each_option(verb, offer_option, NULL);
     } else {
-        (void)fprintf(cases->file, ") _cortana_words '%s'; return ;;\n",
-                      option->completion == CLI_COMPLETE_VIDEO ? "last" : "");
+        offer_values(verb->completion, verb->words);
     }
 }
 
-static void print_verb_cases(FILE *file)
-{
-    (void)fputs("_cortana_values() { # the verb, the option in front of the word\n"
-                "    case \"$1 $2\" in\n",
-                file);
-    for (size_t i = 0; i < cli_verb_count; i++) {
-        struct cases cases = {.file = file, .verb = cli_verbs[i].name};
-        cli_each_option(&cli_verbs[i], print_value_case, &cases);
-    }
-    (void)fputs("    esac\n    return 1\n}\n\n_cortana_verb() { # the words: which verb\n"
-                "    case \"$1\" in\n",
-                file);
-    for (size_t i = 0; i < cli_group_count; i++) {
-        (void)fprintf(file, "    %s) case \"$2\" in ''|-*) echo ", cli_groups[i].name);
-        for (size_t v = 0; v < cli_verb_count; v++) {
-            char group[64];
-            if (is_default(v, group) && strcmp(group, cli_groups[i].name) == 0) {
-                (void)fprintf(file, "'%s'", cli_verbs[v].name);
-            }
-        }
-        (void)fputs(" ;; *) echo \"$1 $2\" ;; esac ;;\n", file);
-    }
-    (void)fputs("    ls) echo 'videos list' ;;\n    rm) echo delete ;;\n    *) echo \"$1\" ;;\n"
-                "    esac\n}\n\n_cortana_rest() { # the verb, the word: options, arguments\n"
-                "    case \"$1\" in\n",
-                file);
-    for (size_t i = 0; i < cli_verb_count; i++) {
-        const struct cli_verb *verb = &cli_verbs[i];
-        (void)fprintf(file, "    '%s')\n        case \"$2\" in\n        -*) _cortana_words '",
-                      verb->name);
-        cli_each_option(verb, print_option_name, file);
-        (void)fprintf(file, "' ;;\n        *) %s%s%s ;;\n        esac ;;\n",
-                      verb->words                               ? "_cortana_words '"
-                      : verb->completion == CLI_COMPLETE_FILE   ? "_cortana_files"
-                      : verb->completion == CLI_COMPLETE_FOLDER ? "_cortana_folders"
-                      : verb->completion == CLI_COMPLETE_VIDEO  ? "_cortana_words last"
-                                                                : ":",
-                      verb->words ? verb->words : "", verb->words ? "'" : "");
-    }
-    (void)fputs("    esac\n}\n\n", file);
-}
+/* Each script asks `cortana complete WORD…`, whose last word is the one that is typed. */
+static const char bash[] =
+    "# bash completion of cortana: source <(cortana completion bash)\n\n"
+    "_cortana() {\n"
+    "    local IFS=$'\\n' word=${COMP_WORDS[COMP_CWORD]}\n"
+    "    local found=($(\"${COMP_WORDS[0]}\" complete \"${COMP_WORDS[@]:1:COMP_CWORD}\" "
+    "2>/dev/null))\n"
+    "    case \"${found[0]}\" in\n"
+    "    :files) COMPREPLY=($(compgen -f -- \"$word\")); compopt -o filenames ;;\n"
+    "    :folders) COMPREPLY=($(compgen -d -- \"$word\")); compopt -o filenames ;;\n"
+    "    *) COMPREPLY=($(compgen -W \"${found[*]%%$'\\t'*}\" -- \"$word\")) ;;\n"
+    "    esac\n"
+    "}\ncomplete -F _cortana cortana\n";
 
-/* Prints what bash and zsh have in common; each defines _cortana_words, _cortana_files and
- * _cortana_folders. */
-static void print_shell_cases(FILE *file)
-{
-    print_verb_cases(file);
-    (void)fputs("_cortana_groups() { # a group's verbs; fails when it is none\n"
-                "    case \"$1\" in\n",
-                file);
-    for (size_t i = 0; i < cli_group_count; i++) {
-        (void)fprintf(file, "    %s) _cortana_words '", cli_groups[i].name);
-        print_names(file, cli_groups[i].name);
-        (void)fputs("--help' ;;\n", file);
-    }
-    (void)fputs("    *) return 1 ;;\n    esac\n}\n\n"
-                "_cortana_complete() { # how many words there are, the words behind cortana\n"
-                "    local count=$1 first=$2 second=$3 before=$4 word=$5 verb\n"
-                "    if [ \"$count\" -le 1 ]; then\n        _cortana_words '",
-                file);
-    print_names(file, NULL);
-    (void)fputs("help --help --version'\n        return\n    fi\n"
-                "    if [ \"$first\" = help ]; then\n        _cortana_words '",
-                file);
-    print_names(file, NULL);
-    (void)fputs("exit-codes'\n        return\n    fi\n"
-                "    if [ \"$count\" -eq 2 ] && _cortana_groups \"$first\"; then return; fi\n"
-                "    verb=$(_cortana_verb \"$first\" \"$second\")\n"
-                "    _cortana_values \"$verb\" \"$before\" && return\n"
-                "    _cortana_rest \"$verb\" \"$word\"\n"
-                "}\n\n",
-                file);
-}
+static const char zsh[] =
+    "#compdef cortana\n# zsh completion of cortana: source <(cortana completion zsh)\n\n"
+    "_cortana() {\n"
+    "    local -a found\n"
+    "    found=(${(f)\"$(${words[1]} complete \"${(@)words[2,CURRENT]}\" 2>/dev/null)\"})\n"
+    "    case \"${found[1]}\" in\n"
+    "    :files) _files ;;\n"
+    "    :folders) _files -/ ;;\n"
+    "    *) compadd -- ${found%%$'\\t'*} ;;\n"
+    "    esac\n"
+    "}\ncompdef _cortana cortana\n";
 
-static void print_bash(FILE *file)
-{
-    (void)fputs("# bash completion of cortana: source <(cortana completion bash)\n\n"
-                "_cortana_words() { COMPREPLY=($(compgen -W \"$1\" -- \"$_cortana_word\")); }\n"
-                "_cortana_files() { COMPREPLY=($(compgen -f -- \"$_cortana_word\")); compopt -o "
-                "filenames; }\n"
-                "_cortana_folders() { COMPREPLY=($(compgen -d -- \"$_cortana_word\")); compopt -o "
-                "filenames; }\n\n",
-                file);
-    print_shell_cases(file);
-    (void)fputs(
-        "_cortana() {\n"
-        "    _cortana_word=${COMP_WORDS[COMP_CWORD]}\n"
-        "    COMPREPLY=()\n"
-        "    _cortana_complete \"$COMP_CWORD\" \"${COMP_WORDS[1]}\" \"${COMP_WORDS[2]}\" \\\n"
-        "        \"${COMP_WORDS[COMP_CWORD-1]}\" \"$_cortana_word\"\n"
-        "}\ncomplete -F _cortana cortana\n",
-        file);
-}
-
-static void print_zsh(FILE *file)
-{
-    (void)fputs(
-        "#compdef cortana\n# zsh completion of cortana: source <(cortana completion zsh)\n\n"
-        "_cortana_words() { compadd -- ${=1}; }\n"
-        "_cortana_files() { _files; }\n"
-        "_cortana_folders() { _files -/; }\n\n",
-        file);
-    print_shell_cases(file);
-    (void)fputs("_cortana() {\n"
-                "    _cortana_complete $((CURRENT - 1)) \"${words[2]}\" \"${words[3]}\" \\\n"
-                "        \"${words[CURRENT-1]}\" \"${words[CURRENT]}\"\n"
-                "}\ncompdef _cortana cortana\n",
-                file);
-}
-
-/* ---- fish ------------------------------------------------------------------------------------ */
-
-/* Prints a text in single quotes for fish. */
-static void put_fish(FILE *file, const char *text)
-{
-    (void)fputc('\'', file);
-    for (const char *c = text; *c; c++) {
-        (void)fprintf(file, *c == '\'' || *c == '\\' ? "\\%c" : "%c", *c);
-    }
-    (void)fputc('\'', file);
-}
-
-static void print_fish_option(void *opaque, const struct cli_option *option)
-{
-    const struct cases *cases = opaque;
-    FILE *file = cases->file;
-    size_t first = strcspn(cases->verb, " ");
-    (void)fprintf(file, "complete -c cortana -n '__fish_seen_subcommand_from %.*s", (int)first,
-                  cases->verb);
-    if (cases->verb[first]) {
-        (void)fprintf(file, "; and __fish_seen_subcommand_from %s", cases->verb + first + 1);
-    }
-    (void)fprintf(file, "' -l %s", option->name);
-    if (option->letter) {
-        (void)fprintf(file, " -s %c", option->letter);
-    }
-    if (option->value) {
-        bool is_path =
-            option->completion == CLI_COMPLETE_FILE || option->completion == CLI_COMPLETE_FOLDER;
-        (void)fputs(is_path ? " -r" : " -x", file);
-    }
-    if (option->words) {
-        (void)fputs(" -a ", file);
-        put_fish(file, option->words);
-    }
-    (void)fputs(" -d ", file);
-    put_fish(file, option->help);
-    (void)fputc('\n', file);
-}
-
-static void print_fish(FILE *file)
-{
-    (void)fputs("# fish completion of cortana: cortana completion fish | source\n\n"
-                "complete -c cortana -f\n",
-                file);
-    for (size_t i = 0; i < cli_group_count; i++) {
-        (void)fprintf(file, "complete -c cortana -n __fish_use_subcommand -a %s -d ",
-                      cli_groups[i].name);
-        put_fish(file, cli_groups[i].summary);
-        (void)fputc('\n', file);
-    }
-    for (size_t i = 0; i < cli_verb_count; i++) {
-        const struct cli_verb *verb = &cli_verbs[i];
-        size_t first = strcspn(verb->name, " ");
-        struct cases cases = {.file = file, .verb = verb->name};
-        if (verb->name[first]) {
-            (void)fprintf(file,
-                          "complete -c cortana -n '__fish_seen_subcommand_from %.*s' -a %s -d ",
-                          (int)first, verb->name, verb->name + first + 1);
-        } else {
-            (void)fprintf(file, "complete -c cortana -n __fish_use_subcommand -a %s -d ",
-                          verb->name);
-        }
-        put_fish(file, verb->summary);
-        (void)fputc('\n', file);
-        if (verb->completion == CLI_COMPLETE_FILE || verb->completion == CLI_COMPLETE_FOLDER) {
-            (void)fprintf(file, "complete -c cortana -n '__fish_seen_subcommand_from %.*s' -F\n",
-                          (int)first, verb->name);
-        } else if (verb->words) {
-            (void)fprintf(file, "complete -c cortana -n '__fish_seen_subcommand_from %.*s' -a ",
-                          (int)first, verb->name);
-            put_fish(file, verb->words);
-            (void)fputc('\n', file);
-        }
-        cli_each_option(verb, print_fish_option, &cases);
-    }
-}
+static const char fish[] =
+    "# fish completion of cortana: cortana completion fish | source\n\n"
+    "function __cortana\n"
+    "    set -l found (cortana complete (commandline -opc)[2..] (commandline -ct) 2>/dev/null)\n"
+    "    switch \"$found[1]\"\n"
+    "        case :files\n            __fish_complete_path (commandline -ct)\n"
+    "        case :folders\n            __fish_complete_directories (commandline -ct)\n"
+    "        case '*'\n            printf '%s\\n' $found\n"
+    "    end\n"
+    "end\ncomplete -c cortana -f -a '(__cortana)'\n";
 
 int cli_completion(struct cli_call *call, struct cv_error *error)
 {
     (void)error;
     const char *shell = call->arguments[0];
-    (strcmp(shell, "bash") == 0  ? print_bash
-     : strcmp(shell, "zsh") == 0 ? print_zsh
-                                 : print_fish)(stdout);
+    (void)fputs(strcmp(shell, "bash") == 0 ? bash : strcmp(shell, "zsh") == 0 ? zsh : fish, stdout);
     return CLI_EXIT_OK;
 }
 

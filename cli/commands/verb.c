@@ -98,6 +98,11 @@ static const struct cli_group *find_group(const char *name)
     return NULL;
 }
 
+bool cli_is_group(const char *name)
+{
+    return find_group(name) != NULL;
+}
+
 static bool is_of_group(const struct cli_verb *verb, const char *group)
 {
     size_t length = strlen(group);
@@ -514,36 +519,35 @@ static int refuse_command(const char *group, const char *typed)
     return CLI_EXIT_USAGE;
 }
 
-/* Finds the verb named by the first words; *ret_used is their number. NULL: there is none, and the
- * error was printed. */
+static const char *meaning_of(const char *name)
+{
+    for (size_t i = 0; i < CV_COUNT(aliases); i++) {
+        name = strcmp(name, aliases[i].name) == 0 ? aliases[i].meaning : name;
+    }
+    return name;
+}
+
+const struct cli_verb *cli_find_verb(int argc, char **argv, int *ret_used)
+{
+    char name[NAME_MAX_LENGTH * 2];
+    const char *first = meaning_of(argv[0]);
+    const struct cli_verb *verb = find_verb(first);
+    bool is_named = !verb && cli_is_group(first) && argc > 1 && argv[1][0] != '-';
+    *ret_used = is_named ? 2 : 1;
+    (void)snprintf(name, sizeof(name), "%s %s", first, is_named ? argv[1] : "list");
+    return verb ? verb : find_verb(name);
+}
+
+/* The same; prints what is wrong if there is none. */
 static const struct cli_verb *choose(int argc, char **argv, int *ret_used)
 {
-    const char *first = argv[0];
-    for (size_t i = 0; i < CV_COUNT(aliases); i++) {
-        first = strcmp(first, aliases[i].name) == 0 ? aliases[i].meaning : first;
-    }
-    const struct cli_verb *verb = find_verb(first);
-    *ret_used = 1;
-    if (verb) {
-        return verb;
-    }
-    if (!find_group(first)) {
+    const char *first = meaning_of(argv[0]);
+    const struct cli_verb *verb = cli_find_verb(argc, argv, ret_used);
+    if (!verb && !cli_is_group(first)) {
         (void)refuse_command(NULL, argv[0]);
-        return NULL;
-    }
-    char name[NAME_MAX_LENGTH * 2];
-    if (argc > 1 && argv[1][0] != '-') {
-        (void)snprintf(name, sizeof(name), "%s %s", first, argv[1]);
-        verb = find_verb(name);
-        *ret_used = 2;
-        if (!verb) {
-            (void)refuse_command(first, argv[1]);
-        }
-        return verb;
-    }
-    (void)snprintf(name, sizeof(name), "%s list", first);
-    verb = find_verb(name);
-    if (!verb) {
+    } else if (!verb && *ret_used == 2) {
+        (void)refuse_command(first, argv[1]);
+    } else if (!verb) {
         (void)fprintf(stderr,
                       "cortana: '%s' is the first word of a command\nusage: cortana %s COMMAND; "
                       "see cortana %s --help\n",
@@ -629,6 +633,10 @@ int cli_main(int argc, char **argv, struct cv_cancel *cancel)
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0 ||
         strcmp(argv[1], "version") == 0) {
         (void)puts("cortana " CV_VERSION);
+        return CLI_EXIT_OK;
+    }
+    if (strcmp(argv[1], "complete") == 0) {
+        cli_complete(argc - 2, argv + 2);
         return CLI_EXIT_OK;
     }
     /* `cortana jobs --help` is about all of them. */

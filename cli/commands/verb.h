@@ -97,6 +97,15 @@ struct cli_group {
     const char *text; /* may be NULL */
 };
 
+bool cli_is_group(const char *name);
+
+/* The verb that the first words name; *ret_used is their number. NULL: there is none. */
+const struct cli_verb *cli_find_verb(int argc, char **argv, int *ret_used);
+
+/* For the scripts of shells: prints what may stand in the place of the last word, a line each, with
+ * what it means behind a tab; ":files" or ":folders" for those. */
+void cli_complete(int argc, char **argv);
+
 /* The database login that a command needs, as a sentence; NULL: none, or that of a local
  * installation. */
 const char *cli_login_text(const struct cli_verb *verb);
