@@ -13,7 +13,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 COLUMNS = ("folder", "starts", "login", "store", "waits", "grace", "cpu", "memory", "disk", "pods", "jobs", "why")
-CHOICES = {"starts": ("always", "service", "setting"), "login": ("fleet", "upkeep"), "store": ("yes", "no"), "waits": ("nobody", "user")}
+CHOICES = {"login": ("fleet", "upkeep"), "store": ("yes", "no"), "waits": ("nobody", "user")}
 MADE = "Made by scripts/stages.py from the file stages."
 # After its grace a worker stops its stages, gives jobs back and says goodbye.
 GOODBYE_SECONDS = 30
@@ -31,6 +31,9 @@ class Stage:
         for column, words in CHOICES.items():
             if getattr(self, column) not in words:
                 raise ValueError(f"stages: {self.folder}: {column} is {getattr(self, column)}, not one of {', '.join(words)}")
+        self.setting = self.starts if re.fullmatch(r"[A-Z_]+", self.starts) else None
+        if not self.setting and self.starts not in ("always", "service"):
+            raise ValueError(f"stages: {self.folder}: starts is {self.starts}, neither always nor service nor a setting")
         self.job_type = self.folder.rpartition("/")[2]
         self.name = self.job_type.replace("_", "-")
         self.program = f"{self.name}-worker"
@@ -52,7 +55,7 @@ def read(text=None):
 
 
 def started(stages):
-    return [stage for stage in stages if stage.starts != "setting"]
+    return [stage for stage in stages if not stage.setting]
 
 
 # ---- Kubernetes ------------------------------------------------------------------------------------
@@ -146,7 +149,7 @@ def workload(stage):
         account_labels=', labels: {cortana-vision/store: "true"}' if with_store else "",
         store_label='        cortana-vision/store: "true"\n' if with_store else "",
         secret="".join(f"        - secretRef: {{name: cortana-{name}, optional: true}}\n"
-                       for name in (["store"] if with_store else []) + ([stage.name] if stage.starts == "setting" else [])))
+                       for name in (["store"] if with_store else []) + ([stage.name] if stage.setting else [])))
 
 
 def scaled_object(stage):
@@ -190,7 +193,8 @@ def files(stages, read_file=read_file):
 
 
 def table(stages):
-    rows = "".join(f'    {{.job_type = "{stage.job_type}", .name = "{stage.program}", .starts = CLI_STARTS_{stage.starts.upper()}}},\n'
+    rows = "".join(f'    {{.job_type = "{stage.job_type}", .name = "{stage.program}", ' + (
+        f'.starts = CLI_STARTS_SETTING, .setting = "{stage.setting}"' if stage.setting else f".starts = CLI_STARTS_{stage.starts.upper()}") + "},\n"
                    for stage in stages)
     return (f'/* {MADE} */\n#include "cli/local/workers.h"\n\nconst struct cli_worker_process cli_stages[] = {{\n{rows}}};\n'
             "const size_t cli_stage_count = CV_COUNT(cli_stages);\n"

@@ -163,7 +163,7 @@ static int start_worker(struct cli_workers *workers, struct cli_worker_process *
     return cli_process_start(&params, &worker->pid, error);
 }
 
-/* Whether the pipeline embeds. Otherwise the worker would only exit, because it has no endpoint. */
+/* Whether the pipeline embeds. */
 static int pipeline_embeds(struct cv_db *db, bool *ret_embeds, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
@@ -185,14 +185,10 @@ int cli_workers_start_services(struct cli_workers *workers, struct cv_error *err
 }
 
 /* Whether a worker is started with the others. */
-static bool starts_with_others(const struct cli_worker_process *worker, bool embeds)
+static bool starts_with_others(const struct cli_worker_process *worker)
 {
-    bool has_setting = strcmp(worker->job_type, "mail") == 0 ? cv_env("SMTP_URL", NULL) != NULL
-                       : strcmp(worker->job_type, "transcribe") == 0
-                           ? cv_env("TRANSCRIBE_URL", NULL) != NULL
-                           : embeds;
     return worker->starts == CLI_STARTS_ALWAYS ||
-           (worker->starts == CLI_STARTS_SETTING && !worker->option && has_setting);
+           (worker->setting && cv_env(worker->setting, NULL) != NULL);
 }
 
 int cli_workers_start(struct cli_workers *workers, const char *job_type, struct cv_error *error)
@@ -202,16 +198,13 @@ int cli_workers_start(struct cli_workers *workers, const char *job_type, struct 
     for (size_t i = 0; i < workers->count; i++) {
         struct cli_worker_process *worker = &workers->workers[i];
         bool is_wanted =
-            job_type ? strcmp(job_type, worker->job_type) == 0 : starts_with_others(worker, embeds);
-        if (is_wanted && !job_type && strcmp(worker->job_type, "embed") == 0 &&
-            !cv_env("EMBED_URL", NULL)) {
+            job_type ? strcmp(job_type, worker->job_type) == 0 : starts_with_others(worker);
+        if (!is_wanted && embeds && strcmp(worker->job_type, "embed") == 0) {
             (void)snprintf(workers->note, sizeof(workers->note),
                            "note: texts are to be embedded, but EMBED_URL names no endpoint: "
                            "%s is not started, everything else is",
                            worker->name);
-            continue;
-        }
-        if (worker->pid == 0 && is_wanted) {
+        } else if (worker->pid == 0 && is_wanted) {
             CV_TRY(start_worker(workers, worker, error));
         }
     }

@@ -5,8 +5,8 @@
 
 enum { CLI_STAGES_MAX = 32, CLI_SERVICE_COUNT = 3, CLI_SLOTS_MAX = 64 };
 
-/* When `cortana run` starts a program: for every video; to watch the inbox; if the pipeline has its
- * stage and its settings are there. */
+/* When `cortana run` starts a program: for every video; to watch the inbox; where its
+ * setting is there. */
 enum cli_starts { CLI_STARTS_ALWAYS, CLI_STARTS_SERVICE, CLI_STARTS_SETTING };
 
 struct cli_worker_process {
@@ -14,6 +14,7 @@ struct cli_worker_process {
     const char *name;   /* name of the program and of its log */
     const char *option; /* --option=value of a program without slots; NULL: a stage */
     enum cli_starts starts;
+    const char *setting; /* with which it starts; NULL: none */
     int slots;
     pid_t pid; /* 0: not running */
     int restarts;
@@ -40,8 +41,7 @@ void cli_workers_init(struct cli_workers *workers, const struct cli_session *ses
 /* Reads "STAGE=N,STAGE=N"; false if a stage is unknown or a number is not 1…CLI_SLOTS_MAX. */
 CV_MUST_CHECK bool cli_workers_parse(struct cli_workers *workers, const char *text);
 
-/* Starts workers that are not running: those of one job type, or all that videos need (NULL; embed
- * only if the pipeline has it). Logs are in DIR/log/NAME.log. */
+/* Starts workers that are not running: those of one job type, or all that videos need (NULL). Logs are in DIR/log/NAME.log. */
 CV_MUST_CHECK int cli_workers_start(struct cli_workers *workers, const char *job_type,
                                     struct cv_error *error);
 
