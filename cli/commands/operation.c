@@ -551,7 +551,9 @@ static int show_thing(struct cli_call *call, const json_t *values, json_t *thing
                       struct cv_error *error)
 {
     const struct cli_verb *verb = call->verb;
-    CV_TRY(call->json ? 0 : print_fields(thing, verb->fields, error));
+    CV_TRY(call->json     ? 0
+           : verb->fields ? print_fields(thing, verb->fields, error)
+                          : cli_put_json(thing, error));
     CV_TRY(put_lists(call, values, thing, verb->columns, error));
     if (!call->json) {
         return 0;
@@ -609,7 +611,7 @@ int cli_put_json(const json_t *value, struct cv_error *error)
 int cli_run_operation(struct cli_call *call, struct cv_error *error)
 {
     const struct cli_verb *verb = call->verb;
-    bool is_list = verb->columns && !verb->fields;
+    bool is_list = verb->columns && !verb->fields && !verb->shows;
     cv_auto(json_decref) json_t *values = NULL;
     cv_auto(json_decref) json_t *body = NULL;
     CV_TRY(cli_read_values(call, &values, error));
@@ -623,12 +625,15 @@ int cli_run_operation(struct cli_call *call, struct cv_error *error)
         return cv_fail(error, CV_ERROR_NOT_FOUND, "no %s is called '%s'", verb->thing,
                        call->arguments[0]);
     }
-    return result         ? result
-           : is_list      ? put_lists(call, values, NULL,
-                                      verb->columns + count_columns(verb->columns) + 1, error)
-           : verb->fields ? show_thing(call, values, body, error)
-           : verb->shows  ? cli_put_json(shown, error)
-                          : print_answer(call, values, body, error);
+    if (result) {
+        return result;
+    } else if (is_list) {
+        const struct cli_column *further = verb->columns + count_columns(verb->columns) + 1;
+        return put_lists(call, values, NULL, further, error);
+    } else if (verb->fields || (verb->shows && verb->also)) {
+        return show_thing(call, values, body, error);
+    }
+    return verb->shows ? cli_put_json(shown, error) : print_answer(call, values, body, error);
 }
 
 int cli_request(struct cli_call *call, struct cv_error *error)

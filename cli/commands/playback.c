@@ -123,20 +123,15 @@ static int read_playlist(struct check *check, const char *name, bool is_index,
     return 0;
 }
 
-/* The poster, which was WebP in early versions, and the sheets that the WebVTT names. */
+/* The poster, and the sheets that the WebVTT names. */
 static int read_thumbs(struct check *check, struct cv_error *error)
 {
     static const char file[] = "thumbnails.vtt";
     cv_auto_free char *key = NULL;
-    cv_auto_free char *earlier = NULL;
     cv_auto_free void *text = NULL;
     size_t size = 0;
     CV_TRY(cv_format(&key, error, "%s%s", check->prefix, file));
-    CV_TRY(cv_format(&earlier, error, "%sposter.webp", check->prefix));
-    if (!bsearch(earlier, check->listed.entries, check->listed.count,
-                 sizeof(*check->listed.entries), by_key)) {
-        (void)has_object(check, "poster.jpg", 1);
-    }
+    (void)has_object(check, "poster.jpg", 1);
     if (!has_object(check, file, 0)) {
         return 0;
     }

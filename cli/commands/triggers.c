@@ -5,8 +5,6 @@
 
 /* Schedules and triggers: both are triggers of the API; a schedule has a cron expression. */
 
-enum { FIRINGS_SHOWN = 20 };
-
 /* Says that nothing will happen. Who may not see the workers is told nothing. */
 static void warn_if_nobody_fires(struct cli_call *call)
 {
@@ -32,21 +30,4 @@ int cli_triggers_request(struct cli_call *call, struct cv_error *error)
     CV_TRY(cli_request(call, error));
     warn_if_nobody_fires(call);
     return 0;
-}
-
-int cli_triggers_show(struct cli_call *call, struct cv_error *error)
-{
-    static const struct cli_column columns[] = {
-        {"{fired_at:time}", "FIRED (UTC)"},    {"outcome", "OUTCOME"}, {"{instant:time}", "FOR"},
-        {"[{job_id}|{run_id}]", "JOB OR RUN"}, {"error", "ERROR"},
-    };
-    cv_auto(json_decref) json_t *values = NULL;
-    cv_auto(json_decref) json_t *trigger = NULL;
-    cv_auto(json_decref) json_t *firings = NULL;
-    CV_TRY(cli_open(call, error));
-    CV_TRY(cli_read_values(call, &values, error));
-    CV_TRY(call->json ? 0 : cli_ask(call, "trigger", values, &trigger, error));
-    CV_TRY(cli_ask_items(call, "firings", values, FIRINGS_SHOWN, &firings, error));
-    CV_TRY(call->json ? 0 : cli_put_json(trigger, error));
-    return cli_put_items(call, firings, columns, CV_COUNT(columns), error);
 }

@@ -40,7 +40,7 @@ cli_action cli_jobs_archive, cli_jobs_restore;
 cli_action cli_commands_run;
 
 /* triggers.c */
-cli_action cli_triggers_request, cli_triggers_show;
+cli_action cli_triggers_request;
 
 /* backup.c */
 cli_action cli_backup, cli_restore;
