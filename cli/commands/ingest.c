@@ -208,27 +208,25 @@ static int start_reading(struct cli_session *session, const char *languages,
                          struct cli_video *video, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(cv_db_run(session->db, &rows, error,
-                     "SELECT run_id, is_new, source, source_key FROM reindex_video($1::uuid,"
-                     " CASE WHEN $2::jsonb IS NOT NULL"
-                     " THEN ARRAY(SELECT jsonb_array_elements_text($2::jsonb)) END)",
-                     video->id, languages));
-    if (!cv_db_bool(rows, 0, "is_new")) {
+    int result = cv_db_run(session->db, &rows, error,
+                           "SELECT run_id, is_new, source_key FROM reindex_video($1::uuid,"
+                           " CASE WHEN $2::jsonb IS NOT NULL"
+                           " THEN ARRAY(SELECT jsonb_array_elements_text($2::jsonb)) END)",
+                           video->id, languages);
+    bool is_gone = result < 0 && strcmp(cv_db_sqlstate(session->db), "55000") == 0;
+    CV_TRY(is_gone ? 0 : result);
+    if (!is_gone && !cv_db_bool(rows, 0, "is_new")) {
         return cv_fail(error, CV_ERROR_CONFLICT,
                        "%s is being worked on: wait for run %s, then read it again", video->name,
                        cv_db_text(rows, 0, "run_id"));
     }
-    const char *key = cv_db_text(rows, 0, "source_key");
-    int result = cv_store_head(session->store, key, NULL, error);
+    result = is_gone
+                 ? (int)CV_STORE_NOT_FOUND
+                 : cv_store_head(session->store, cv_db_text(rows, 0, "source_key"), NULL, error);
     if (result == CV_STORE_NOT_FOUND) {
-        bool is_frames = strcmp(cv_db_text(rows, 0, "source"), "frames") == 0;
         return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND,
-                       is_frames
-                           ? "%s was read before lines were kept, and its frames are gone: it "
-                             "can only be worked on from its original, "
-                             "SELECT reprocess_video('%s')"
-                           : "the kept lines of %s are gone: it can only be worked on from "
-                             "its original, SELECT reprocess_video('%s')",
+                       "the kept lines of %s are gone: it can only be worked on from its original, "
+                       "SELECT reprocess_video('%s')",
                        video->name, video->id);
     }
     if (result == 0) {

@@ -154,22 +154,6 @@ static int write_initial_password(const struct cli_postgres *postgres, const cha
     return 0;
 }
 
-/* Refuses a cluster of version 0.1 or earlier, whose server accepted every local program, even as
- * superuser. */
-static int refuse_old_cluster(const struct cli_postgres *postgres, struct cv_error *error)
-{
-    char path[PATH_MAX + 32];
-    password_path(postgres, CLI_ROLE_SUPERUSER, path);
-    if (access(postgres->data, F_OK) || access(path, F_OK) == 0) {
-        return 0;
-    }
-    return cv_fail(error, CV_ERROR_CONFIGURATION,
-                   "the database in %s has no password (%s is not there): an older version made it "
-                   "so that every local program could log in. Move it away and take the videos in "
-                   "again; the originals are in the installation's store",
-                   postgres->home, path);
-}
-
 /* ---- programs -------------------------------------------------------------------------------- */
 
 static struct cli_process_params params_for(const struct cli_postgres *postgres,
@@ -543,7 +527,6 @@ static void remove_foreign_pid(const struct cli_postgres *postgres)
 int cli_postgres_start(struct cli_postgres *postgres, struct cv_cancel *cancel,
                        struct cv_error *error)
 {
-    CV_TRY(refuse_old_cluster(postgres, error));
     CV_TRY(make_passwords(postgres, error));
     if (is_running(postgres)) {
         return wait_until_ready(postgres, cancel, error);

@@ -37,8 +37,7 @@ CV_MUST_CHECK int cli_postgres_locate(struct cli_postgres *postgres, const char 
 
 /* Makes missing passwords, data directory, roles and database, starts the server and waits until it
  * answers: the version that made the data directory, for a new one the newest that is installed.
- * CV_ERROR_CONFIGURATION if that version is not installed. A data directory without a password file is CV_ERROR_CONFIGURATION: an older version
- * made it, whose server accepted everybody. May be called again when the server has died; the
+ * CV_ERROR_CONFIGURATION if that version is not installed. May be called again when the server has died; the
  * socket's path stays the same. */
 CV_MUST_CHECK int cli_postgres_start(struct cli_postgres *postgres, struct cv_cancel *cancel,
                                      struct cv_error *error);

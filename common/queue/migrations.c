@@ -12,14 +12,6 @@ enum {
     PLATFORM_FROM = 1000, /* migrations above this number are the platform's */
 };
 
-/* Schemas from before the first release lay in `public` alone and had other migrations under the
- * same numbers. */
-#define EXISTS_SQL                                                          \
-    "SELECT to_regclass('cortana.schema_migrations') IS NOT NULL AS found," \
-    " to_regclass('cortana.schema_migrations') IS NULL"                     \
-    " AND to_regclass('public.schema_migrations') IS NOT NULL"              \
-    " AND to_regclass('public.job_types') IS NOT NULL AS is_from_before_the_first_release"
-
 /* Two programs may create the table at the same moment: the second waits at a unique index of the
  * system catalog until the transaction of the first ends, then fails as below and looks again. Row
  * security without a policy hides the table's rows from everybody but its owner. */
@@ -102,17 +94,12 @@ static int check_applied(const struct cv_db_result *rows, int row, struct cv_err
     return 0;
 }
 
-/* Whether the table of migrations exists. Fails for a schema from before the first release. */
+/* Whether the table of migrations exists. */
 static int find_table(struct cv_db *db, bool *ret_found, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *exists = NULL;
-    CV_TRY(cv_db_run(db, &exists, error, EXISTS_SQL));
-    if (cv_db_bool(exists, 0, "is_from_before_the_first_release")) {
-        return cv_fail(error, CV_ERROR_CONFLICT,
-                       "the database holds a schema from before the first release, which cannot be "
-                       "migrated; create a new database, and add the videos to it again with "
-                       "scanner-worker or cortana run");
-    }
+    CV_TRY(cv_db_run(db, &exists, error,
+                     "SELECT to_regclass('cortana.schema_migrations') IS NOT NULL AS found"));
     *ret_found = cv_db_bool(exists, 0, "found");
     return 0;
 }

@@ -222,8 +222,7 @@ struct cv_migration_status {
  * off, each in its own transaction, and records its checksum. Programs
  * that migrate at the same time wait for each other: each transaction holds a lock that only the
  * schema's owner may take. CV_ERROR_CONFLICT when the text of a migration has changed since it was
- * applied, when the database holds migrations that this program does not know, and when its schema
- * is from before the first release. */
+ * applied, and when the database holds migrations that this program does not know. */
 CV_MUST_CHECK int cv_migrate(struct cv_db *db, struct cv_migration_status *ret_status,
                              struct cv_error *error);
 

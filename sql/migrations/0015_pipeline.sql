@@ -813,7 +813,7 @@ COMMENT ON FUNCTION cortana.video_languages IS
     'were installed; null: it has not been read, or the models are not known.';
 
 CREATE FUNCTION reindex_video(p_video_id uuid, p_languages text[] DEFAULT NULL, p_priority int DEFAULT 1,
-                              OUT run_id uuid, OUT is_new boolean, OUT source text, OUT source_key text)
+                              OUT run_id uuid, OUT is_new boolean, OUT source_key text)
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     video videos;
@@ -830,40 +830,23 @@ BEGIN
             video.duplicate_of USING ERRCODE = 'invalid_parameter_value';
     END IF;
     packs := ARRAY(SELECT key FROM line_packs WHERE video_id = p_video_id ORDER BY key);
+    IF packs = '{}' THEN
+        RAISE EXCEPTION 'the pictures from which the text of video % was read are no longer stored', p_video_id
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  HINT = 'To process the video again from its original: SELECT reprocess_video(id).';
+    END IF;
+    source_key := packs[1];
     SELECT jsonb_strip_nulls(jsonb_build_object(
                'languages', coalesce(to_jsonb(p_languages), video_languages(p_video_id)),
-               'min_confidence', (array_agg(payload -> 'min_confidence' ORDER BY part))[1]))
+               'min_confidence', (array_agg(payload -> 'min_confidence' ORDER BY part))[1], 'line_paths', packs))
         INTO input FROM last_ocr_jobs(p_video_id);
-    IF cardinality(packs) > 0 THEN
-        source := 'lines';
-        source_key := packs[1];
-        input := input || jsonb_build_object('line_paths', packs);
-    ELSE
-        SELECT input || jsonb_strip_nulls(jsonb_build_object(
-                   'frame_paths', jsonb_agg(p.path ORDER BY j.part, p.number),
-                   'frames', CASE WHEN bool_and(j.payload ? 'frames')
-                                  THEN jsonb_agg(j.payload -> 'frames' -> (p.number - 1)::int
-                                                 ORDER BY j.part, p.number) END,
-                   'again', true))
-            INTO input
-        FROM last_ocr_jobs(p_video_id) AS j,
-             jsonb_array_elements_text(j.payload -> 'frame_paths') WITH ORDINALITY AS p (path, number);
-        source := 'frames';
-        source_key := input #>> '{frame_paths,0}';
-        IF source_key IS NULL THEN
-            RAISE EXCEPTION 'the pictures from which the text of video % was read are no longer stored', p_video_id
-                USING ERRCODE = 'object_not_in_prerequisite_state',
-                      HINT = 'To process the video again from its original: SELECT reprocess_video(id).';
-        END IF;
-    END IF;
     SELECT r.run_id, r.is_new INTO run_id, is_new
     FROM start_run('reindex', input, p_video_id, p_priority) AS r;
 END
 $$;
 COMMENT ON FUNCTION reindex_video IS
-    'Starts to read a video again. It reads the stored pictures of the lines (source lines) or, if the video has '
-    'none, the frames (source frames); source_key is the first object that is read. p_languages null: the same '
-    'models as before. is_new is false if a run for the video has not ended; that run is left alone.';
+    'Starts to read a video again, from the stored pictures of its lines; source_key is the first object that is read. '
+    'p_languages null: the same models as before. is_new is false if a run for the video has not ended; that run is left alone.';
 
 -- ---- who may call what --------------------------------------------------------------------------
 

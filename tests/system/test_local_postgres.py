@@ -140,21 +140,6 @@ def test_a_stage_cannot_log_in(running, program, tmp_path, role):
     assert result["login"] != "worked" and result["read_password"] != "worked"
 
 
-def test_a_server_that_trusted_everybody_is_refused(program):
-    folder = make_folder()
-    try:
-        (folder / "data/postgres/data").mkdir(parents=True)
-        if os.geteuid() == 0:
-            owner = pwd.getpwnam("postgres")
-            for path in (folder / "data/postgres", folder / "data/postgres/data"):
-                os.chown(path, owner.pw_uid, owner.pw_gid)
-        code, _, errors = finish(start(program, folder / "data", "jobs"))
-        assert code == 1 and "older version" in errors and "Move it away" in errors
-        assert not (folder / "data/passwords").exists()
-    finally:
-        shutil.rmtree(folder)
-
-
 def test_a_full_disk_is_called_so(program):
     """Nearly full, `run` says what it waits for; quite full, every command says why the server does not start."""
     folder = make_folder()

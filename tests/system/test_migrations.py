@@ -152,16 +152,6 @@ def test_a_failing_migration_leaves_nothing(program, empty_database):
     assert migrate(program, empty_database)[0] == 0
 
 
-def test_a_schema_from_before_the_first_release_is_refused(program, empty_database):
-    execute(empty_database, "CREATE TABLE schema_migrations (version int); CREATE TABLE job_types (name text)")
-    for arguments in ([], ["--status"]):
-        code, _, err = migrate(program, empty_database, *arguments)
-        assert code != 0
-        assert err.startswith("Conflict: the database holds a schema from before the first release")
-        assert "create a new database" in err
-    assert execute(empty_database, "SELECT to_regnamespace('cortana')") == [(None,)]
-
-
 def test_migrating_again_sets_what_a_copy_of_the_database_has_lost(program, shared_cluster, database):
     """search_path and the right to make temporary objects belong to the database: they are neither in
     its dump nor in a copy of it."""

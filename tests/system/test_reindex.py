@@ -118,7 +118,7 @@ class Library(Pipeline):
         return ocr.video_id
 
     def reindex(self, video, *languages):
-        return self.query("SELECT run_id::text, is_new, source FROM reindex_video(%s, %s)", video,
+        return self.query("SELECT run_id::text, is_new, source_key FROM reindex_video(%s, %s)", video,
                           list(languages) or None)[0]
 
     def run_status(self, run):
@@ -151,11 +151,11 @@ def test_other_languages_take_the_place_of_the_text_at_once(library):
     shutil.rmtree(library.store / "frames")
     library.workers["segment_index"].send_signal(signal.SIGSTOP)
     run, is_new, source = library.reindex(video, "deu")
-    assert is_new and source == "lines"
+    assert is_new and source == f"lines/{video}/0.pack"
     wait_until(lambda: library.query("SELECT count(*) FROM pending_readings")[0][0] == 1, "new readings")
     # Read, but not yet in place: all is as it was, and a second wish is told whose turn it is.
     assert library.rows(video) == before and library.status(video) == "ready"
-    assert library.reindex(video, "fra") == (run, False, "lines")
+    assert library.reindex(video, "fra")[:2] == (run, False)
     library.workers["segment_index"].send_signal(signal.SIGCONT)
     library.wait_for_run(run)
     after = library.rows(video)
@@ -184,29 +184,16 @@ def test_lines_that_nobody_could_read_are_kept(library):
     assert sorted(library.texts(video)) == sorted(GERMAN)
 
 
-def test_a_video_without_kept_lines_is_read_from_its_frames(library):
-    video = library.draw(GERMAN, ENGLISH)
-    before = library.rows(video)
-    library.query("DELETE FROM line_packs")
-    shutil.rmtree(library.store / "lines")
-    run, _, source = library.reindex(video)
-    assert source == "frames"
-    library.wait_for_run(run)
-    assert library.rows(video) == before
-    assert library.reindex(video, "deu")[2] == "lines"  # they are kept from now on
-
-
 def test_a_video_that_nothing_is_kept_of_says_so(library, program):
     video = library.draw(ENGLISH)
     before = library.rows(video)
     library.query("DELETE FROM line_packs")
-    shutil.rmtree(library.store / "frames")
-    done = subprocess.run([program("cortana"), "reindex", video[:8]], text=True, capture_output=True,
-                          env=library.environment, check=False)
-    assert done.returncode == 1 and "its frames are gone: it can only" in done.stderr, done.stderr
-    assert "frames/" not in done.stderr, "people know no keys"
-    assert "reprocess_video" in done.stderr
-    library.query("DELETE FROM jobs WHERE video_id = %s", video)
+    for names in ([video[:8]], ["--all"]):
+        done = subprocess.run([program("cortana"), "reindex", *names], text=True, capture_output=True,
+                              env=library.environment, check=False)
+        assert done.returncode == 1 and "it can only be worked on from its original" in done.stderr, done.stderr
+        assert "lines/" not in done.stderr, "people know no keys"
+        assert "reprocess_video" in done.stderr
     with pytest.raises(psycopg2.errors.ObjectNotInPrerequisiteState, match="are no longer stored"):
         library.reindex(video)
     assert library.rows(video) == before

@@ -279,7 +279,7 @@ int ocr_payload_read(const json_t *json, struct ocr_payload *payload, struct cv_
 
 bool ocr_payload_is_again(const json_t *json)
 {
-    return json_object_get(json, "line_paths") || json_is_true(json_object_get(json, "again"));
+    return json_object_get(json, "line_paths") != NULL;
 }
 
 /* ---- lists of frames --------------------------------------------------------------------------- */

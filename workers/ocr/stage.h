@@ -14,8 +14,8 @@
  * commit.c        the supervisor's side
  *
  * A payload names lists of frames or frames themselves ("frame_paths"), or packs of lines
- * ("line_paths") that an earlier run of the stage has kept. The text of the latter, and of frames with "again": true, waits in
- * `pending_readings` until segment_index puts it in the place of the text that is there.
+ * ("line_paths") that an earlier run of the stage has kept. The text of the latter waits in `pending_readings`
+ * until segment_index puts it in the place of the text that is there.
  */
 #pragma once
 
