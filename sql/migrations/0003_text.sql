@@ -451,7 +451,7 @@ LANGUAGE sql STABLE AS $$
     WHERE s.video_id = p_video_id AND (p_source IS NULL OR s.source = p_source)
     ORDER BY s.t_start, s.place, s.id
 $$;
-COMMENT ON FUNCTION cortana.export_segments IS 'The segments of video_export(), one a row.';
+COMMENT ON FUNCTION cortana.export_segments IS 'The segments of an export, one a row.';
 
 CREATE FUNCTION cortana.export_entities(p_video_id uuid, p_source text DEFAULT NULL) RETURNS SETOF json
 LANGUAGE sql STABLE AS $$
@@ -462,23 +462,9 @@ LANGUAGE sql STABLE AS $$
     WHERE s.video_id = p_video_id AND (p_source IS NULL OR s.source = p_source)
     ORDER BY s.t_start, e.segment_id, e.entity_type, e.value, e.id
 $$;
-COMMENT ON FUNCTION cortana.export_entities IS 'The entities of video_export(), one a row.';
-
-CREATE FUNCTION video_export(p_video_id uuid) RETURNS json
-LANGUAGE sql STABLE AS $$
-    SELECT json_build_object(
-        'video', row_to_json(v),
-        'segments', coalesce((SELECT json_agg(s.object ORDER BY s.n)
-                              FROM export_segments(v.id) WITH ORDINALITY AS s (object, n)), '[]'),
-        'entities', coalesce((SELECT json_agg(e.object ORDER BY e.n)
-                              FROM export_entities(v.id) WITH ORDINALITY AS e (object, n)), '[]'))
-    FROM videos v WHERE v.id = p_video_id
-$$;
-COMMENT ON FUNCTION video_export IS
-    'Returns a video with its segments and entities as one JSON object, with times in milliseconds. Returns null '
-    'if the video does not exist.';
+COMMENT ON FUNCTION cortana.export_entities IS 'The entities of an export, one a row.';
 
 -- ---- who may call what --------------------------------------------------------------------------
 
 SELECT secure_objects();
-GRANT EXECUTE ON FUNCTION cortana.line_sources, cortana.box_at, cortana.box_around, video_export, cortana.unread_scripts, cortana.export_segments, cortana.export_entities TO authenticated;
+GRANT EXECUTE ON FUNCTION cortana.line_sources, cortana.box_at, cortana.box_around, cortana.unread_scripts, cortana.export_segments, cortana.export_entities TO authenticated;

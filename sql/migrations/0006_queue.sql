@@ -929,22 +929,6 @@ RETURN dead.dedupe_key IS NOT NULL AND EXISTS (
           AND j.status IN ('queued', 'processing'));
 COMMENT ON FUNCTION cortana.has_twin IS 'Whether another job for the same work as an ended one waits or runs.';
 
-CREATE FUNCTION retry_failed_jobs(p_job_type text DEFAULT NULL, p_error_type text DEFAULT NULL,
-                                  p_limit int DEFAULT NULL) RETURNS bigint
-LANGUAGE sql AS $$
-    SELECT count(*) FILTER (WHERE outcome = 'queued')
-    FROM (SELECT retry_job(id) AS outcome
-          FROM (SELECT id FROM jobs dead
-                WHERE status = 'failed' AND NOT is_ready AND (p_job_type IS NULL OR job_type = p_job_type)
-                  AND (p_error_type IS NULL OR payload #>> '{error,type}' = p_error_type)
-                  AND NOT has_twin(dead)
-                ORDER BY sequence, created_at LIMIT p_limit) AS oldest) AS retried
-$$;
-COMMENT ON FUNCTION retry_failed_jobs IS
-    'Queues failed jobs again: dead letters, and jobs that wait for their retry. p_job_type and p_error_type '
-    'restrict which. With p_limit at most so many, the oldest first: call it until it returns 0. A job is skipped '
-    'if another job for the same work waits or runs.';
-
 CREATE FUNCTION cortana.filter_condition(p_filter jsonb) RETURNS text
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE

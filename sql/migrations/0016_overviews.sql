@@ -30,14 +30,19 @@ RETURN coalesce(
     CASE WHEN v.truncated THEN 'the file is cut off: what followed is not in it' END);
 COMMENT ON FUNCTION cortana.video_trouble IS 'What is wrong with the file of a video, for people; null: nothing.';
 
+CREATE FUNCTION cortana.job_state(j jobs) RETURNS text
+LANGUAGE sql STABLE
+RETURN CASE WHEN j.status = 'failed' AND j.scheduled_for IS NOT NULL THEN 'retry'
+            WHEN j.status = 'processing' AND j.cancel_requested_at IS NOT NULL THEN 'stopping'
+            WHEN j.status = 'processing' AND j.locked_until < statement_timestamp() THEN 'lost'
+            ELSE j.status::text END;
+COMMENT ON FUNCTION cortana.job_state IS 'The state of a job in words.';
+
 CREATE VIEW job_overview WITH (security_invoker = true) AS
 SELECT j.id, j.job_type, j.video_id, coalesce(v.title, v.original_name, left(j.video_id::text, 8)) AS video,
        j.status, j.priority, j.progress, j.progress_message, j.attempt, j.retry_count, j.max_retries,
        j.created_at, j.started_at, j.finished_at, j.locked_by, j.scheduled_for, j.cancel_requested_at,
-       CASE WHEN j.status = 'failed' AND j.scheduled_for IS NOT NULL THEN 'retry'
-            WHEN j.status = 'processing' AND j.cancel_requested_at IS NOT NULL THEN 'stopping'
-            WHEN j.status = 'processing' AND j.locked_until < clock_timestamp() THEN 'lost'
-            ELSE j.status::text END AS state,
+       job_state(j) AS state,
        j.payload #>> '{error,type}' AS error_type,
        j.payload #>> '{error,message}' AS error_message,
        round(extract(epoch FROM coalesce(j.finished_at, clock_timestamp()) - j.started_at) * 1000)::bigint
@@ -294,7 +299,7 @@ COMMENT ON FUNCTION cortana.schema_state IS
 SELECT secure_objects();
 GRANT SELECT ON pipeline_stages, job_overview, run_overview TO authenticated;
 GRANT SELECT ON worker_overview, job_counts, worker_activity, job_failures, host_overview, queue_depth, job_flow TO cortana_metrics;
-GRANT EXECUTE ON FUNCTION cortana.video_trouble TO authenticated;
+GRANT EXECUTE ON FUNCTION cortana.video_trouble, cortana.job_state TO authenticated;
 GRANT EXECUTE ON FUNCTION cortana.queue_depth_of TO cortana_metrics;
 -- The first question of every program is whether it fits the schema.
 GRANT EXECUTE ON FUNCTION cortana.schema_state TO authenticated, cortana_gateway, cortana_metrics;

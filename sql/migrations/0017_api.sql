@@ -789,14 +789,6 @@ CREATE INDEX jobs_tenant_alone ON jobs (tenant_id, created_at, id) WHERE video_i
 CREATE INDEX jobs_clip ON jobs ((coalesce(payload ->> 'clip_id', payload #>> '{original_payload,clip_id}')), created_at)
     WHERE job_type = 'clip_generate';
 
-CREATE FUNCTION api.job_state(j jobs) RETURNS text
-LANGUAGE sql STABLE
-RETURN CASE WHEN j.status = 'failed' AND j.scheduled_for IS NOT NULL THEN 'retry'
-            WHEN j.status = 'processing' AND j.cancel_requested_at IS NOT NULL THEN 'stopping'
-            WHEN j.status = 'processing' AND j.locked_until < statement_timestamp() THEN 'lost'
-            ELSE j.status::text END;
-COMMENT ON FUNCTION api.job_state IS 'The state of a job in words, as job_overview has it.';
-
 CREATE FUNCTION api.job_states(p_wanted text) RETURNS text[]
 LANGUAGE sql IMMUTABLE
 RETURN CASE p_wanted
@@ -827,7 +819,7 @@ COMMENT ON FUNCTION api.named_video IS 'What people know a video by: its title a
 CREATE FUNCTION api.job_object(j jobs) RETURNS jsonb
 LANGUAGE sql STABLE
 RETURN jsonb_build_object(
-    'id', j.id, 'job_type', j.job_type, 'state', api.job_state(j), 'status', j.status, 'video_id', j.video_id,
+    'id', j.id, 'job_type', j.job_type, 'state', job_state(j), 'status', j.status, 'video_id', j.video_id,
     'video', api.named_video(j.video_id), 'run_id', j.run_id, 'step', j.step, 'part', j.part, 'priority', j.priority, 'progress', j.progress,
     'message', j.progress_message, 'attempt', j.attempt, 'retry_count', j.retry_count,
     'max_retries', j.max_retries, 'correlation_id', j.correlation_id, 'created_at', j.created_at,
@@ -858,7 +850,7 @@ CREATE FUNCTION api.job_matches(j jobs, p jsonb) RETURNS boolean
 LANGUAGE sql STABLE
 RETURN (p -> 'ids' IS NULL OR p -> 'ids' ? j.id::text)
    AND (p ->> 'type' IS NULL OR j.job_type = p ->> 'type')
-   AND (p ->> 'state' IS NULL OR api.job_state(j) = ANY (api.job_states(p ->> 'state')))
+   AND (p ->> 'state' IS NULL OR job_state(j) = ANY (api.job_states(p ->> 'state')))
    AND (p ->> 'run' IS NULL OR j.run_id = (p ->> 'run')::uuid)
    AND (p ->> 'source' IS NULL OR j.source = p ->> 'source')
    AND (p ->> 'error' IS NULL OR j.payload #>> '{error,type}' = p ->> 'error')
@@ -1159,7 +1151,7 @@ BEGIN
         RAISE EXCEPTION 'another job for the same work waits or runs already'
             USING ERRCODE = 'object_not_in_prerequisite_state';
     ELSIF p_outcome = 'wrong_state' THEN
-        RAISE EXCEPTION 'this job is %; %', api.job_state(job), p_refusal
+        RAISE EXCEPTION 'this job is %; %', job_state(job), p_refusal
             USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;
     RETURN api.ok(api.job_object(job));
@@ -1210,7 +1202,7 @@ CREATE FUNCTION api.clip_object(j jobs) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
     SELECT jsonb_build_object(
         'id', c.asked ->> 'clip_id', 'job_id', j.id, 'name', c.name,
-        'video_id', j.video_id, 'state', api.job_state(j), 'progress', j.progress, 'message', j.progress_message,
+        'video_id', j.video_id, 'state', job_state(j), 'progress', j.progress, 'message', j.progress_message,
         't_start', c.asked -> 't_start', 't_end', c.asked -> 't_end', 'format', coalesce(c.asked ->> 'format', 'mp4'),
         'created_at', j.created_at, 'finished_at', j.finished_at, 'removed_at', j.result -> 'removed_at',
         'error', CASE WHEN j.payload ? 'error' THEN jsonb_build_object(
@@ -1304,7 +1296,7 @@ BEGIN
     IF job.id IS NULL THEN
         RETURN api.not_found();
     ELSIF job.status <> 'done' OR NOT job.result ? 'clip_path' THEN
-        RAISE EXCEPTION 'this clip is %; cancel its job instead', api.job_state(job)
+        RAISE EXCEPTION 'this clip is %; cancel its job instead', job_state(job)
             USING ERRCODE = 'object_not_in_prerequisite_state';
     END IF;
     PERFORM remove_clip(job.id);

@@ -393,7 +393,7 @@ LANGUAGE sql STABLE AS $$
     SELECT api.ok(jsonb_build_object('is_bounded', NOT api.is_service(), 'items', coalesce((
         SELECT jsonb_agg(jsonb_build_object('job_type', g.job_type, 'state', g.state, 'jobs', g.jobs,
                                             'oldest_at', g.oldest_at) ORDER BY g.job_type, g.state)
-        FROM (SELECT j.job_type, api.job_state(j) AS state, count(*) AS jobs, min(j.created_at) AS oldest_at
+        FROM (SELECT j.job_type, job_state(j) AS state, count(*) AS jobs, min(j.created_at) AS oldest_at
               FROM (SELECT * FROM jobs WHERE api.is_service() AND status IN ('queued', 'processing', 'failed')
                     UNION ALL
                     SELECT * FROM api.tenant_jobs('{}', 10000)

@@ -40,7 +40,7 @@ GRANT EXECUTE ON FUNCTION api.ok, api.versioned, api.not_found, api.require_foun
     api.find, api.workers, api.host_objects, api.hosts, api.job_type_object, api.job_types, api.workflows,
     api.videos, api.newest_videos, api.video_matches, api.video_object, cortana.unread_scripts, cortana.video_trouble, cortana.is_favourite, cortana.tag_keys, api.failure_of,
     api.page, api.make_cursor, api.read_cursor, api.filters_hash, api.jobs, api.running_jobs, api.all_jobs, api.window_jobs, api.video_jobs,
-    api.jobs_by_id, api.job_object, api.job_state, api.job_states, api.job_matches, api.job_mentions, api.named_video,
+    api.jobs_by_id, api.job_object, cortana.job_state, api.job_states, api.job_matches, api.job_mentions, api.named_video,
     api.job, api.shown_payload, api.job_payload, api.require_job, api.attempts, api.job_events, api.runs, api.run,
     api.run_object, api.upkeep_tasks, api.embeddings, api.prune_embeddings, embedding_model_in_use, priority_number, cortana.priority_names, cortana.priority_list
     TO cortana_upkeep;

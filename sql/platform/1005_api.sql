@@ -55,7 +55,7 @@ RETURN jsonb_build_object(
     'created_at', w.created_at, 'disabled_at', w.disabled_at, 'disabled_reason', w.disabled_reason,
     'events', (SELECT coalesce(jsonb_agg(coalesce(t.event, t.cron) ORDER BY t.name), '[]') FROM job_triggers t
                WHERE t.action = 'webhook' AND t.target = w.name),
-    'last', (SELECT jsonb_build_object('state', api.job_state(j), 'at', coalesce(j.finished_at, j.created_at),
+    'last', (SELECT jsonb_build_object('state', job_state(j), 'at', coalesce(j.finished_at, j.created_at),
                                        'error', j.payload #>> '{error,message}')
              FROM jobs j WHERE j.job_type = 'webhook'
                AND coalesce(j.payload ->> 'webhook', j.payload #>> '{original_payload,webhook}') = w.name
@@ -183,7 +183,7 @@ CREATE FUNCTION api.delivery_object(j jobs) RETURNS jsonb
 LANGUAGE sql STABLE
 RETURN jsonb_build_object(
     'job_id', j.id, 'message_id', coalesce(j.payload ->> 'id', j.payload #>> '{original_payload,id}'),
-    'type', coalesce(j.payload ->> 'type', j.payload #>> '{original_payload,type}'), 'state', api.job_state(j),
+    'type', coalesce(j.payload ->> 'type', j.payload #>> '{original_payload,type}'), 'state', job_state(j),
     'attempts', j.attempt, 'created_at', j.created_at, 'finished_at', j.finished_at, 'next_try_at',
     CASE WHEN j.status = 'failed' THEN j.scheduled_for END, 'error', j.payload #>> '{error,message}');
 COMMENT ON FUNCTION api.delivery_object IS 'A message to a webhook, which is a job.';

@@ -7,7 +7,7 @@ To find errors of the writer, it trusts nothing but the stored objects, and shar
 - all renditions show the same frames and have the same key frames, at most 10.5 s apart;
 - playlists of key frames: each range is exactly one key frame, and none is missing;
 - CODECS, RESOLUTION, FRAME-RATE, BANDWIDTH and AVERAGE-BANDWIDTH agree with the bits;
-- the poster is JPEG (or WebP, as it was called poster.webp), the sheets are WebP; cues are continuous from 0 to the end and lie
+- the poster is JPEG, the sheets are WebP; cues are continuous from 0 to the end and lie
   within their sheets."""
 import json
 import re
@@ -514,12 +514,9 @@ class Check:
         return tuple(side & 0x3fff for side in struct.unpack("<HH", data[26:30]))
 
     def check_thumbs(self):
-        if (self.thumbs / "poster.webp").exists():  # videos of the time when it was WebP keep it
-            self.sheet("poster.webp")
-        else:
-            poster = self.read(self.thumbs / "poster.jpg")
-            if poster is not None and not poster.startswith(b"\xff\xd8\xff"):
-                self.tell("poster.jpg", "is no JPEG")
+        poster = self.read(self.thumbs / "poster.jpg")
+        if poster is not None and not poster.startswith(b"\xff\xd8\xff"):
+            self.tell("poster.jpg", "is no JPEG")
         text = self.read(self.thumbs / "thumbnails.vtt")
         if text is not None:
             self.check_cues(text.decode())

@@ -91,17 +91,6 @@ def test_breaks_are_found(flawless, name):
             path.write_bytes(data)
 
 
-def test_a_poster_of_earlier_times_is_accepted(flawless):
-    folder = flawless.store / "thumbs" / flawless.video_id
-    poster = (folder / "poster.jpg").rename(folder / "aside")
-    (folder / "poster.webp").write_bytes((folder / "sprite_000.webp").read_bytes())
-    try:
-        assert flawless.findings()[0] == ["aside: is named by nothing"]
-    finally:
-        (folder / "poster.webp").unlink()
-        poster.rename(folder / "poster.jpg")
-
-
 def test_rubbish_is_found(flawless):
     rubbish = flawless.store / "videos" / "proxy" / flawless.video_id / "segment_old_00000.ts"
     rubbish.write_bytes(b"old")

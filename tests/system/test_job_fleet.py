@@ -264,15 +264,6 @@ def test_filters_cancel_and_move_what_they_mean(queue):
     assert queue.value("SELECT count(*) FROM jobs WHERE job_type = 'other' AND status = 'queued'") == 2
 
 
-def test_dead_letters_of_an_error_are_tried_again(queue):
-    add(queue, count=3)
-    for error in ("NotAVideo", "NotAVideo", "Decode"):
-        queue.fail(queue.claim_one("work"), error, retryable=False)
-    assert queue.value("SELECT retry_failed_jobs(p_error_type => 'NotAVideo')") == 2
-    assert queue.value("SELECT retry_failed_jobs('other')") == 0
-    assert queue.value("SELECT retry_failed_jobs('work')") == 1
-
-
 def test_why_tells_each_state(queue):
     first, = add(queue)
     assert reasons(queue, first) == ["no worker", "waiting its turn"]

@@ -173,7 +173,7 @@ def test_functions_that_users_may_call(queue):
     """A new function of the queue is either shut to users or known to be harmless. What they read and write: test_tenant_matrix.py."""
     harmless = {"current_team_ids",
                 # read only, under the caller's rights or with their owner and teams as a condition
-                "search_candidates", "search_snippet", "search_rate", "search_segments", "video_export", "unread_scripts",
+                "search_candidates", "search_snippet", "search_rate", "search_segments", "unread_scripts",
                 "export_segments", "export_entities", "is_favourite", "clean_tags", "tag_keys", "field_keys",
                 "mark_favourite",  # of the caller's own, and of videos that they see: test_api_organise.py
                 "box_at", "box_around", "last_ocr_jobs", "video_languages", "video_trouble",

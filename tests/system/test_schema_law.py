@@ -24,7 +24,7 @@ PUBLIC_RELATIONS = """videos segments kept_frames unread_lines entities entity_t
     search_materialized_number_seq trigger_firings_id_seq""".split()
 PUBLIC_FUNCTIONS = """enqueue_job enqueue_jobs claim_jobs renew_lease report_progress report_log watch_job priority_number fence_job
     complete_job complete_jobs fail_job release_job settle_canceled_job record_artifacts cancel_job
-    retry_job retry_failed_jobs report_worker report_disk touch_session pause_type resume_type
+    retry_job report_worker report_disk touch_session pause_type resume_type
     pause_tenant resume_tenant drain_worker cancel_jobs set_priority why_job nodes_to_wake start_run
     restart_run cancel_run hand_on continue_step change_workflow jobs_to_archive export_jobs drop_archived_jobs
     restore_jobs event_partitions_before export_events drop_archived_events restore_events
@@ -32,7 +32,7 @@ PUBLIC_FUNCTIONS = """enqueue_job enqueue_jobs claim_jobs renew_lease report_pro
     next_cron next_crons add_webhook rotate_webhook disable_webhook enable_webhook send_webhook
     restore_default_schedules search_segments search_semantic
     embed_videos_with embed_videos embedding_model_in_use use_pgvector prune_embeddings transcribe_video
-    announce_upload accept_object_event reprocess_video delete_video limit_tenant time_ordered_uuid video_export
+    announce_upload accept_object_event reprocess_video delete_video limit_tenant time_ordered_uuid
     plan_clip request_clip split_videos reindex_video refresh_search_materialized
     replace_video_text""".split()
 PUBLIC_TYPES = ["job_status", "job_type", "video_status"]

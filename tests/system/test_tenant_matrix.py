@@ -231,7 +231,7 @@ def test_does_not_exist_and_may_not_see_are_told_alike(tenants, role):
         except psycopg2.Error as error:
             return type(error), str(error).split("\n", maxsplit=1)[0]
 
-    for name in ("video_export", "why_job", "cancel_job", "retry_job", "cancel_run", "restart_run", "reindex_video"):
+    for name in ("why_job", "cancel_job", "retry_job", "cancel_run", "restart_run", "reindex_video"):
         for one in ids:
             theirs, missing = (answer(f"SELECT * FROM {name}('{given}')") for given in (one, nobody))
             assert str(theirs).replace(one, "ID") == str(missing).replace(nobody, "ID"), name
