@@ -188,9 +188,17 @@ def check_languages(tree):
             yield f"scripts/packages: tesseract-ocr-{name} is missing, with which workers/ocr/reading/models.c begins"
 
 
+def check_places(tree):
+    """The page's head knows the screens about work, whose module comes only with them."""
+    head = re.search(r"WORK = /\^\\/\((.*?)\)", tree.read("web/app.js"))[1].split("|")
+    places = re.findall(r"'/(\w+)'", re.search(r"GROUPS = {(.*?)};", tree.read("web/parts/operate.js"), re.DOTALL)[1])
+    for name in sorted({*head} ^ {*places}):
+        yield f"web: {name} is {'not in WORK of app.js' if name in places else 'in no group of parts/operate.js'}"
+
+
 def problems(tree=None):
     tree = tree or Tree()
     found = []
-    for check in (check_stages, check_entity_types, check_copies, check_api, check_languages):
+    for check in (check_stages, check_entity_types, check_copies, check_api, check_languages, check_places):
         found += check(tree)
     return found

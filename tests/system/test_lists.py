@@ -76,6 +76,7 @@ HALF_DONE |= {
     "an entity type without a pattern": (
         with_change("common/text/entity_patterns.c", '{"emoji", ', '{"smiley", '), "entity_types has emoji, for which"),
     "an entity type without a label": (without("web/lang/de.json", '"kind.url"'), "web/lang/de.json: kind.url is missing"),
+    "a screen about work that the head does not know": (with_change("web/app.js", "|audit", ""), "audit is not in WORK"),
     "a label of nothing": (
         with_change("web/lang/en.json", '"kind.url"', '"kind.uri"'), "web/lang/en.json: kind.uri labels no entity type"),
 }
