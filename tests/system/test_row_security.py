@@ -179,7 +179,7 @@ def test_functions_that_users_may_call(queue):
                 "box_at", "box_around", "last_ocr_jobs", "video_languages", "video_trouble",
                 "semantic_candidates", "search_semantic", "embedding_model_in_use",
                 "schema_state",  # which migrations are in
-                "request_was_refused",  # reads no table: a state and an error that the caller has already
+                "request_was_refused", "job_state",  # read no table: a job that the caller has already
                 "fold_case", "normal_form", "text_hash", "priority_number", "priority_names", "priority_list",
                 # what a query means; they read no table, but for the names of the kinds of entities
                 "search_fold", "search_grams", "search_parse", "search_add_beginning", "search_add_parts", "search_read_side",
