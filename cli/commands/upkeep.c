@@ -7,6 +7,7 @@
 #include "cli/commands/verbs.h"
 
 #include <limits.h>
+#include <poll.h>
 #include <string.h>
 
 #define MIN_AGE_HOURS 24.0
@@ -105,6 +106,26 @@ static int describe_rules(unsigned unknown, int64_t clip_days, char **ret_text,
     return cv_buffer_detach(&text, ret_text, error);
 }
 
+/* An installation starts this together with its object store, which may take this long until it
+ * answers: Ceph makes its disk at the first start. */
+enum { STORE_STARTS_MS = 2 * 60 * 1000, STORE_AGAIN_MS = 500 };
+
+static int init_when_there(struct cv_store *store, int64_t days, struct cv_cancel *cancel,
+                           bool *ret_created, unsigned *ret_unknown, struct cv_error *error)
+{
+    int64_t until = cv_monotonic_ms() + STORE_STARTS_MS;
+    for (;;) {
+        int result = cv_bucket_init(store, days, ret_created, ret_unknown, error);
+        if (result >= 0 || error->type != CV_ERROR_CONNECTION || cv_monotonic_ms() >= until) {
+            return result;
+        }
+        struct pollfd told = {.fd = cv_cancel_fd(cancel), .events = POLLIN};
+        if (poll(&told, 1, STORE_AGAIN_MS) != 0) {
+            return result;
+        }
+    }
+}
+
 int cli_bucket_init(struct cli_call *call, struct cv_error *error)
 {
     cv_auto(cv_store_close) struct cv_store *store = NULL;
@@ -115,7 +136,7 @@ int cli_bucket_init(struct cli_call *call, struct cv_error *error)
     CV_TRY(cv_clip_days(&days, error));
     CV_TRY(open_store(cli_value(call, "data"), &store, error));
     cv_store_set_cancel(store, call->cancel);
-    int result = cv_bucket_init(store, days, &created, &unknown, error);
+    int result = init_when_there(store, days, call->cancel, &created, &unknown, error);
     const char *name = cv_store_name(store);
     if (result < 0) {
         return cv_fail_context(error, result, "%s", name);

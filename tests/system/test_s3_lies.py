@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import socket
 import subprocess
 import time
 
@@ -245,6 +246,26 @@ def test_a_bucket_is_made_where_rules_are_not_known(program, unknown, status):
     assert "bucket" in kept
     left = b"".join(kept.values())
     assert [rule for rule, mark in RULES.items() if mark in left] == [rule for rule in RULES if rule not in unknown]
+
+
+def test_a_bucket_is_made_when_its_server_is_there(program):
+    """An installation starts both together: until the server answers, after all of a request's own tries, it is asked again."""
+    asked = []
+
+    def answer(request):
+        asked.append(request.command)
+        if len(asked) > 3 * int(QUICK["S3_ATTEMPTS"]):
+            request.tell(200 if request.command == "PUT" else 404)
+        else:
+            request.connection.shutdown(socket.SHUT_RDWR)
+
+    server = LyingServer(answer)
+    try:
+        done = subprocess.run([program("cortana"), "bucket", "init"], text=True, capture_output=True,
+                              env={**os.environ, **server.environment(**QUICK)})
+    finally:
+        server.close()
+    assert done.returncode == 0 and done.stdout.startswith("s3://lies is made\n"), done.stderr
 
 
 def test_a_refusal_for_another_reason_is_a_failure(program):
