@@ -222,8 +222,8 @@ def test_a_file_beside_the_video_has_the_lines_of_the_same_in_it(sample, program
 
 
 SPOKEN = {
-    "eng": [(.52, 2, "Did you see the old bridge\nat night?"), (2.52, 3.52, "- No.\n- It was late, I'm afraid."), (3.6, 4, "Nobody asked."),
-            (4, 5, "Nobody asked."), (6, 7, "Did you see the old bridge\nat night?")],
+    "eng": [(.52, 2, "Did you see the old bridge\nat night?"), (2.52, 3.52, "- No.\n- It was late, I'm afraid."), (3.6, 4, "We leave, and I stay."),
+            (4, 5, "We leave, and I stay."), (6, 7, "Did you see the old bridge\nat night?")],
     "pol": [(1, 2.48, "Źrebię stoi na łące."), (3, 4, "Żółw świętował\nswoje urodziny.")],
 }
 

@@ -21,50 +21,81 @@ struct subtitles {
 
 /* ---- one picture ----------------------------------------------------------------------------- */
 
-/* A piece of a row: what stands far from the next word is a line of its own to the finder of lines. */
-struct piece {
-    const struct cv_text_line *line;
-    int row;
+/* The finder of lines tells where the rows are and how tall their letters; what it leaves out of one, a dash before it or a capital
+ * that looks like an icon, belongs to it all the same: in these pictures nothing but letters is dark. */
+struct row {
+    int top, bottom, tall, widest;
 };
 
-static int compare_pieces(const void *left, const void *right)
+/* *ret_rows has one entry more than *ret_count; free() it. */
+static int find_rows(struct cv_frame *frame, struct row **ret_rows, size_t *ret_count,
+                     struct cv_error *error)
 {
-    const struct piece *a = left, *b = right;
-    int row = (a->row > b->row) - (a->row < b->row);
-    return row ? row : (a->line->box.x > b->line->box.x) - (a->line->box.x < b->line->box.x);
-}
-
-/* The lines of a picture, which are in the order of their tops, in the order in which they are read. */
-static struct piece *order_lines(const struct cv_text_lines *lines)
-{
-    struct piece *pieces = calloc(lines->count + 1, sizeof(*pieces));
-    int row = 0, bottom = 0;
-    for (size_t i = 0; pieces && i < lines->count; i++) {
-        const struct cv_box *box = &lines->items[i].box;
-        if (box->y + box->height / 2 > bottom) {
-            row++;
-            bottom = cv_box_bottom(box);
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = {0};
+    CV_TRY(cv_text_lines_find(frame, &lines, error)); /* in the order of their tops */
+    struct row *rows = calloc(lines.count + 1, sizeof(*rows));
+    size_t count = 0;
+    CV_TRY_MEMORY(rows, error, "subtitles");
+    for (size_t i = 0; i < lines.count; i++) {
+        const struct cv_box *box = &lines.items[i].box;
+        struct row *row = count > 0 ? &rows[count - 1] : NULL;
+        if (!row || box->y + box->height / 2 > row->bottom) {
+            row = &rows[count++];
+            row->top = box->y;
         }
-        pieces[i] = (struct piece){&lines->items[i], row};
+        row->bottom = cv_max(row->bottom, cv_box_bottom(box));
+        row->tall = box->width > row->widest ? lines.items[i].tall : row->tall;
+        row->widest = cv_max(row->widest, box->width);
     }
-    if (pieces) {
-        qsort(pieces, lines->count, sizeof(*pieces), compare_pieces);
-    }
-    return pieces;
+    rows[count].top = frame->height;
+    *ret_rows = rows;
+    *ret_count = count;
+    return 0;
 }
 
-/* Appends what a line says, if it is sure enough. */
-static int read_line(struct subtitles *subtitles, const struct cv_frame *frame,
-                     const struct cv_text_line *line, const struct cv_box *glyphs,
-                     struct cv_buffer *text, struct cv_error *error)
+/* The box of all that is dark between two rows of pixels. */
+static struct cv_box find_ink(const struct cv_frame *frame, int top, int bottom)
 {
-    cv_auto(ocr_crop_deinit) struct ocr_crop crop = {0};
+    struct cv_box ink = {0};
+    for (int y = top; y < bottom; y++) {
+        for (int x = 0; x < frame->width; x++) {
+            struct cv_box pixel = {x, y, 1, 1};
+            if (frame->plane[CV_LUMA][(size_t)y * (size_t)frame->width + (size_t)x] < 128) {
+                ink = ink.width > 0 ? cv_box_union(&ink, &pixel) : pixel;
+            }
+        }
+    }
+    return ink;
+}
+
+/* Appends what a row says, if it is sure enough. Marks above and below letters may be nearer to the rows beside it than the
+ * line that was found. */
+static int read_row(struct subtitles *subtitles, const struct cv_frame *frame,
+                    const struct row *rows, size_t index, struct cv_buffer *text,
+                    struct cv_error *error)
+{
+    const struct row *row = &rows[index];
+    int before = index > 0 ? row[-1].bottom : 0, room = row->tall / 2;
     cv_auto(ocr_reading_deinit) struct ocr_reading reading = {0};
     int64_t readings = 0;
-    int result = ocr_crop_make(frame, line, glyphs, &crop, error);
-    if (result != 0) {
-        return result < 0 ? result : 0;
+    struct cv_box box = find_ink(frame, cv_max(row->top - room, (before + row->top) / 2),
+                                 cv_min(row->bottom + room, (row->bottom + row[1].top) / 2));
+    struct ocr_crop crop = {.width = box.width,
+                            .height = box.height,
+                            .tall = row->tall,
+                            .has_letters = true,
+                            .has_no_bars = true};
+    if (box.width == 0) {
+        return 0;
     }
+    cv_auto_free uint8_t *grey = malloc((size_t)box.width * (size_t)box.height);
+    CV_TRY_MEMORY(grey, error, "subtitles");
+    for (int y = 0; y < box.height; y++) {
+        (void)memcpy(grey + (size_t)y * (size_t)box.width,
+                     frame->plane[CV_LUMA] + (size_t)(box.y + y) * (size_t)frame->width + box.x,
+                     (size_t)box.width);
+    }
+    crop.grey = grey;
     CV_TRY(ocr_read(subtitles->engine, &crop, &reading, &readings, error));
     if (reading.text[0] && reading.confidence >= subtitles->min_confidence) {
         cv_buffer_printf(text, "%s%s", text->length ? " " : "", reading.text);
@@ -76,9 +107,9 @@ static int read_picture(struct subtitles *subtitles, const char *key, char **ret
                         struct cv_error *error)
 {
     cv_auto_free void *data = NULL;
-    size_t size = 0;
+    size_t size = 0, count = 0;
+    cv_auto_free struct row *rows = NULL;
     cv_auto(cv_frame_deinit) struct cv_frame frame = {0};
-    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = {0};
     cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
     if (cv_cancel_level(cv_stage_cancel(subtitles->context)) == CV_CANCEL_ABORT) {
         return cv_fail(error, CV_ERROR_CANCELED, "stopped at %s", key);
@@ -92,12 +123,9 @@ static int read_picture(struct subtitles *subtitles, const char *key, char **ret
     if (result < 0) {
         return cv_fail_context(error, result, "%s", key);
     }
-    CV_TRY(cv_text_lines_find(&frame, &lines, error));
-    cv_auto_free struct piece *pieces = order_lines(&lines);
-    CV_TRY_MEMORY(pieces, error, "subtitles");
-    for (size_t i = 0; i < lines.count; i++) {
-        const struct cv_text_line *line = pieces[i].line;
-        CV_TRY(read_line(subtitles, &frame, line, lines.glyphs + line->first_glyph, &text, error));
+    CV_TRY(find_rows(&frame, &rows, &count, error));
+    for (size_t i = 0; i < count; i++) {
+        CV_TRY(read_row(subtitles, &frame, rows, i, &text, error));
     }
     return cv_buffer_detach(&text, ret_text, error);
 }

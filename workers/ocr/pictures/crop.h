@@ -21,6 +21,7 @@ struct ocr_crop {
     struct ocr_patch patches[OCR_EMOJI_LINE_MAX]; /* of the emoji; until the line is packed */
     size_t emoji_count;
     bool has_letters; /* else it is emoji alone */
+    bool has_no_bars; /* a bar in it is an I: of subtitles, whose words nothing separates */
 };
 
 /* Cuts `line` out, with the emoji in it and beside it. CV_OCR_NO_TEXT when

@@ -206,6 +206,9 @@ static int read_once(const struct task *task, int tall, enum ocr_dictionary dict
     CV_TRY(result);
     ++*task->readings;
     ret_reading->agreement = 1;
+    for (char *bar = ret_reading->text; task->crop->has_no_bars && (bar = strchr(bar, '|'));) {
+        *bar = 'I';
+    }
     ocr_text_clean(ret_reading->text);
     return 0;
 }
