@@ -540,8 +540,9 @@ static struct cv_frame film_at(int offset, unsigned noise)
     static const struct colour dusk = {70, 78, 86}, light = {232, 226, 214};
     struct cv_frame frame = new_frame(WIDTH, HEIGHT, dusk);
 
-    for (int k = 0; k < 16; k++) {
-        int x = (k * 97 + i * (11 + k % 4)) % (WIDTH + 80) - 80, y = 40 + k * 53 % (HEIGHT - 120);
+    for (int k = 0; k < 48; k++) { /* the most of them above and below */
+        int x = (k * 97 + i * (11 + k % 4)) % (WIDTH + 80) - 80;
+        int y = k < 16 ? 40 + k * 53 % (HEIGHT - 120) : k % 2 ? k * 31 % 120 : 320 + k * 37 % 110;
         fill_box(&frame, (struct cv_box){x, y, 34 + k % 5 * 6, 26 + k % 4 * 9}, light);
     }
     if (i >= FILM_FIRST && i <= FILM_LAST) {
