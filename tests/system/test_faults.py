@@ -241,20 +241,6 @@ def children_are_zombies(worker):
     return worker.stages() == []
 
 
-def test_a_running_stage_of_a_zombie_is_ended(jobs, workers):
-    job_id = jobs.enqueue({"do": "hang"})
-    zombie = workers.start("test-stage", "--no-listen", CORTANA_LEASE_MS=1000)
-    stage = zombie.wait_for_stage()
-    zombie.signal(signal.SIGSTOP)
-    jobs.rows("UPDATE jobs SET payload = '{\"do\": \"succeed\"}' WHERE id = %s", job_id)
-    workers.start()
-    jobs.wait_for(job_id, "done")
-    assert is_running(stage)
-    zombie.signal(signal.SIGCONT)
-    wait_until(lambda: not is_running(stage), "the stage to be ended")
-    assert [row["attempt"] for row in jobs.results(job_id)] == [2]
-
-
 # ---- the clock ---------------------------------------------------------------------------------------
 
 

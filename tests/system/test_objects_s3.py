@@ -170,8 +170,7 @@ def test_deletion_and_gc(scanning, program, database, tmp_path):
     kept, gone = scanning.original(), scanning.original()
     scanning.run()
     for video in (kept, gone):
-        for number in range(1203):
-            scanning.client.put(key=f"frames/{video}/{number}.jpg", text="x")
+        scanning.client.upload(prefix=f"frames/{video}/", count=1203, size=1)
         scanning.client.put(key=f"videos/proxy/{video}/a/segment_00000.ts", text="x")
     lost = str(uuid.uuid4())
     scanning.client.put(key=f"thumbs/{lost}/poster.jpg", text="x")

@@ -16,7 +16,7 @@ def drain(program, database, limit, mode):
                              stderr=subprocess.PIPE) for n in range(PROCESSES)]
 
 
-@pytest.mark.parametrize("count, limit, mode", [(10000, 20, "batch"), (1000, 1, "single"),
+@pytest.mark.parametrize("count, limit, mode", [(4000, 20, "batch"), (1000, 1, "single"),
                                                 (2000, 7, "single")])
 def test_four_processes_drain_a_queue(program, database, queue, count, limit, mode):
     queue.run(f"SELECT enqueue_job('transcode', '{TRANSCODE}') FROM generate_series(1, %s)", count)

@@ -115,6 +115,5 @@ def test_a_released_migration_that_is_edited_is_refused(tmp_path):
 
     first = sorted((copy / "sql/migrations").glob("*.sql"))[0]
     assert run("scripts/freeze").returncode == 0 and run("scripts/freeze", "--check").returncode == 0
-    assert first.name not in run("scripts/check").stdout
     first.write_text(first.read_text() + "-- later\n")
     assert f"sql/migrations/{first.name}: was changed after release" in run("scripts/check").stdout

