@@ -9,6 +9,7 @@
 #include "cli/commands/verbs.h"
 #include "cli/commands/wait.h"
 
+#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -160,53 +161,40 @@ static int import_videos(struct run *run, struct cv_error *error)
 
 /* ---- the results ----------------------------------------------------------------------------- */
 
-static int print_head(struct cli_call *call, const char *video_id, struct cv_error *error)
+static void print_head(const json_t *video)
 {
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(cv_db_run(call->session.db, &rows, error,
-                     "SELECT coalesce(title, original_name, id::text) AS name, id, resolution,"
-                     " round(fps::numeric, 2)::float8 AS fps,"
-                     " (duration * 1000)::bigint AS duration_ms,"
-                     " (SELECT count(*) FROM segments s WHERE s.video_id = v.id) AS texts,"
-                     " video_trouble(v) AS trouble"
-                     " FROM videos v WHERE id = $1::uuid",
-                     video_id));
-    if (cv_db_rows(rows) == 0) {
-        return 0;
-    }
     char duration[CLI_TIME_SIZE], texts[CLI_COUNTED_SIZE];
+    const char *title = json_string_value(json_object_get(video, "title"));
+    const char *id = json_string_value(json_object_get(video, "id"));
+    const char *resolution = json_string_value(json_object_get(video, "resolution"));
+    const char *trouble = json_string_value(json_object_get(video, "trouble"));
+    double fps = json_number_value(json_object_get(video, "fps"));
     (void)putchar('\n');
-    cli_put(stdout, cv_db_text(rows, 0, "name"));
-    (void)printf("  %s  %g fps  %s  %s\n",
-                 cv_db_text(rows, 0, "resolution") ? cv_db_text(rows, 0, "resolution") : "",
-                 cv_db_double(rows, 0, "fps", 0),
-                 cli_time(cv_db_int(rows, 0, "duration_ms", 0), duration),
-                 cli_counted(cv_db_int(rows, 0, "texts", 0), "text", "texts", texts));
-    (void)printf("video %s\n", cv_db_text(rows, 0, "id"));
-    if (cv_db_text(rows, 0, "trouble")) {
-        (void)puts(cv_db_text(rows, 0, "trouble"));
+    cli_put(stdout, title ? title : id);
+    (void)printf(
+        "  %s  %g fps  %s  %s\n", resolution ? resolution : "", round(fps * 100) / 100,
+        cli_time((int64_t)json_number_value(json_object_get(video, "duration_ms")), duration),
+        cli_counted(json_integer_value(json_object_get(video, "lines")), "text", "texts", texts));
+    (void)printf("video %s\n", id);
+    if (trouble) {
+        (void)puts(trouble);
     }
     (void)putchar('\n');
-    return 0;
 }
 
 /* Prints which lines no model has read. */
-static int print_unread(struct cli_call *call, const char *video_id, struct cv_error *error)
+static void print_unread(const json_t *video)
 {
     char text[CLI_UNREAD_TEXT_SIZE];
     size_t i;
     json_t *item;
-    cv_auto(json_decref) json_t *video = NULL;
-    cv_auto(json_decref) json_t *values = json_pack("{s:s}", "id", video_id);
-    CV_TRY_MEMORY(values, error, "a request");
-    CV_TRY(cli_ask(call, "video", values, &video, error));
     const json_t *unread = json_object_get(video, "unread");
     json_array_foreach(unread, i, item)
     {
-        (void)printf("%s%s\n", cli_unread_text(item, video_id, text),
+        (void)printf("%s%s\n",
+                     cli_unread_text(item, json_string_value(json_object_get(video, "id")), text),
                      i + 1 < json_array_size(unread) ? "" : "\n");
     }
-    return 0;
 }
 
 /* Prints the first of the video's texts with their time ranges and entities. */
@@ -214,8 +202,6 @@ static int print_texts(struct cli_call *call, const struct cli_video *video, int
                        struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(print_head(call, video->id, error));
-    CV_TRY(print_unread(call, video->id, error));
     CV_TRY(cv_db_run(call->session.db, &rows, error,
                      "SELECT s.t_start, s.t_end, s.text, (SELECT string_agg(e.entity_type"
                      " || ' ' || e.value, '   ' ORDER BY e.entity_type, e.value)"
@@ -351,32 +337,32 @@ static int show_one(struct run *run, const struct cli_video *video, size_t numbe
                     bool *has_example, struct cv_error *error)
 {
     struct cli_call *call = run->call;
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(cv_db_run(call->session.db, &rows, error,
-                     "SELECT v.status, v.status = 'ready' AS ready, (SELECT count(*)"
-                     " FROM segments s WHERE s.video_id = v.id) AS texts,"
-                     " u.unread FROM videos v, unread_scripts(ARRAY[v.id]) AS u"
-                     " WHERE v.id = $1::uuid",
-                     video->id));
-    if (cv_db_rows(rows) == 0) {
-        return 0;
+    cv_auto(json_decref) json_t *found = NULL;
+    cv_auto(json_decref) json_t *values = json_pack("{s:s}", "id", video->id);
+    CV_TRY_MEMORY(values, error, "a request");
+    int result = cli_ask(call, "video", values, &found, error);
+    if (result) {
+        return error->type == CV_ERROR_NOT_FOUND ? 0 : result; /* it was deleted meanwhile */
     }
-    int64_t texts = cv_db_int(rows, 0, "texts", 0);
+    int64_t texts = json_integer_value(json_object_get(found, "lines"));
+    const char *status = json_string_value(json_object_get(found, "status"));
     if (call->json) {
-        CV_TRY(cli_print_outcome(call,
-                                 json_pack("{s:s, s:s, s:s, s:I, s:o}", "video", video->id, "name",
-                                           video->name, "status", cv_db_text(rows, 0, "status"),
-                                           "texts", (json_int_t)texts, "unread",
-                                           json_loads(cv_db_text(rows, 0, "unread"), 0, NULL)),
-                                 error, "%s", ""));
+        CV_TRY(
+            cli_print_outcome(call,
+                              json_pack("{s:s, s:s, s:s?, s:I, s:O}", "video", video->id, "name",
+                                        video->name, "status", status, "texts", (json_int_t)texts,
+                                        "unread", json_object_get(found, "unread")),
+                              error, "%s", ""));
     }
-    if (!cv_db_bool(rows, 0, "ready")) {
+    if (!status || strcmp(status, "ready") != 0) {
         return 0;
     }
     CV_TRY(cli_given(call, "export") ? export_one(run, video->id, number, error) : 0);
     if (call->json || call->quiet) {
         return 0;
     }
+    print_head(found);
+    print_unread(found);
     CV_TRY(print_texts(call, video, texts, error));
     if (*has_example || texts == 0) {
         return 0;
