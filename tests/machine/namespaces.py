@@ -77,8 +77,9 @@ class Namespaces(Server):
             raise emulated.Unavailable(f"there is no {NSPAWN} (Debian: systemd-container)")
 
     @classmethod
-    def start(cls, folder, tree, files, options=()):
-        """A machine whose disk is the tree, changed in `folder` alone; `options` are more of systemd-nspawn's."""
+    def start(cls, folder, tree, files, options=(), network="--private-network"):
+        """A machine whose disk is the tree, changed in `folder` alone; `options` are more of systemd-nspawn's, the last of which may
+        be words for the machine's systemd."""
         group = hierarchy() / f"cortana-machine-{folder.stat().st_ino}"
         changes = folder / "changes"
         shutil.rmtree(changes, ignore_errors=True)
@@ -90,7 +91,7 @@ class Namespaces(Server):
             process = subprocess.Popen(
                 ["unshare", "--mount", "sh", "-c", HOLD, "hold", tree, changes, group,
                  NSPAWN, "--quiet", "--boot", f"--directory={changes}/root", "--machine=machine", "--hostname=machine",
-                 "--private-network", "--register=no", "--keep-unit", "--console=read-only", "--link-journal=no",
+                 network, "--register=no", "--keep-unit", "--console=read-only", "--link-journal=no",
                  "--resolv-conf=off", "--timezone=off", f"--system-call-filter={CALLS}", *options],
                 env={**os.environ, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"},
                 stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.STDOUT, start_new_session=True)

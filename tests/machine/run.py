@@ -59,7 +59,7 @@ def lines(text):
 
 def documented(command):
     """The command, which docs/operations.md tells an operator to give; here root gives it."""
-    assert re.search(rf"(?:^    |`)sudo {re.escape(command)}(?:$|`)", OPERATIONS, re.MULTILINE), f"operations.md does not say: {command}"
+    assert re.search(rf"(?:^    |`)sudo {re.escape(command)}(?:$|`| +#)", OPERATIONS, re.MULTILINE), f"operations.md does not say: {command}"
     return command
 
 
@@ -256,7 +256,7 @@ def is_closed(server):
     for unit in UNITS:
         said = server.ask(f"systemd-analyze security --no-pager {unit}.service")
         found[unit] = float(re.search(r"Overall exposure level for \S+: ([0-9.]+)", said)[1])
-    assert max(found.values()) <= EXPOSURE_MAX and f"finds {max(found.values())})" in OPERATIONS, found
+    assert max(found.values()) <= EXPOSURE_MAX and f"finds {max(found.values())})" in " ".join(OPERATIONS.split()), found
     return f"{min(found.values())} to {max(found.values())}"
 
 
