@@ -123,7 +123,7 @@ int cv_subtitle_list_add(struct cv_subtitle_list *list, const struct cv_subtitle
     size_t length = 0;
     const char *c = said->text;
     for (; *c && length < CV_SUBTITLE_BYTES_MAX; c++) {
-        append_character(text, &length, (char)(*c == '\n' ? ' ' : *c));
+        append_character(text, &length, *c);
     }
     end_text(text, length, *c != '\0');
     line.text = text;

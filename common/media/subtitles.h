@@ -30,7 +30,7 @@ struct cv_subtitle_list {
 void cv_subtitle_list_deinit(struct cv_subtitle_list *list);
 CV_DEFINE_CLEANUP_ADDRESS(struct cv_subtitle_list, cv_subtitle_list_deinit)
 
-/* Adds a line in plain text, which is copied: white space becomes one blank, and what is behind
+/* Adds a line in plain text, which is copied: white space becomes one blank, line breaks begin rows, and what is behind
  * CV_SUBTITLE_BYTES_MAX is left out. A blank text, and a line behind CV_SUBTITLE_LINES_MAX, is not added. */
 CV_MUST_CHECK int cv_subtitle_list_add(struct cv_subtitle_list *list,
                                        const struct cv_subtitle *said, struct cv_error *error);

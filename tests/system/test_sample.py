@@ -298,14 +298,17 @@ def test_a_file_that_is_no_subtitles_is_refused_with_its_reason(program, store_d
     assert (done.returncode, error["type"]) == (65, kind) and reason in error["message"], error
 
 
-def test_rows_that_roll_up_are_one_line_each(sample, fixtures_dir, tmp_path):
-    """Those of other events are one line together."""
+def test_rows_that_roll_up_are_one_line_each(sample, program, film, fixtures_dir, tmp_path):
+    """Those of other events are one line together; in a track of text and in one of pictures."""
+    rolled = [("First row", 0, 1900), ("Second row", 1000, 3900), ("4th row", 3000, 4900), ("Third row", 3000, 4900),
+              ("Fifth row", 4000, 4900), ("Said in two rows", 5000, 5900)]
     cues = "".join(f"{n}\n00:00:0{n},000 --> 00:00:0{n},900\n{text}\n\n" for n, text in enumerate(ROLLING))
     done = sample(add_text_tracks(fixtures_dir / "edge" / "variable_rate.mp4", tmp_path / "a.mkv", "subrip", ("eng", cues)))
     assert done.done.returncode == 0, done.done.stderr
-    assert [(line["text"], line["t_start"], line["t_end"]) for line in done.result["subtitles"]] == [
-        ("First row", 0, 1900), ("Second row", 1000, 3900), ("4th row", 3000, 4900), ("Third row", 3000, 4900),
-        ("Fifth row", 4000, 4900), ("Said in two rows", 5000, 5900)]
+    assert [(line["text"], line["t_start"], line["t_end"]) for line in done.result["subtitles"]] == rolled
+    shown = [(n, n + .9, text) for n, text in enumerate(ROLLING)]
+    lines = read_pictures(program, sample(add_picture_tracks(film, tmp_path / "b.mkv", "copy", ("eng", shown))))["subtitles"]
+    assert [(line["text"], line["t_start"], line["t_end"]) for line in lines] == rolled
 
 
 def test_the_rotated_video_is_sampled_upright(sample, fixtures_dir):

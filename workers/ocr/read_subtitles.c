@@ -98,7 +98,7 @@ static int read_row(struct subtitles *subtitles, const struct cv_frame *frame,
     crop.grey = grey;
     CV_TRY(ocr_read(subtitles->engine, &crop, &reading, &readings, error));
     if (reading.text[0] && reading.confidence >= subtitles->min_confidence) {
-        cv_buffer_printf(text, "%s%s", text->length ? " " : "", reading.text);
+        cv_buffer_printf(text, "%s%s", text->length ? "\n" : "", reading.text);
     }
     return 0;
 }
