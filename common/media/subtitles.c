@@ -10,20 +10,10 @@
 #include <string.h>
 
 enum {
-    PAUSE_MS = 250,    /* between two events of a line that stays; editors leave up to 10 frames */
     UNKNOWN_MS = 5000, /* a line whose end is nowhere stays so long, as long as players show it */
     LONGEST_MS = 3600000, /* an event that stays longer than an hour is a mistake of its file */
     ASS_FIELDS = 8,       /* commas before the text of an event as libavcodec returns it */
 };
-
-void cv_subtitle_list_deinit(struct cv_subtitle_list *list)
-{
-    for (size_t i = 0; i < list->count; i++) {
-        free(list->items[i].text);
-    }
-    free(list->items);
-    *list = (struct cv_subtitle_list){0};
-}
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
@@ -43,42 +33,13 @@ static size_t override_length(const char *text, bool *ret_draws)
     return (size_t)(end - text) + 1;
 }
 
-/* Appends a character; white space becomes one blank, and none at the beginning of a row. A line break
- * begins a new row if this one is not empty. */
-static void append_character(char *line, size_t *length, char c)
+/* The text of an event without styling, in its rows; free() it. NULL: out of memory. */
+static char *plain_text(const char *event)
 {
-    bool is_blank = (unsigned char)c <= ' ' || c == 0x7f;
-    if (c == '\n' && *length > 0 && line[*length - 1] == ' ') {
-        (*length)--;
-    }
-    char before = *length > 0 ? line[*length - 1] : '\n';
-    if (!is_blank || (c == '\n' ? before != '\n' : before != ' ' && before != '\n')) {
-        line[(*length)++] = (char)(c == '\n' || !is_blank ? c : ' ');
-    }
-}
-
-/* Ends a text that may have been cut within a character. */
-static void end_text(char *line, size_t length, bool is_cut)
-{
-    while (is_cut && length > 0 && ((unsigned char)line[length - 1] & 0xc0) == 0x80) {
-        length--;
-    }
-    if (is_cut && length > 0 && (unsigned char)line[length - 1] >= 0xc0) {
-        length--;
-    }
-    while (length > 0 && (line[length - 1] == ' ' || line[length - 1] == '\n')) {
-        length--;
-    }
-    line[length] = '\0';
-}
-
-/* The text of an event without styling, in its rows. */
-static void plain_text(const char *event, char line[CV_SUBTITLE_BYTES_MAX + 1])
-{
+    char *text = malloc(strlen(event) + 1);
     size_t length = 0;
     bool draws = false;
-    const char *c = event;
-    while (*c && length < CV_SUBTITLE_BYTES_MAX) {
+    for (const char *c = event; text && *c;) {
         size_t skipped = override_length(c, &draws);
         if (skipped > 0) {
             c += skipped;
@@ -86,134 +47,14 @@ static void plain_text(const char *event, char line[CV_SUBTITLE_BYTES_MAX + 1])
         }
         bool is_break = c[0] == '\\' && c[1] && strchr("Nnh", c[1]);
         if (!draws) {
-            append_character(line, &length, !is_break ? *c : c[1] == 'h' ? ' ' : '\n');
+            text[length++] = (char)(!is_break ? *c : c[1] == 'h' ? ' ' : '\n');
         }
         c += is_break ? 2 : 1;
     }
-    end_text(line, length, *c != '\0');
-}
-
-/* ---- lists ----------------------------------------------------------------------------------- */
-
-static int add_line(struct cv_subtitle_list *list, const struct cv_subtitle *line,
-                    struct cv_error *error)
-{
-    if (list->count == CV_SUBTITLE_LINES_MAX) {
-        return 0;
+    if (text) {
+        text[length] = '\0';
     }
-    if (list->count == list->capacity) {
-        size_t capacity = list->capacity > 0 ? 2 * list->capacity : 64;
-        struct cv_subtitle *items = reallocarray(list->items, capacity, sizeof(*items));
-        CV_TRY_MEMORY(items, error, "subtitles");
-        list->items = items;
-        list->capacity = capacity;
-    }
-    list->items[list->count] = *line;
-    list->items[list->count].text = strdup(line->text);
-    CV_TRY_MEMORY(list->items[list->count].text, error, "subtitles");
-    list->count++;
-    return 0;
-}
-
-int cv_subtitle_list_add(struct cv_subtitle_list *list, const struct cv_subtitle *said,
-                         struct cv_error *error)
-{
-    char text[CV_SUBTITLE_BYTES_MAX + 1];
-    struct cv_subtitle line = *said;
-    size_t length = 0;
-    const char *c = said->text;
-    for (; *c && length < CV_SUBTITLE_BYTES_MAX; c++) {
-        append_character(text, &length, *c);
-    }
-    end_text(text, length, *c != '\0');
-    line.text = text;
-    return text[0] ? add_line(list, &line, error) : 0;
-}
-
-/* By language and text, then by time: what is to become one line is side by side. */
-static int compare_texts(const void *left, const void *right)
-{
-    const struct cv_subtitle *a = left, *b = right;
-    int language = strcmp(a->language, b->language);
-    int text = language ? language : strcmp(a->text, b->text);
-    return text ? text : (a->start_ms > b->start_ms) - (a->start_ms < b->start_ms);
-}
-
-static int compare_times(const void *left, const void *right)
-{
-    const struct cv_subtitle *a = left, *b = right;
-    int start = (a->start_ms > b->start_ms) - (a->start_ms < b->start_ms);
-    return start ? start : compare_texts(left, right);
-}
-
-/* Whether `next` begins with the last rows of `last`, and one of them has others, too. */
-static bool rolls_up(const struct cv_subtitle *last, const struct cv_subtitle *next)
-{
-    size_t length = strlen(last->text);
-    if (strcmp(last->language, next->language) != 0 || next->start_ms > last->end_ms + PAUSE_MS ||
-        strcmp(last->text, next->text) == 0) {
-        return false;
-    }
-    for (const char *end = next->text; *end;) {
-        end += 1 + strcspn(end + 1, "\n");
-        size_t size = (size_t)(end - next->text);
-        if (size <= length && memcmp(last->text + length - size, next->text, size) == 0 &&
-            (size == length || last->text[length - size - 1] == '\n')) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Makes of each row of roll-up captions, of which every event repeats the last rows of the one before, a
- * line of its own; of other events one line. The list is in the order of times. */
-static int split_rows(struct cv_subtitle_list *list, struct cv_error *error)
-{
-    size_t count = list->count;
-    cv_auto_free bool *rolls = calloc(count, sizeof(*rolls));
-    CV_TRY_MEMORY(rolls, error, "subtitles");
-    for (size_t i = 0; i < count; i++) {
-        for (size_t j = i > CV_SUBTITLE_TRACKS_MAX ? i - CV_SUBTITLE_TRACKS_MAX : 0; j < i; j++) {
-            bool goes_on = rolls_up(&list->items[j], &list->items[i]);
-            rolls[i] = rolls[i] || goes_on;
-            rolls[j] = rolls[j] || goes_on;
-        }
-    }
-    for (size_t i = 0; i < count; i++) {
-        for (char *end; (end = strchr(list->items[i].text, '\n'));) {
-            struct cv_subtitle row = list->items[i];
-            *end = rolls[i] ? '\0' : ' ';
-            if (rolls[i]) {
-                CV_TRY(add_line(list, &row, error));
-                memmove(row.text, end + 1, strlen(end + 1) + 1);
-            }
-        }
-    }
-    return 0;
-}
-
-int cv_subtitles_finish(struct cv_subtitle_list *list, struct cv_error *error)
-{
-    size_t kept = 0;
-    if (list->count == 0) {
-        return 0;
-    }
-    qsort(list->items, list->count, sizeof(*list->items), compare_times);
-    CV_TRY(split_rows(list, error));
-    qsort(list->items, list->count, sizeof(*list->items), compare_texts);
-    for (size_t i = 1; i < list->count; i++) {
-        struct cv_subtitle *last = &list->items[kept], *next = &list->items[i];
-        if (strcmp(last->language, next->language) == 0 && strcmp(last->text, next->text) == 0 &&
-            next->start_ms <= last->end_ms + PAUSE_MS) {
-            last->end_ms = next->end_ms > last->end_ms ? next->end_ms : last->end_ms;
-            free(next->text);
-        } else {
-            list->items[++kept] = *next;
-        }
-    }
-    list->count = kept + 1;
-    qsort(list->items, list->count, sizeof(*list->items), compare_times);
-    return 0;
+    return text;
 }
 
 /* ---- tracks ---------------------------------------------------------------------------------- */
@@ -304,6 +145,12 @@ static bool is_short(const struct cv_subtitle *line)
            line->end_ms <= INT32_MAX;
 }
 
+/* A container may say any time; this bound leaves room for sums of times. */
+static int64_t within_bounds(int64_t ms)
+{
+    return FFMAX(INT64_MIN / 4, FFMIN(ms, INT64_MAX / 4));
+}
+
 /* When an event is shown, in ms of the presentation. Most events of pictures only end when the next one begins, which may be
  * empty: then the end is INT64_MAX. False: its times are of no use. */
 static bool read_times(const struct track *track, const AVPacket *packet, const AVSubtitle *event,
@@ -315,10 +162,11 @@ static bool read_times(const struct track *track, const AVPacket *packet, const 
     if ((is_told_late ? event->pts : packet->pts) == AV_NOPTS_VALUE) {
         return false;
     }
+    AVRational ms = {1, 1000};
     int64_t at_ms =
-        is_told_late ? event->pts / 1000 : av_rescale_q(packet->pts, base, (AVRational){1, 1000});
+        within_bounds(is_told_late ? event->pts / 1000 : av_rescale_q(packet->pts, base, ms));
     at_ms -= zero_us / 1000;
-    int64_t length = av_rescale_q(packet->duration, base, (AVRational){1, 1000});
+    int64_t length = within_bounds(av_rescale_q(packet->duration, base, ms));
     int64_t shown_ms = event->end_display_time == UINT32_MAX ? 0 : event->end_display_time;
     length = shown_ms > 0 ? shown_ms : length > 0 ? length : UNKNOWN_MS;
     bool is_open = track->shown && shown_ms == 0 && packet->duration <= 0;
@@ -333,8 +181,7 @@ static int add_event(struct cv_subtitle_tracks *tracks, const struct track *trac
                      const AVPacket *packet, const AVSubtitle *event, int64_t zero_us,
                      struct cv_error *error)
 {
-    char text[CV_SUBTITLE_BYTES_MAX + 1];
-    struct cv_subtitle line = {.text = text};
+    struct cv_subtitle line = {0};
     if (!read_times(track, packet, event, zero_us, &line)) {
         return 0;
     }
@@ -348,10 +195,9 @@ static int add_event(struct cv_subtitle_tracks *tracks, const struct track *trac
         if (!at) {
             continue;
         }
-        plain_text(at, text);
-        if (text[0] != '\0') {
-            CV_TRY(add_line(tracks->list, &line, error));
-        }
+        cv_auto_free char *text = line.text = plain_text(at);
+        CV_TRY_MEMORY(text, error, "subtitles");
+        CV_TRY(cv_subtitle_list_add(tracks->list, &line, error));
     }
     return 0;
 }
@@ -367,7 +213,7 @@ static int end_shown(struct cv_subtitle_pictures *pictures, struct cv_subtitle_s
         return 0;
     }
     pictures->lost += pictures->list.count == CV_SUBTITLE_LINES_MAX;
-    return add_line(&pictures->list, &line, error);
+    return cv_subtitle_list_add(&pictures->list, &line, error);
 }
 
 int cv_subtitle_pictures_finish(struct cv_subtitle_pictures *pictures, int64_t until_ms,
