@@ -24,7 +24,7 @@ import stages  # noqa: E402
 
 MONITORING = ROOT / "k8s/components/monitoring"
 # Off by default: docs/operations.md says how they are added.
-NOT_IN_PODS = {stage.program for stage in stages.read() if stage.starts == "setting"}
+NOT_IN_PODS = {stage.program for stage in stages.read() if stage.setting}
 
 
 @pytest.fixture(scope="module")
