@@ -3,18 +3,20 @@ on a real queue, alerts, and that alerts and dashboard ask for numbers which wor
 
 import copy
 import json
+import random
 import re
 import shutil
 import subprocess
 import sys
 import uuid
 
+import autoscaler
 import psycopg2
 import pytest
 import yaml
 from api import Gateway, make_login, token
 from conftest import migrate, run_sql
-from manifests import (OVERLAYS, ROOT, lint, of_kind, programs, render, schema_problems,
+from manifests import (LONG_GRACE_SECONDS, OVERLAYS, ROOT, grace_of, lint, of_kind, programs, render, schema_problems,
                        template_of)
 from probing import port_of, scrape
 from workers import Workers, wait_until
@@ -186,6 +188,44 @@ def test_an_image_has_any_name_that_registries_give(tools, tmp_path, image, rend
     assert {c["image"] for d in documents if template_of(d) for c in template_of(d)["spec"]["containers"]} == {rendered}
     assert [d["metadata"]["name"] for d in of_kind(documents, "Job")] == [name]
     assert lint(documents, "prod") == []
+
+
+# ---- scaling ---------------------------------------------------------------------------------------
+
+# Jobs a day and their seconds on a pod. Long: parts of ten minutes of video, by docs/operations.md ("Sizing") on the CPUs of the
+# pod's limit; one job in fifty is an hour in one piece, which has no key frames to part it at.
+LOADS = {"transcode": (2000, 120, 1500), "sample": (2000, 70, 420), "ocr": (2000, 80, 480), "segment-index": (2000, 1, 10),
+         "clip-generate": (3000, 3, 60), "object-remove": (500, 1, 30), "command": (200, 2, 60), "webhook": (5000, 1, 10)}
+
+
+def load_of(stage):
+    a_day, usual, whole = LOADS[stage]
+
+    def length(numbers):
+        return (whole if numbers.random() < 0.02 else usual) * numbers.lognormvariate(0, 0.5)
+
+    return autoscaler.arrivals(random.Random(stage), a_day, length)
+
+
+@pytest.mark.parametrize("stage", LOADS)
+def test_a_day_of_scaling_throws_no_work_away(overlays, stage):
+    """By the autoscaler's arithmetic: no fewer pods are wanted than work, and a pod that is stopped at work ends its job."""
+    documents = overlays["prod"]
+    grace = grace_of(find(documents, "Deployment", stage), documents)
+    day = autoscaler.simulate(find(documents, "ScaledObject", stage), grace, load_of(stage))
+    print(f"{stage}: {day.jobs} jobs, at most {day.most_pods} pods, {day.busy_stopped} stopped at work, {day.cut_off} cut off,"
+          f" {day.lost_seconds / day.worked_seconds:.3%} of the work lost, {day.worked_seconds / day.pod_seconds:.0%} busy,"
+          f" half waited {sorted(day.waits)[len(day.waits) // 2]:.0f} s, {day.fewer_than_busy} ticks with too few pods")
+    assert day.cut_off == 0
+    if grace >= LONG_GRACE_SECONDS:
+        assert day.fewer_than_busy == 0
+
+
+def test_the_scaling_of_two_jobs_a_pod_would(overlays):
+    """The check can fail: with the target that was there once, pods were stopped at work for no reason."""
+    documents = overlays["prod"]
+    day = autoscaler.simulate(find(documents, "ScaledObject", "transcode"), 60, load_of("transcode"), target=2)
+    assert day.fewer_than_busy > 0 and day.cut_off > 0
 
 
 # ---- KEDA's queries ------------------------------------------------------------------------------------
