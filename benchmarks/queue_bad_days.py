@@ -175,7 +175,7 @@ class Load:
         command = [*prefix, *map(str, self.command(kind, folder=str(self.folder), batch=BATCH, **options))]
         with open(self.folder / "log", "a") as log:
             self.processes[self.numbers] = (kind, prefix, options, subprocess.Popen(
-                command, env=self.environment(), stdout=log, stderr=log))
+                command, env=self.environment(), stdout=log, stderr=log, start_new_session=True))
 
     def restart(self, kind, prefix=()):
         """Ends those of a kind as a crash does and starts as many again."""
@@ -186,7 +186,8 @@ class Load:
 
     def kill(self, number):
         process = self.processes.pop(number)[3]
-        process.send_signal(signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it gave up by itself
+            os.killpg(process.pid, signal.SIGKILL)  # faketime stays beside what it starts
         process.wait()
 
     def revive(self):

@@ -35,11 +35,11 @@ class Stage:
     owns."""
 
     def __init__(self, program, fixtures_dir, user):
-        self.root = pathlib.Path(tempfile.mkdtemp(prefix="cv-attack-", dir="/tmp"))
         self.worker, self.library = program("sample-worker"), program("attack.so")
         content = self.worker.read_bytes()
         if b"__asan_init" in content or b"__tsan_init" in content:
             pytest.skip("a sanitizer's runtime has to be loaded before the attack, and is allowed more")
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix="cv-attack-", dir="/tmp"))
         self.fixture = fixtures_dir / "subtitles.mp4"
         self.user = user
         self.store = self.root / "store"
