@@ -221,10 +221,7 @@ enum {
 
 uint64_t exchange_hash(const char *text, size_t length)
 {
-    uint64_t hash = 14695981039346656037u; /* FNV-1a */
-    for (size_t i = 0; i < length; i++) {
-        hash = (hash ^ (unsigned char)text[i]) * 1099511628211u;
-    }
+    uint64_t hash = cv_hash(CV_HASH_BEGIN, text, length);
     return hash ? hash : 1;
 }
 

@@ -1,7 +1,6 @@
 #include "cli/commands/operation.h"
 #include "cli/commands/verbs.h"
 
-#include <poll.h>
 #include <string.h>
 
 /* ---- watch ----------------------------------------------------------------------------------- */
@@ -17,8 +16,7 @@ int cli_watch(struct cli_call *call, struct cv_error *error)
     }
     CV_TRY(cli_open(call, error));
     for (int64_t drawn = 0; count == 0 || drawn < count; drawn++) {
-        struct pollfd wait = {.fd = cv_cancel_fd(call->cancel), .events = POLLIN};
-        if (drawn > 0 && poll(&wait, 1, (int)(every * 1000)) > 0) {
+        if (drawn > 0 && cv_cancel_wait(call->cancel, (int)(every * 1000))) {
             return CLI_EXIT_OK; /* users leave it by interrupting */
         }
         if (cli_is_terminal(STDOUT_FILENO)) {

@@ -7,7 +7,6 @@
 #include "cli/commands/operation.h"
 #include "cli/commands/verbs.h"
 
-#include <poll.h>
 #include <string.h>
 
 enum {
@@ -48,8 +47,7 @@ static int wait_for_clip(struct cli_call *call, const json_t *values, unsigned *
     while (!has_ended(*ret_body) && cv_monotonic_ms() < end_ms) {
         json_decref(*ret_body);
         *ret_body = NULL;
-        struct pollfd stop = {.fd = cv_cancel_fd(call->cancel), .events = POLLIN};
-        if (poll(&stop, 1, CLIP_POLL_MS) > 0) {
+        if (cv_cancel_wait(call->cancel, CLIP_POLL_MS)) {
             return cv_fail(error, CV_ERROR_CANCELED, "stopped while a clip was made");
         }
         CV_TRY(ask(call, "clip", values, ret_status, ret_body, error));

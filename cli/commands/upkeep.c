@@ -7,7 +7,6 @@
 #include "cli/commands/verbs.h"
 
 #include <limits.h>
-#include <poll.h>
 #include <string.h>
 
 #define MIN_AGE_HOURS 24.0
@@ -116,11 +115,8 @@ static int init_when_there(struct cv_store *store, int64_t days, struct cv_cance
     int64_t until = cv_monotonic_ms() + STORE_STARTS_MS;
     for (;;) {
         int result = cv_bucket_init(store, days, ret_created, ret_unknown, error);
-        if (result >= 0 || error->type != CV_ERROR_CONNECTION || cv_monotonic_ms() >= until) {
-            return result;
-        }
-        struct pollfd told = {.fd = cv_cancel_fd(cancel), .events = POLLIN};
-        if (poll(&told, 1, STORE_AGAIN_MS) != 0) {
+        if (result >= 0 || error->type != CV_ERROR_CONNECTION || cv_monotonic_ms() >= until ||
+            cv_cancel_wait(cancel, STORE_AGAIN_MS)) {
             return result;
         }
     }

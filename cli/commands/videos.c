@@ -4,7 +4,6 @@
 #include "cli/commands/verbs.h"
 #include "cli/commands/wait.h"
 
-#include <poll.h>
 #include <string.h>
 
 enum {
@@ -30,8 +29,7 @@ static int wait_for_removal(struct cli_call *call, struct cv_error *error)
             return 0;
         }
         CV_TRY(cli_workers_check(&workers, error));
-        struct pollfd wait = {.fd = cv_cancel_fd(call->cancel), .events = POLLIN};
-        if (poll(&wait, 1, POLL_MS) > 0) {
+        if (cv_cancel_wait(call->cancel, POLL_MS)) {
             return cv_fail(error, CV_ERROR_CANCELED, "interrupted");
         }
     }

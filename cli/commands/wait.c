@@ -6,7 +6,6 @@
 #include "cli/commands/operation.h"
 
 #include <limits.h>
-#include <poll.h>
 #include <string.h>
 
 enum {
@@ -82,8 +81,7 @@ static int check_workers(const struct cli_call *call, struct cli_workers *worker
 /* Pauses; 1: interrupted. */
 static int rest(struct cli_call *call, int ms)
 {
-    struct pollfd wait = {.fd = cv_cancel_fd(call->cancel), .events = POLLIN};
-    return poll(&wait, 1, ms) > 0;
+    return cv_cancel_wait(call->cancel, ms);
 }
 
 /* ---- videos ---------------------------------------------------------------------------------- */

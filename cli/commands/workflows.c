@@ -3,7 +3,6 @@
 #include "cli/commands/operation.h"
 #include "cli/commands/verbs.h"
 
-#include <poll.h>
 #include <string.h>
 
 enum { WAIT_POLL_MS = 200 };
@@ -31,8 +30,7 @@ static int wait_for(struct cli_call *call, const char *job_id, struct cv_error *
             const char *message = json_string_value(cli_find_member(job, "error.message"));
             return cv_fail(error, CV_ERROR_SERVER, "job %s: %s", job_id, message ? message : state);
         }
-        struct pollfd stop = {.fd = cv_cancel_fd(call->cancel), .events = POLLIN};
-        if (poll(&stop, 1, WAIT_POLL_MS) > 0) {
+        if (cv_cancel_wait(call->cancel, WAIT_POLL_MS)) {
             return CLI_EXIT_INTERRUPTED;
         }
     }

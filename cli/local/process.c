@@ -132,8 +132,7 @@ int cli_process_await(const struct cli_process_params *params, struct cv_cancel 
 
     CV_TRY(cli_process_start(params, &pid, error));
     while (!cli_process_has_ended(pid, ret_status)) {
-        struct pollfd wait = {.fd = cv_cancel_fd(cancel), .events = POLLIN};
-        if (poll(&wait, 1, AWAIT_MS) > 0) {
+        if (cv_cancel_wait(cancel, AWAIT_MS)) {
             (void)kill(pid, SIGTERM);
             if (!cli_process_wait(pid, STOP_MS)) {
                 (void)kill(pid, SIGKILL);

@@ -236,6 +236,20 @@ CV_DEFINE_CLEANUP(json_t *, json_decref)
  * of memory. */
 json_t *cv_json_text(const char *text);
 
+/* ---- hashes ---------------------------------------------------------------------------------- */
+
+#define CV_HASH_BEGIN UINT64_C(0xcbf29ce484222325)
+
+/* Goes on with a hash, FNV-1a of 64 bits (Fowler, Noll and Vo), which begins as CV_HASH_BEGIN. Somebody who chooses the bytes
+ * can make two hashes equal. */
+static inline uint64_t cv_hash(uint64_t hash, const void *data, size_t size)
+{
+    for (const uint8_t *byte = data, *end = byte + size; byte < end; byte++) {
+        hash = (hash ^ *byte) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
 /* ---- cancellation ---------------------------------------------------------------------------- */
 
 /* How urgently work is asked to end. Levels only rise. */
@@ -262,6 +276,9 @@ enum cv_cancel_level cv_cancel_level(const struct cv_cancel *cancel);
 /* A descriptor that becomes readable with the first request and stays readable; owned by `cancel`.
  */
 int cv_cancel_fd(const struct cv_cancel *cancel);
+
+/* Waits for a request, at most so long. True: there is one. */
+bool cv_cancel_wait(const struct cv_cancel *cancel, int ms);
 
 /* ---- threads --------------------------------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
 #include "common/base/base.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
@@ -176,4 +177,10 @@ enum cv_cancel_level cv_cancel_level(const struct cv_cancel *cancel)
 int cv_cancel_fd(const struct cv_cancel *cancel)
 {
     return cancel->fd;
+}
+
+bool cv_cancel_wait(const struct cv_cancel *cancel, int ms)
+{
+    struct pollfd wait = {.fd = cancel->fd, .events = POLLIN};
+    return poll(&wait, 1, ms) > 0;
 }

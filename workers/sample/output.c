@@ -119,16 +119,14 @@ int output_keep(void *opaque, const struct sampler_frame *frame, struct cv_error
     return cv_stage_upload(output->context, &object, error);
 }
 
-/* FNV-1a of the size and the pixels. */
+/* Of the size and the pixels. */
 static uint64_t hash_of(const AVFrame *picture)
 {
-    uint64_t hash =
-        (UINT64_C(0xcbf29ce484222325) ^ (uint64_t)picture->width << 32) ^ (uint64_t)picture->height;
+    const int size[] = {picture->width, picture->height};
+    uint64_t hash = cv_hash(CV_HASH_BEGIN, size, sizeof(size));
     for (int y = 0; y < picture->height; y++) {
-        const uint8_t *row = picture->data[0] + (ptrdiff_t)y * picture->linesize[0];
-        for (int x = 0; x < picture->width; x++) {
-            hash = (hash ^ row[x]) * UINT64_C(0x100000001b3);
-        }
+        hash = cv_hash(hash, picture->data[0] + (ptrdiff_t)y * picture->linesize[0],
+                       (size_t)picture->width);
     }
     return hash;
 }

@@ -7,8 +7,6 @@
 #include "common/daemon/daemon.h"
 #include "common/queue/queue.h"
 
-#include <poll.h>
-
 #define SCHEDULER_JOB_TYPE "scheduler" /* in its row of the list of workers */
 
 /* One of the two threads: a connection and its work. */
@@ -294,8 +292,8 @@ static int open_patiently(struct parts *parts, struct cv_error *error)
         }
         cv_probe_set_reason(daemon->probe, error->message);
         cv_probe_beat(daemon->probe);
-        struct pollfd stop = {.fd = cv_cancel_fd(daemon->cancel), .events = POLLIN};
-        (void)poll(&stop, 1, (int)cv_pause_ms(tries, FIRST_PAUSE_MS, PAUSE_MOST_MS));
+        (void)cv_cancel_wait(daemon->cancel,
+                             (int)cv_pause_ms(tries, FIRST_PAUSE_MS, PAUSE_MOST_MS));
     }
 }
 

@@ -232,10 +232,6 @@ bool ocr_emoji_is_sure(const struct ocr_emoji_match *match)
 
 uint64_t ocr_emoji_network_id(void)
 {
-    uint64_t hash = 14695981039346656037U; /* FNV-1a */
-
-    for (const uint8_t *at = ocr_emoji_network; at < ocr_emoji_network_end; at++) {
-        hash = (hash ^ *at) * 1099511628211U;
-    }
-    return hash;
+    return cv_hash(CV_HASH_BEGIN, ocr_emoji_network,
+                   (size_t)(ocr_emoji_network_end - ocr_emoji_network));
 }

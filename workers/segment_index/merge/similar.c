@@ -79,12 +79,12 @@ int cv_text_key_init(struct cv_text_key *key, const char *normalized, struct cv_
 {
     size_t length = strlen(normalized);
     size_t capacity = length < MAX_LETTERS ? length : MAX_LETTERS;
-    *key = (struct cv_text_key){.normalized = normalized, .hash = 0xCBF29CE484222325ULL};
+    *key = (struct cv_text_key){.normalized = normalized,
+                                .hash = cv_hash(CV_HASH_BEGIN, normalized, length)};
     key->skeleton = malloc((capacity + 1) * sizeof(*key->skeleton));
     CV_TRY_MEMORY(key->skeleton, error, "comparing texts");
     key->count = make_skeleton(normalized, length, key->skeleton, capacity);
     for (size_t i = 0; i < length; i++) {
-        key->hash = mix(key->hash, (unsigned char)normalized[i]);
         if (normalized[i] >= '0' && normalized[i] <= '9') {
             key->digits = mix(key->digits + 1, (unsigned char)normalized[i]);
         }
