@@ -1,6 +1,7 @@
 #include "common/media/subtitle_picture.h"
 
 #include "common/media/libav.h"
+#include "common/media/scale.h"
 
 #include <limits.h>
 #include <math.h>
@@ -173,21 +174,16 @@ static int make_layers(const AVSubtitle *event, int64_t *pixels, struct layer *l
     return is_damaged ? cv_fail(error, CV_ERROR_DECODE, "a subtitle has no pixels") : 0;
 }
 
-static int new_picture(int width, int height, AVFrame **ret_picture, struct cv_error *error)
+static int make_ground(int width, int height, AVFrame **ret_picture, struct cv_error *error)
 {
-    cv_auto(cv_av_frame_free) AVFrame *picture = av_frame_alloc();
-    CV_TRY_MEMORY(picture, error, "a subtitle");
     if ((int64_t)width * height > AREA_MAX) {
         return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "a subtitle has %dx%d pixels", width,
                        height);
     }
-    picture->format = AV_PIX_FMT_GRAY8;
-    picture->color_range = AVCOL_RANGE_JPEG;
-    picture->width = width;
-    picture->height = height;
-    CV_TRY_MEMORY(av_frame_get_buffer(picture, 0) >= 0, error, "a subtitle");
-    (void)memset(picture->data[0], 255, (size_t)picture->linesize[0] * (size_t)height);
-    *ret_picture = cv_take(picture);
+    CV_TRY(cv_picture_new(width, height, AV_PIX_FMT_GRAY8, ret_picture, error));
+    (*ret_picture)->color_range = AVCOL_RANGE_JPEG;
+    (void)memset((*ret_picture)->data[0], 255,
+                 (size_t)(*ret_picture)->linesize[0] * (size_t)height);
     return 0;
 }
 
@@ -208,7 +204,7 @@ int cv_subtitle_compose(const AVSubtitle *event, int64_t *pixels, AVFrame **ret_
         right = cv_max(right, layer->rect->x + layer->right + MARGIN);
         bottom = cv_max(bottom, layer->rect->y + layer->bottom + MARGIN);
     }
-    CV_TRY(new_picture(right - left, bottom - top, ret_picture, error));
+    CV_TRY(make_ground(right - left, bottom - top, ret_picture, error));
     for (int i = 0; i < count; i++) {
         paint(&layers[i], left, top, *ret_picture);
     }

@@ -198,8 +198,7 @@ int ocr_session_frame(struct ocr_session *session, struct cv_frame *frame, struc
         return cv_fail(error, CV_ERROR_INTERNAL, "more frames than times");
     }
     CV_TRY(ocr_standing_add(&session->around, frame, error));
-    while (
-        ocr_standing_ready(&session->around, session->around.received == session->timing_count)) {
+    while (ocr_standing_ready(&session->around)) {
         CV_TRY(follow_frame(session, error));
     }
     return 0;

@@ -115,7 +115,7 @@ int ocr_standing_add(struct ocr_standing_frames *frames, struct cv_frame *frame,
     return 0;
 }
 
-bool ocr_standing_ready(const struct ocr_standing_frames *frames, bool is_end)
+bool ocr_standing_ready(const struct ocr_standing_frames *frames)
 {
     size_t first, last;
 
@@ -123,8 +123,8 @@ bool ocr_standing_ready(const struct ocr_standing_frames *frames, bool is_end)
         return false;
     }
     find_run(frames, frames->taken, &first, &last);
-    return is_end || !is_dense(first, last) || last < frames->received ||
-           !held(frames, frames->taken)->luma;
+    return frames->received == frames->timing_count || !is_dense(first, last) ||
+           last < frames->received || !held(frames, frames->taken)->luma;
 }
 
 /* Narrows a run to frames of one size whose levels are held. */

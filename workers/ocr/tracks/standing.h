@@ -28,8 +28,8 @@ void ocr_standing_deinit(struct ocr_standing_frames *frames);
 CV_MUST_CHECK int ocr_standing_add(struct ocr_standing_frames *frames, struct cv_frame *frame,
                                    struct cv_error *error);
 
-/* Whether the next frame to take has all frames around it that it needs; with `is_end`, no others will come. */
-bool ocr_standing_ready(const struct ocr_standing_frames *frames, bool is_end);
+/* Whether the next frame to take has all frames around it that it needs, or all that will come. */
+bool ocr_standing_ready(const struct ocr_standing_frames *frames);
 
 /* The next frame, which is ready, in order of time; `ret_is_film`: it was changed. Free it with cv_frame_deinit. */
 CV_MUST_CHECK int ocr_standing_take(struct ocr_standing_frames *frames, struct cv_frame *ret_frame,
