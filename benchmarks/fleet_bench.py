@@ -17,11 +17,12 @@ import tempfile
 import time
 
 import cost_bench
-from cost_bench import BUILD, STAGES, VIDEOS, Bench, Source
+from cost_bench import BUILD, KINDS, STAGES, VIDEOS, Bench, Source
 from pipeline import Pipeline
 from private_cluster import PrivateCluster
 
 HOURS = float(os.environ.get("CORTANA_BENCH_FLEET_HOURS", "0.1"))
+MADE = tuple(prefix for prefix, kind in KINDS.items() if kind != "original")  # beginnings of keys
 REPEATED, LONG = 4, 12  # times a fixture's length: for measuring, and for the fleet
 
 
@@ -35,8 +36,7 @@ def repeat(source, times, folder):
 def amounts(bench):
     """What all videos that went through cost until now."""
     files = [path.stat().st_size for path in bench.pipeline.store.rglob("*")
-             if path.is_file() and path.relative_to(bench.pipeline.store).parts[0] in ("videos", "thumbs", "frames", "lines")
-             and "original" not in path.parts]
+             if path.is_file() and str(path.relative_to(bench.pipeline.store)).startswith(MADE)]
     rows = bench.rows()
     return collections.Counter({
         **{(stage, "CPU s"): float(cpu) for stage, cpu in bench.pipeline.query(

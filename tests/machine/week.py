@@ -226,7 +226,7 @@ def thursday_loses_a_machine(week):
     """A second machine has workers alone. It is cut off at work; the first one does its jobs."""
     network = f"--network-namespace-path=/proc/{week.server.first_process()}/ns/net"
     week.node = week.start("node", network, ["systemd.mask=postgresql.service"])
-    settings = "\n".join(line for line in week.ask("cat /etc/cortana/cortana.conf").splitlines())
+    settings = week.ask("cat /etc/cortana/cortana.conf").rstrip("\n")
     url = week.ask("cat /etc/cortana/fleet/DATABASE_URL").strip()
     week.node.ask("apt-get install -y --no-install-recommends /test/cortana-vision.deb")
     week.node.ask(f"printf '%s\\n' {shlex.quote(settings)} >/etc/cortana/cortana.conf;"

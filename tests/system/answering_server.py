@@ -1,6 +1,7 @@
 """An HTTP server whose answers the test gives."""
 
 import http.server
+import json
 import threading
 import urllib.parse
 
@@ -41,6 +42,10 @@ class AnsweringServer:
                 if self.command != "HEAD":
                     self.wfile.write(body)
                 self.wfile.flush()
+
+            def tell_json(self, status, value, headers=None):
+                self.tell(status, value if isinstance(value, bytes) else json.dumps(value),
+                          **{"Content-Type": "application/json", **(headers or {})})
 
         class Server(http.server.ThreadingHTTPServer):
             daemon_threads = True

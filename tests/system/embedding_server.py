@@ -27,7 +27,6 @@ class EmbeddingServer(JsonServer):
     def __init__(self, style="openai"):
         self.style = style
         self.path = "/api/embed" if style == "ollama" else "/v1/embeddings"
-        self.requests = []
         self.faults = []
         self.dimensions = DIMENSIONS
         super().__init__()
@@ -40,10 +39,10 @@ class EmbeddingServer(JsonServer):
             return
         vectors = [vector(text, self.dimensions) for text in request["input"]]
         if self.style == "ollama":
-            handler.answer(200, {"model": request["model"], "embeddings": vectors})
+            handler.tell_json(200, {"model": request["model"], "embeddings": vectors})
         else:  # the last first: the index says whose each is
             data = [{"object": "embedding", "index": i, "embedding": v} for i, v in enumerate(vectors)]
-            handler.answer(200, {"object": "list", "data": data[::-1]})
+            handler.tell_json(200, {"object": "list", "data": data[::-1]})
 
     def texts(self):
         return [text for request, _ in self.requests for text in request["input"]]

@@ -53,7 +53,6 @@ class SpeechServer(JsonServer):
     path = "/v1/audio/transcriptions"
 
     def __init__(self, hear=hear_tones):
-        self.requests = []
         self.probes = 0
         self.fault = None
         self.language = "english"
@@ -84,7 +83,7 @@ class SpeechServer(JsonServer):
         elif self.fault is not None:
             handler.close_connection = not self.fault
             if self.fault:
-                handler.answer(*self.fault)
+                handler.tell_json(*self.fault)
             return
-        handler.answer(200, {"task": "transcribe", "language": self.language, "duration": request["seconds"],
+        handler.tell_json(200, {"task": "transcribe", "language": self.language, "duration": request["seconds"],
                              "text": "".join(s["text"] for s in request["segments"]), "segments": request["segments"]})

@@ -101,8 +101,8 @@ def test_a_long_video_is_asked_for_in_batches(library, one_server, workers, queu
 
 def test_what_was_embedded_is_kept_when_the_attempt_fails(library, one_server, workers, queue):
     video = library.add([f"line number {i}" for i in range(120)])
-    one_server.faults = [lambda h: h.answer(200, {"embeddings": [
-        vector(f"{i}") for i in range(50)]}), lambda h: h.answer(503, {"error": "busy"})]
+    one_server.faults = [lambda h: h.tell_json(200, {"embeddings": [
+        vector(f"{i}") for i in range(50)]}), lambda h: h.tell_json(503, {"error": "busy"})]
     assert embed(workers, video, one_server)[0] == 75
     assert queue.value("SELECT count(*) FROM text_embeddings") == 50
     assert embed(workers, video, one_server)[:2] == (0, {"model": MODEL, "embedded": 70})
@@ -123,7 +123,7 @@ def test_what_was_embedded_is_kept_when_the_attempt_fails(library, one_server, w
 ])
 def test_what_an_endpoint_may_say(library, one_server, workers, queue, status, body, code, words):
     video = library.add(["one text", "another"])
-    one_server.faults = [lambda handler: handler.answer(status, body)]
+    one_server.faults = [lambda handler: handler.tell_json(status, body)]
     got, _, said = embed(workers, video, one_server)
     assert words in said
     assert got == code
@@ -133,7 +133,7 @@ def test_what_an_endpoint_may_say(library, one_server, workers, queue, status, b
 def test_a_redirect_gets_no_key(library, one_server, workers):
     other = EmbeddingServer()
     video = library.add(["a text"])
-    one_server.faults = [lambda handler: handler.answer(307, {}, {"Location": other.url})]
+    one_server.faults = [lambda handler: handler.tell_json(307, {}, {"Location": other.url})]
     code, _, said = embed(workers, video, one_server, EMBED_API_KEY="s3cr3t-key")
     assert code == 78 and "307" in said and "s3cr3t-key" not in said
     assert other.requests == []

@@ -268,26 +268,26 @@ class PeerTube(JsonServer):
         query = dict(urllib.parse.parse_qsl(url.query))
         match handler.command, *url.path.removeprefix("/api/v1/").split("/"):
             case "GET", "oauth-clients", "local":
-                handler.answer(200, self.client)
+                handler.tell_json(200, self.client)
             case "POST", "users", "token":
                 assert handler.headers["Content-Type"] == "application/x-www-form-urlencoded"
                 wanted = {**self.client, "grant_type": "password", "username": "anna", "password": "s3cret"}
                 right = dict(urllib.parse.parse_qsl(body.decode())) == wanted
-                handler.answer(*((200, {"token_type": "Bearer", "access_token": "t0ken"}) if right else (400, {
+                handler.tell_json(*((200, {"token_type": "Bearer", "access_token": "t0ken"}) if right else (400, {
                     "status": 400, "code": "invalid_grant", "detail": "Invalid grant: user credentials are invalid"})),
                     {"Content-Type": "application/json" if right else "application/problem+json"})
             case "GET", "video-channels", "harbour", "videos":
                 assert query == {"sort": "-publishedAt", "start": "0", "count": "100"}
-                handler.answer(200, {"total": 2, "data": [self.video(uuid) for uuid in self.captions]})
+                handler.tell_json(200, {"total": 2, "data": [self.video(uuid) for uuid in self.captions]})
             case "GET", "videos", uuid, "captions" if bearer:
-                handler.answer(200, {"total": 1, "data": [{"language": {"id": one, "label": ""}} for one in self.captions[uuid]]})
+                handler.tell_json(200, {"total": 1, "data": [{"language": {"id": one, "label": ""}} for one in self.captions[uuid]]})
             case "GET", "videos", uuid if bearer:
                 files = [{"resolution": {"id": height, "label": ""}, "size": os.path.getsize(self.film), "hasVideo": height > 0,
                           "fileUrl": f"{self.url}/static/web-videos/{height}.mp4"} for height in (0, 480, 240)]
-                handler.answer(200, self.video(uuid, files=[], streamingPlaylists=[{"files": files}]))
+                handler.tell_json(200, self.video(uuid, files=[], streamingPlaylists=[{"files": files}]))
             case "GET", "", "static", "web-videos", "480.mp4" if bearer:
                 self.fetched += 1
-                handler.answer(200, self.film.read_bytes(), {"Content-Type": "video/mp4"})
+                handler.tell_json(200, self.film.read_bytes(), {"Content-Type": "video/mp4"})
             case "PUT", "videos", uuid, "captions", language if bearer:
                 form = email.message_from_bytes(b"Content-Type: " + handler.headers["Content-Type"].encode() + b"\r\n\r\n" + body,
                                                 policy=email.policy.HTTP)
@@ -295,9 +295,9 @@ class PeerTube(JsonServer):
                 assert form.get_content_type() == "multipart/form-data" and part.get_content_type() == "text/vtt"
                 assert part.get_param("name", header="content-disposition") == "captionfile" and part.get_filename() == "screen.vtt"
                 self.captions[uuid][language] = part.get_payload(decode=True)
-                handler.answer(204, b"")
+                handler.tell_json(204, b"")
             case _:
-                handler.answer(404, {"detail": f"{handler.command} {handler.path}"})
+                handler.tell_json(404, {"detail": f"{handler.command} {handler.path}"})
 
 
 def test_a_channel_of_peertube(server):
