@@ -17,8 +17,10 @@ static void offer_values(enum cli_completion completion, const char *words)
     static const char *const found[] = {[CLI_COMPLETE_FILE] = ":files",
                                         [CLI_COMPLETE_FOLDER] = ":folders",
                                         [CLI_COMPLETE_VIDEO] = "last"};
-    for (const char *w = words ? words : ""; *w; w += strcspn(w, " "), w += *w == ' ') {
-        (void)printf("%.*s\n", (int)strcspn(w, " "), w);
+    for (const char *word = words; word && *word;) {
+        size_t length = strcspn(word, " ");
+        (void)printf("%.*s\n", (int)length, word);
+        word += length + (word[length] == ' ');
     }
     if (completion != CLI_COMPLETE_NOTHING) {
         (void)puts(found[completion]);
