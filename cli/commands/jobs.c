@@ -76,13 +76,11 @@ static int change_all(struct cli_call *call, const json_t *values, const struct 
                                       "%s", counted);
 }
 
+/* Whether an option names jobs: one whose parameter filters them. */
 static bool is_filtered(const struct cli_call *call)
 {
-    const struct cli_option *option = call->verb->options;
-    while (option->name && !cli_given(call, option->name)) {
-        option++;
-    }
-    return option->name != NULL;
+    return cli_given(call, "type") || cli_given(call, "status") || cli_given(call, "video") ||
+           cli_given(call, "tenant") || cli_given(call, "error");
 }
 
 /* Changes the job that is the verb's last argument, by its operation; or those that its options name. */

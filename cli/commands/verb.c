@@ -9,9 +9,6 @@
 enum {
     NAME_MAX_LENGTH = 64,
     TYPO_MAX = 2, /* edits allowed in a word of four or more letters; one in a shorter word */
-    HELP_COLUMNS = 80,
-    OPTION_COLUMN = 24, /* column where the text of an option begins */
-    SUMMARY_COLUMN = 14,
 };
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -109,41 +106,16 @@ static bool is_of_group(const struct cli_verb *verb, const char *group)
     return strncmp(verb->name, group, length) == 0 && verb->name[length] == ' ';
 }
 
-void cli_each_option(const struct cli_verb *verb,
-                     void (*report)(void *opaque, const struct cli_option *option), void *opaque)
+/* The option with this name, or with this letter if there is no name; NULL: there is none. */
+static const struct cli_option *find_option(const struct cli_verb *verb, const char *name,
+                                            char letter)
 {
-    const struct cli_option *lists[] = {
-        verb->options,
-        verb->long_lasting ? cli_progress_options : NULL,
-        verb->json ? cli_json_options : NULL,
-        cli_is_remote(verb) ? cli_server_options : NULL,
-        cli_common_options,
-    };
-    for (size_t i = 0; i < CV_COUNT(lists); i++) {
-        for (const struct cli_option *option = lists[i]; option && option->name; option++) {
-            report(opaque, option);
+    for (const struct cli_option *option = verb->options; option->name; option++) {
+        if (name ? strcmp(option->name, name) == 0 : option->letter == letter) {
+            return option;
         }
     }
-}
-
-struct wanted_option {
-    const char *name; /* NULL: given by its letter */
-    size_t length;
-    char letter;
-    const struct cli_option *found;
-    struct cv_buffer names;
-};
-
-static void match_option(void *opaque, const struct cli_option *option)
-{
-    struct wanted_option *wanted = opaque;
-    bool is_it = wanted->name ? strlen(option->name) == wanted->length &&
-                                    strncmp(option->name, wanted->name, wanted->length) == 0
-                              : option->letter == wanted->letter;
-    if (is_it && !wanted->found) {
-        wanted->found = option;
-    }
-    cv_buffer_printf(&wanted->names, "%s ", option->name);
+    return NULL;
 }
 
 /* ---- the command line ------------------------------------------------------------------------ */
@@ -199,10 +171,13 @@ int cli_number(const struct cli_call *call, const char *name, int64_t least, int
                      (long long)least, (long long)most, text);
 }
 
-static int refuse_option(const struct cli_call *call, const char *typed, const char *name,
-                         const struct wanted_option *wanted)
+static int refuse_option(const struct cli_call *call, const char *typed, const char *name)
 {
-    const char *near = name && wanted->names.data ? cli_did_you_mean(wanted->names.data, name) : "";
+    cv_auto(cv_buffer_deinit) struct cv_buffer names = CV_BUFFER_INIT;
+    for (const struct cli_option *option = call->verb->options; option->name; option++) {
+        cv_buffer_printf(&names, "%s ", option->name);
+    }
+    const char *near = name && names.data ? cli_did_you_mean(names.data, name) : "";
     return cli_usage(call, "there is no option %s%s%s%s", typed, near[0] ? ": did you mean --" : "",
                      near, near[0] ? "?" : "");
 }
@@ -233,26 +208,20 @@ static int read_option(struct cli_call *call, int argc, char **argv, int at, int
     bool is_long = typed[1] == '-';
     const char *equals = is_long ? strchr(typed, '=') : NULL;
     char name[NAME_MAX_LENGTH + 1] = "";
-    struct wanted_option wanted = {.letter = typed[1], .names = CV_BUFFER_INIT};
     if (is_long) {
         (void)snprintf(name, sizeof(name), "%.*s",
                        equals ? (int)(equals - typed - 2) : NAME_MAX_LENGTH, typed + 2);
-        wanted.name = name;
-        wanted.length = strlen(name);
     }
-    cli_each_option(call->verb, match_option, &wanted);
-    const struct cli_option *option = wanted.found;
-    int status = option ? 0 : refuse_option(call, typed, is_long ? name : NULL, &wanted);
-    cv_buffer_deinit(&wanted.names);
+    const struct cli_option *option = find_option(call->verb, is_long ? name : NULL, typed[1]);
     *ret_used = 1;
     if (!option) {
-        return status;
+        return refuse_option(call, typed, is_long ? name : NULL);
     }
     if (!option->value) {
         if (equals) {
             return cli_usage(call, "--%s takes no value", option->name);
         }
-        status = set_option(call, option, "");
+        int status = set_option(call, option, "");
         if (status == 0 && !is_long && typed[2] != '\0') { /* -qn is -q -n */
             char rest[NAME_MAX_LENGTH + 1];
             (void)snprintf(rest, sizeof(rest), "-%s", typed + 2);
@@ -351,114 +320,10 @@ int cli_open(struct cli_call *call, struct cv_error *error)
 
 /* ---- help ------------------------------------------------------------------------------------ */
 
-static void print_option(void *opaque, const struct cli_option *option)
-{
-    FILE *file = opaque;
-    char head[NAME_MAX_LENGTH];
-    char letter[8] = "    ";
-    if (option->letter) {
-        (void)snprintf(letter, sizeof(letter), "-%c, ", option->letter);
-    }
-    (void)snprintf(head, sizeof(head), "  %s--%s%s%s", letter, option->name,
-                   option->value ? " " : "", option->value ? option->value : "");
-    int width = cli_width(head);
-    (void)fputs(head, file);
-    if (width > OPTION_COLUMN - 2) {
-        (void)fprintf(file, "\n%*s", OPTION_COLUMN, "");
-    } else {
-        (void)fprintf(file, "%*s", OPTION_COLUMN - width, "");
-    }
-    cli_put_wrapped(file, option->help, OPTION_COLUMN, OPTION_COLUMN, HELP_COLUMNS);
-}
-
-const char *cli_login_text(const struct cli_verb *verb)
-{
-    static const char *const texts[] = {
-        [CLI_LOGIN_UPKEEP] =
-            "Login: a member of cortana_upkeep, cortana_worker or service_role, such as the logins "
-            "upkeep and fleet of cortana setup.",
-        [CLI_LOGIN_OPERATOR] =
-            "Login: a member of cortana_worker or service_role, such as the login fleet of cortana "
-            "setup.",
-        [CLI_LOGIN_OWNER] = "Login: the owner of the schema.",
-    };
-    return verb->local ? NULL : texts[verb->login];
-}
-
-/* Prints the help of a verb, of a group, of all. */
-static void print_verb_help(FILE *file, const struct cli_verb *verb)
-{
-    print_usage_line(file, verb);
-    (void)fputc('\n', file);
-    cli_put_wrapped(file, verb->summary, 0, 0, HELP_COLUMNS);
-    if (verb->text) {
-        (void)fputc('\n', file);
-        cli_put_wrapped(file, verb->text, 0, 0, HELP_COLUMNS);
-    }
-    const char *login = cli_login_text(verb);
-    if (login) {
-        (void)fputc('\n', file);
-        cli_put_wrapped(file, login, 0, 0, HELP_COLUMNS);
-    }
-    (void)fputs("\nOptions:\n", file);
-    cli_each_option(verb, print_option, file);
-}
-
-static void print_summary(FILE *file, const char *name, const char *arguments, const char *summary)
-{
-    char head[NAME_MAX_LENGTH * 2];
-    (void)snprintf(head, sizeof(head), "  %s%s%s", name, arguments[0] ? " " : "", arguments);
-    int width = cli_width(head);
-    int column = arguments[0] ? OPTION_COLUMN + 4 : SUMMARY_COLUMN;
-    (void)fputs(head, file);
-    if (width > column - 2) {
-        (void)fprintf(file, "\n%*s", column, "");
-    } else {
-        (void)fprintf(file, "%*s", column - width, "");
-    }
-    cli_put_wrapped(file, summary, column, column, HELP_COLUMNS);
-}
-
-static void print_group_help(FILE *file, const struct cli_group *group)
-{
-    (void)fprintf(file, "usage: cortana %s [COMMAND] [OPTION…]\n\n", group->name);
-    cli_put_wrapped(file, group->summary, 0, 0, HELP_COLUMNS);
-    (void)fputc('\n', file);
-    for (size_t i = 0; i < cli_verb_count; i++) {
-        if (is_of_group(&cli_verbs[i], group->name)) {
-            print_summary(file, cli_verbs[i].name + strlen(group->name) + 1,
-                          cli_verbs[i].arguments[0] ? cli_verbs[i].arguments : " ",
-                          cli_verbs[i].summary);
-        }
-    }
-    if (group->text) {
-        (void)fputc('\n', file);
-        cli_put_wrapped(file, group->text, 0, 0, HELP_COLUMNS);
-    }
-    (void)fprintf(file, "\ncortana %s COMMAND --help says more about one of them.\n", group->name);
-}
-
 static void print_all_help(FILE *file)
 {
-    (void)fprintf(file, "cortana " CV_VERSION " makes the text on screen in videos searchable\n\n"
-                        "usage: cortana COMMAND [ARGUMENT…] [OPTION…]\n\n");
-    for (size_t i = 0; i < cli_verb_count; i++) {
-        if (!strchr(cli_verbs[i].name, ' ')) {
-            print_summary(file, cli_verbs[i].name, "", cli_verbs[i].summary);
-        }
-    }
-    (void)fputc('\n', file);
-    for (size_t i = 0; i < cli_group_count; i++) {
-        print_summary(file, cli_groups[i].name, "", cli_groups[i].summary);
-    }
-    (void)fputc('\n', file);
-    cli_put_wrapped(
-        file,
-        "cortana help COMMAND says more, cortana help exit-codes what an exit status "
-        "means. All commands but run work on the database of DATABASE_URL (or PG*) and "
-        "the store of STORE_URL, else on the installation that run made in " CLI_DEFAULT_DATA
-        " (--data DIR for another).",
-        0, 0, HELP_COLUMNS);
+    (void)fputs("cortana " CV_VERSION " makes the text on screen in videos searchable\n\n", file);
+    (void)fputs(cli_help, file);
 }
 
 static void print_exit_codes(FILE *file)
@@ -508,14 +373,8 @@ static int refuse_command(const char *group, const char *typed)
                   group ? " " : "", typed, near[0] ? ": did you mean cortana " : "",
                   near[0] && group ? group : "", near[0] && group ? " " : "", near,
                   near[0] ? "?" : "");
-    if (near[0] == '\0' && names.data) {
-        (void)fprintf(stderr, "usage: cortana %s%sCOMMAND, one of: ", group ? group : "",
-                      group ? " " : "");
-        cli_put_wrapped(stderr, names.data, OPTION_COLUMN, 8, HELP_COLUMNS);
-    } else {
-        (void)fprintf(stderr, "usage: cortana %s%sCOMMAND; see cortana %s%s--help\n",
-                      group ? group : "", group ? " " : "", group ? group : "", group ? " " : "");
-    }
+    (void)fprintf(stderr, "usage: cortana %s%sCOMMAND; see cortana %s%s--help\n",
+                  group ? group : "", group ? " " : "", group ? group : "", group ? " " : "");
     return CLI_EXIT_USAGE;
 }
 
@@ -568,13 +427,13 @@ static int help(int argc, char **argv)
     }
     const struct cli_group *group = argc == 1 ? find_group(argv[0]) : NULL;
     if (group) {
-        print_group_help(stdout, group);
+        (void)fputs(group->help, stdout);
         return CLI_EXIT_OK;
     }
     int used = 0;
     const struct cli_verb *verb = choose(argc, argv, &used);
     if (verb) {
-        print_verb_help(stdout, verb);
+        (void)fputs(verb->help, stdout);
     }
     return verb ? CLI_EXIT_OK : CLI_EXIT_USAGE;
 }
@@ -598,7 +457,7 @@ static int run_verb(const struct cli_verb *verb, int argc, char **argv, struct c
     struct cli_call call = {.verb = verb, .cancel = cancel};
     int status = read_line(&call, argc, argv);
     if (status == 0 && cli_given(&call, "help")) {
-        print_verb_help(stdout, verb);
+        (void)fputs(verb->help, stdout);
         return CLI_EXIT_OK;
     }
     status = status ? status : check_arguments(&call);
@@ -642,7 +501,7 @@ int cli_main(int argc, char **argv, struct cv_cancel *cancel)
     /* `cortana jobs --help` is about all of them. */
     const struct cli_group *group = find_group(argv[1]);
     if (group && argc == 3 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0)) {
-        print_group_help(stdout, group);
+        (void)fputs(group->help, stdout);
         return CLI_EXIT_OK;
     }
     int used = 0;

@@ -1,5 +1,5 @@
-/* Commands: each is a row of a table that scripts/verbs.py makes of cli/verbs.toml. Help, completion and man
- * pages are made from the same rows. */
+/* Commands: each is a row of a table that scripts/verbs.py makes of cli/verbs.toml, as it does their help and man
+ * pages. */
 #pragma once
 
 #include "common/base/base.h"
@@ -42,23 +42,21 @@ enum cli_login {
 struct cli_call;
 
 struct cli_verb {
-    const char *name;      /* "search", "jobs list" */
-    const char *arguments; /* as shown in usage */
-    int least, most;       /* least and greatest number of arguments */
-    const char *summary;   /* one line */
-    const char *text;      /* longer help, wrapped to the terminal's width; may be NULL */
-    const struct cli_option *options; /* options of this verb; NULL: none */
+    const char *name;                 /* "search", "jobs list" */
+    const char *arguments;            /* as shown in usage */
+    int least, most;                  /* least and greatest number of arguments */
+    const char *summary;              /* one line */
+    const char *help;                 /* what --help prints */
+    const struct cli_option *options; /* its own, then those of every verb of its kind */
     enum cli_completion completion;   /* completion of its arguments */
     const char *words;                /* the allowed arguments; NULL: any */
     enum cli_login login;
-    bool store;        /* it reads or writes objects */
-    bool unmigrated;   /* it works with an older schema */
-    bool local;        /* DATABASE_URL is ignored */
-    bool creates;      /* makes a missing local installation */
-    bool json;         /* takes --json */
-    bool long_lasting; /* takes --quiet and --no-progress */
-    bool dash_words;   /* "-word" is an argument unless it begins with an option's letter */
-    bool remote;       /* it asks nothing but operations of the API: takes --server */
+    bool store;      /* it reads or writes objects */
+    bool unmigrated; /* it works with an older schema */
+    bool local;      /* DATABASE_URL is ignored */
+    bool creates;    /* makes a missing local installation */
+    bool dash_words; /* "-word" is an argument unless it begins with an option's letter */
+    bool remote;     /* it asks nothing but operations of the API: takes --server */
 
     /* Verbs that are one operation of the API (cli_request in operation.c). */
     const char *operation; /* its name; NULL: the verb is code */
@@ -94,7 +92,7 @@ struct cli_verb {
 struct cli_group {
     const char *name;
     const char *summary;
-    const char *text; /* may be NULL */
+    const char *help; /* what --help prints */
 };
 
 bool cli_is_group(const char *name);
@@ -106,19 +104,11 @@ const struct cli_verb *cli_find_verb(int argc, char **argv, int *ret_used);
  * what it means behind a tab; ":files" or ":folders" for those. */
 void cli_complete(int argc, char **argv);
 
-/* The database login that a command needs, as a sentence; NULL: none, or that of a local
- * installation. */
-const char *cli_login_text(const struct cli_verb *verb);
-
 extern const struct cli_verb cli_verbs[];
 extern const size_t cli_verb_count;
 extern const struct cli_group cli_groups[];
 extern const size_t cli_group_count;
-/* The options of every command, of those with --json, and of those with progress. */
-extern const struct cli_option cli_common_options[];
-extern const struct cli_option cli_json_options[];
-extern const struct cli_option cli_progress_options[];
-extern const struct cli_option cli_server_options[]; /* of verbs that may ask a server */
+extern const char cli_help[]; /* of all commands */
 
 static inline bool cli_is_remote(const struct cli_verb *verb)
 {
@@ -192,7 +182,3 @@ void cli_extension(const char *path, char ret_extension[CLI_EXTENSION_SIZE]);
  * says it. An extension that is none of them is CLI_EXIT_USAGE, after printing which there are. */
 CV_MUST_CHECK int cli_output_format(const struct cli_call *call, const char *path,
                                     const char *formats, char ret_format[CLI_EXTENSION_SIZE]);
-
-/* Calls `report` for each option of a verb: its own, then the common ones. */
-void cli_each_option(const struct cli_verb *verb,
-                     void (*report)(void *opaque, const struct cli_option *option), void *opaque);

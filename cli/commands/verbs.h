@@ -9,10 +9,9 @@
 
 typedef int cli_action(struct cli_call *call, struct cv_error *error);
 
-/* run.c, clip.c, search.c, export.c, doctor.c, manual.c */
+/* run.c, clip.c, search.c, export.c, doctor.c, completion.c */
 cli_action cli_run, cli_clip, cli_quote, cli_reel, cli_search, cli_export, cli_doctor,
     cli_completion;
-cli_action cli_manual;
 
 /* operation.c: the verbs that are one operation of the API */
 cli_action cli_request;

@@ -214,33 +214,6 @@ static void cli_append_cut(struct cv_buffer *buffer, const char *text, int width
     }
 }
 
-void cli_put_wrapped(FILE *file, const char *text, int first, int indent, int width)
-{
-    int column = first;
-    for (const char *word = text; *word;) {
-        size_t length = strcspn(word, " \n");
-        char piece[256];
-        (void)snprintf(piece, sizeof(piece), "%.*s",
-                       (int)(length < sizeof(piece) ? length : sizeof(piece) - 1), word);
-        int columns = cli_width(piece);
-        bool is_start = column <= (word == text ? first : indent);
-        if (!is_start && column + 1 + columns > width) {
-            (void)fprintf(file, "\n%*s", indent, "");
-            column = indent;
-            is_start = true;
-        }
-        (void)fprintf(file, "%s%s", is_start ? "" : " ", piece);
-        column += columns + (is_start ? 0 : 1);
-        word += length;
-        if (*word == '\n') { /* a line end in the text: keep the layout after it */
-            (void)fprintf(file, "\n%*s", word[1] == '\n' || word[1] == '\0' ? 0 : indent, "");
-            column = indent;
-        }
-        word += *word != '\0';
-    }
-    (void)fputc('\n', file);
-}
-
 /* ---- the terminal ---------------------------------------------------------------------------- */
 
 bool cli_is_terminal(int fd)

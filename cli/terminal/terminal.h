@@ -37,11 +37,6 @@ void cli_put_cut(FILE *file, const char *text, int width);
 /* Prints `text` in exactly `width` columns: cut with "…", or padded with blanks. */
 void cli_put_column(FILE *file, const char *text, int width);
 
-/* Prints `text` in lines of at most `width` columns, and a line end. On the first line, `first`
- * columns are already used; the others are indented by `indent` blanks. Line ends in the text are
- * kept. */
-void cli_put_wrapped(FILE *file, const char *text, int first, int indent, int width);
-
 /* Whether `fd` is a terminal whose cursor can be moved. */
 bool cli_is_terminal(int fd);
 

@@ -360,7 +360,7 @@ def test_what_nothing_can_be_is_refused_by_name(library, command, words):
     assert "constraint" not in done.stderr
 
 
-def test_shells_complete_and_man_shows(library, program, tmp_path):
+def test_shells_complete_and_help_shows(library, program, tmp_path):
     script = tmp_path / "completion"
     for shell in ("bash", "zsh", "fish"):
         assert "complete" in library(f"cortana completion {shell}").stdout
@@ -382,9 +382,6 @@ def test_shells_complete_and_man_shows(library, program, tmp_path):
     assert complete("cortana", "rm", "la") == ["last"] and complete("cortana", "ls", "--sta") == ["--status"]
     assert complete("cortana", "clip", "last", "1", "-o", str(tmp_path / "com")) == [str(script)]
     assert complete("cortana", "backup", str(tmp_path / "com")) == [] and complete("cortana", "nothing", "") == []
-    assert library(f"cortana manual {tmp_path}").returncode == 0
-    pages = sorted(path.name for path in tmp_path.glob("*.1"))
-    assert "cortana.1" in pages and "cortana-jobs-list.1" in pages
     assert library("cortana help exit-codes").stdout.startswith("0 ")
     assert library("cortana help jobs retry").stdout.startswith("usage: cortana jobs retry")
     assert library("cortana -V").stdout == library("cortana --version").stdout
