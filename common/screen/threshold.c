@@ -62,10 +62,12 @@ static void sides_of(const uint8_t *levels, const uint8_t *low, const uint8_t *h
         uint8_t below = (uint8_t)(b - levels[x]);
         uint8_t side = above > below ? CV_SIDE_LIGHT : CV_SIDE_DARK;
         side = range >= EDGE_MIN ? side : CV_SIDE_NONE;
+        uint8_t side_before = sides[x], range_before = ranges[x];
+        /* Without a branch, so that compilers make vector code of the loop. */
         bool is_taken =
-            !is_colour || range / COLOUR_TIMES > most(ranges[x], COLOUR_MIN / COLOUR_TIMES);
-        sides[x] = is_taken ? side : sides[x];
-        ranges[x] = is_taken ? range : ranges[x];
+            !is_colour | (range / COLOUR_TIMES > most(range_before, COLOUR_MIN / COLOUR_TIMES));
+        sides[x] = is_taken ? side : side_before;
+        ranges[x] = is_taken ? range : range_before;
     }
 }
 
@@ -109,8 +111,8 @@ int cv_sides_find(const struct cv_frame *frame, struct cv_sides *ret_sides, stru
     size_t area = (size_t)frame->width * (size_t)frame->height;
     cv_auto(cv_sides_deinit) struct cv_sides sides = {.width = frame->width,
                                                       .height = frame->height,
-                                                      .side = malloc(area + 8),
-                                                      .range = malloc(area + 8)};
+                                                      .side = calloc(1, area + 8),
+                                                      .range = calloc(1, area + 8)};
 
     CV_TRY_MEMORY(sides.side && sides.range, error, "finding text lines");
     CV_TRY(cv_sides_update(frame, &sides, 0, frame->height, error));
