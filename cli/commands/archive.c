@@ -1,3 +1,4 @@
+#include "cli/commands/export.h"
 #include "cli/commands/verbs.h"
 
 #include <string.h>
@@ -11,7 +12,6 @@
 enum {
     DAYS_DEFAULT = 90,
     DAYS_MAX = 100 * 366,
-    READ_SIZE = 1 << 20,
     SEND_LINES = 1000,
     SEND_BYTES = 8 << 20, /* bytes sent at once; a job's line has the tails of all its attempts */
     LINE_MAX_BYTES = 64 << 20,
@@ -35,13 +35,6 @@ static void archive_deinit(struct archive *archive)
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct archive, archive_deinit)
 
-static int archive_init(struct archive *archive, struct cv_error *error)
-{
-    archive->file = tmpfile();
-    CV_TRY_ERRNO(archive->file, error, "cannot make a temporary file");
-    return cv_sha256_new(&archive->digest, error);
-}
-
 /* Writes the column `line` of all rows. */
 static int archive_write(struct archive *archive, const struct cv_db_result *rows,
                          struct cv_error *error)
@@ -62,8 +55,24 @@ static int archive_write(struct archive *archive, const struct cv_db_result *row
     return 0;
 }
 
-static int archive_finish(struct archive *archive, struct cv_error *error)
+/* Makes a file of the rows of a statement that takes two values and the id behind which it goes on. */
+static int archive_fill(struct archive *archive, struct cli_session *session, const char *sql,
+                        const char *one, const char *two, struct cv_error *error)
 {
+    char after[24] = "0";
+    int count = 1;
+    archive->file = tmpfile();
+    CV_TRY_ERRNO(archive->file, error, "cannot make a temporary file");
+    CV_TRY(cv_sha256_new(&archive->digest, error));
+    while (count > 0) {
+        cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+        CV_TRY(cv_db_run(session->db, &rows, error, sql, one, two, after));
+        CV_TRY(archive_write(archive, rows, error));
+        count = cv_db_rows(rows);
+        if (count > 0) {
+            (void)snprintf(after, sizeof(after), "%s", cv_db_text(rows, count - 1, "id"));
+        }
+    }
     CV_TRY_ERRNO(fflush(archive->file) == 0, error, "cannot write the archive");
     return cv_sha256_text(archive->digest, archive->sha256, error);
 }
@@ -79,31 +88,15 @@ static int archive_put(const struct archive *archive, struct cv_store *store, co
 
 /* ---- months of the timeline ------------------------------------------------------------------ */
 
-static int write_month(struct cli_session *session, const char *partition, struct archive *archive,
-                       struct cv_error *error)
-{
-    char after[24] = "0";
-    while (true) {
-        cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-        CV_TRY(cv_db_run(session->db, &rows, error,
-                         "SELECT id, line FROM export_events($1, $2::bigint)", partition, after));
-        CV_TRY(archive_write(archive, rows, error));
-        if (cv_db_rows(rows) == 0) {
-            return 0;
-        }
-        (void)snprintf(after, sizeof(after), "%s", cv_db_text(rows, cv_db_rows(rows) - 1, "id"));
-    }
-}
-
 static int archive_month(struct cli_session *session, const char *partition, struct cv_error *error)
 {
     cv_auto(archive_deinit) struct archive archive = {0};
     char key[128];
     (void)snprintf(key, sizeof(key), "archive/task_events/%s.jsonl",
                    partition + strlen("task_events_"));
-    CV_TRY(archive_init(&archive, error));
-    CV_TRY(write_month(session, partition, &archive, error));
-    CV_TRY(archive_finish(&archive, error));
+    CV_TRY(archive_fill(&archive, session,
+                        "SELECT id, line FROM export_events($1, $3::bigint) WHERE $2::text IS NULL",
+                        partition, NULL, error));
     CV_TRY(archive_put(&archive, session->store, key, error));
     char lines[24];
     (void)snprintf(lines, sizeof(lines), "%lld", (long long)archive.lines);
@@ -144,23 +137,6 @@ struct batch {
     const char *day; /* of the last of them */
 };
 
-static int write_batch(struct cli_session *session, const struct batch *batch,
-                       struct archive *archive, struct cv_error *error)
-{
-    char after[24] = "0";
-    while (true) {
-        cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-        CV_TRY(cv_db_run(session->db, &rows, error,
-                         "SELECT n, line FROM export_jobs($1::uuid[], $2::uuid[], $3::int)",
-                         batch->runs, batch->jobs, after));
-        CV_TRY(archive_write(archive, rows, error));
-        if (cv_db_rows(rows) == 0) {
-            return 0;
-        }
-        (void)snprintf(after, sizeof(after), "%s", cv_db_text(rows, cv_db_rows(rows) - 1, "n"));
-    }
-}
-
 /* Archives a batch. The object's name is derived from its bytes, so that a batch whose rows could
  * not be dropped is stored only once if it is archived again. */
 static int archive_batch(struct cli_session *session, const struct batch *batch,
@@ -168,9 +144,9 @@ static int archive_batch(struct cli_session *session, const struct batch *batch,
 {
     enum { NAME_DIGITS = 16 };
     cv_auto(archive_deinit) struct archive archive = {0};
-    CV_TRY(archive_init(&archive, error));
-    CV_TRY(write_batch(session, batch, &archive, error));
-    CV_TRY(archive_finish(&archive, error));
+    CV_TRY(archive_fill(&archive, session,
+                        "SELECT n AS id, line FROM export_jobs($1::uuid[], $2::uuid[], $3::int)",
+                        batch->runs, batch->jobs, error));
     char key[128];
     (void)snprintf(key, sizeof(key), JOB_ARCHIVES "%s-%.*s.jsonl", batch->day, NAME_DIGITS,
                    archive.sha256);
@@ -235,11 +211,19 @@ int cli_jobs_archive(struct cli_call *call, struct cv_error *error)
 struct restore {
     struct cli_session *session;
     bool is_of_jobs;
-    struct cv_buffer lines; /* lines of a JSON list that is not closed yet */
+    struct cv_buffer lines;   /* lines of a JSON list that is not closed yet */
+    struct cv_buffer pending; /* the beginning of a line */
     int waiting;
     int64_t restored;
     int64_t left_out;
 };
+
+static void restore_deinit(struct restore *restore)
+{
+    cv_buffer_deinit(&restore->lines);
+    cv_buffer_deinit(&restore->pending);
+}
+CV_DEFINE_CLEANUP_ADDRESS(struct restore, restore_deinit)
 
 static int send_lines(struct restore *restore, struct cv_error *error)
 {
@@ -273,9 +257,13 @@ static int import_line(struct restore *restore, const char *line, size_t length,
                : 0;
 }
 
-/* Passes on every complete line of `pending` and keeps the rest. */
-static int import_lines(struct restore *restore, struct cv_buffer *pending, struct cv_error *error)
+/* Passes on every complete line, and keeps the rest. */
+static int import_lines(void *opaque, const char *data, size_t length, struct cv_error *error)
 {
+    struct restore *restore = opaque;
+    struct cv_buffer *pending = &restore->pending;
+    cv_buffer_append(pending, data, length);
+    CV_TRY_MEMORY(!pending->failed, error, "the archive");
     const char *start = pending->data;
     const char *end = pending->data + pending->length;
     for (const char *stop; (stop = memchr(start, '\n', (size_t)(end - start))); start = stop + 1) {
@@ -288,51 +276,26 @@ static int import_lines(struct restore *restore, struct cv_buffer *pending, stru
                : 0;
 }
 
-static int restore_object(struct restore *restore, const char *key, int64_t size,
-                          struct cv_error *error)
-{
-    cv_auto_free char *chunk = malloc(READ_SIZE);
-    cv_auto(cv_buffer_deinit) struct cv_buffer pending = CV_BUFFER_INIT;
-    CV_TRY_MEMORY(chunk, error, "the archive");
-    for (int64_t offset = 0; offset < size;) {
-        size_t got = 0;
-        CV_TRY(cv_store_get_range(restore->session->store, key, offset, chunk, READ_SIZE, &got,
-                                  error));
-        if (got == 0) {
-            break;
-        }
-        cv_buffer_append(&pending, chunk, got);
-        offset += (int64_t)got;
-        CV_TRY_MEMORY(!pending.failed, error, "the archive");
-        CV_TRY(import_lines(restore, &pending, error));
-    }
-    if (pending.length > 0) {
-        return cv_fail(error, CV_ERROR_CONFLICT, "%s ends in the middle of a line", key);
-    }
-    return send_lines(restore, error);
-}
-
 int cli_jobs_restore(struct cli_call *call, struct cv_error *error)
 {
     const char *key = call->arguments[0];
-    struct cv_object_info info;
-    int result = cli_open(call, error);
-    result = result ? result : cv_store_head(call->session.store, key, &info, error);
+    cv_auto(restore_deinit) struct restore restore = {
+        .session = &call->session,
+        .is_of_jobs = strncmp(key, JOB_ARCHIVES, strlen(JOB_ARCHIVES)) == 0,
+        .lines = CV_BUFFER_INIT,
+        .pending = CV_BUFFER_INIT,
+    };
+    CV_TRY(cli_open(call, error));
+    int result = cli_read_object(call->session.store, key, import_lines, &restore, error);
     if (result) {
         return result < 0 ? result
                           : cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND,
                                     "there is no archive '%s' in the store", key);
     }
-    struct restore restore = {
-        .session = &call->session,
-        .is_of_jobs = strncmp(key, JOB_ARCHIVES, strlen(JOB_ARCHIVES)) == 0,
-        .lines = CV_BUFFER_INIT,
-    };
-    result = restore_object(&restore, key, info.size, error);
-    cv_buffer_deinit(&restore.lines);
-    if (result) {
-        return result > 0 ? cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND, "%s is gone", key) : result;
+    if (restore.pending.length > 0) {
+        return cv_fail(error, CV_ERROR_CONFLICT, "%s ends in the middle of a line", key);
     }
+    CV_TRY(send_lines(&restore, error));
     char counted[CLI_COUNTED_SIZE];
     (void)puts(cli_counted(restore.restored, restore.is_of_jobs ? "job is back" : "event is back",
                            restore.is_of_jobs ? "jobs are back" : "events are back", counted));

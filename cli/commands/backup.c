@@ -7,6 +7,7 @@
  */
 #include "common/queue/queue.h"
 
+#include "cli/commands/export.h"
 #include "cli/commands/verbs.h"
 
 #include <string.h>
@@ -72,35 +73,22 @@ static int run_postgres(const struct backup *backup, const char *name, const cha
 struct copy {
     struct cv_store *from;
     struct cv_store *to;
-    const struct cv_object_info *info; /* of the object at `from` */
-    struct cv_new_object object;       /* at `to`, without its bytes */
+    struct cv_new_object object; /* at `to`, without its bytes */
 };
+
+static int read_copied(void *opaque, cli_write *write, void *file, struct cv_error *error)
+{
+    const struct copy *copy = opaque;
+    return cli_read_object(copy->from, copy->object.key, write, file, error);
+}
 
 /* Copies an object larger than PIECE through a temporary file. */
 static int copy_large(const struct backup *backup, struct copy *copy, struct cv_error *error)
 {
-    const char *key = copy->object.key;
-    cv_auto_free char *piece = malloc(PIECE);
     cv_auto_free char *path = NULL;
-    int result = cv_format(&path, error, "%s/.object.new", backup->directory);
-    if (result || !piece) {
-        return result ? result : cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for a copy");
-    }
-    cv_auto_file FILE *file = fopen(path, "we");
-    CV_TRY_ERRNO(file, error, "write %s", path);
-    for (int64_t at = 0; result == 0 && at < copy->info->size;) {
-        size_t length = 0;
-        result = cv_store_get_range(copy->from, key, at, piece, PIECE, &length, error);
-        if (result == 0 && (length == 0 || fwrite(piece, 1, length, file) != length)) {
-            result = length == 0 ? cv_fail(error, CV_ERROR_CONFLICT, "%s became shorter", key)
-                                 : cv_fail_errno(error, errno, "write %s", path);
-        }
-        at += (int64_t)length;
-    }
-    if (result == 0 && fflush(file) != 0) {
-        result = cv_fail_errno(error, errno, "write %s", path);
-    }
+    CV_TRY(cv_format(&path, error, "%s/.object.new", backup->directory));
     copy->object.path = path;
+    int result = cli_write_file(path, read_copied, copy, error);
     result = result ? result : cv_store_put(copy->to, &copy->object, NULL, error);
     (void)unlink(path);
     return result;
@@ -120,7 +108,7 @@ static int copy_object(struct backup *backup, struct cv_store *from, struct cv_s
         (result == 0 && there.size == info.size && there.modified_ms >= info.modified_ms)) {
         return result;
     }
-    struct copy copy = {from, to, &info, {.key = key, .metadata = &metadata}};
+    struct copy copy = {from, to, {.key = key, .metadata = &metadata}};
     copy.object.sha256 = info.sha256[0] ? info.sha256 : NULL;
     backup->copied++;
     if (info.size > PIECE) {
@@ -180,19 +168,15 @@ static int write_index(const struct backup *backup, const char *time, int migrat
                        struct cv_error *error)
 {
     cv_auto_free char *path = NULL;
-    cv_auto_free char *fresh = NULL;
     cv_auto(json_decref) json_t *index = json_pack(
         "{s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:b}", "version", CV_VERSION, "taken_at", time,
         "database", strrchr(backup->dump, '/') + 1, "list", strrchr(backup->list, '/') + 1,
         "migrations", migrations, "objects", (json_int_t)backup->count, "bytes",
         (json_int_t)backup->bytes, "has_objects", backup->objects != NULL);
     CV_TRY(cv_format(&path, error, "%s/backup.json", backup->directory));
-    int result = cv_format(&fresh, error, "%s.new", path);
-    if (result == 0 &&
-        (!index || json_dump_file(index, fresh, JSON_INDENT(2)) != 0 || rename(fresh, path) != 0)) {
-        result = cv_fail_errno(error, errno, "write %s", path);
-    }
-    return result;
+    cv_auto_free char *text = index ? json_dumps(index, JSON_INDENT(2)) : NULL;
+    CV_TRY_MEMORY(text, error, "backup.json");
+    return cli_replace_file(path, text, error);
 }
 
 static int read_index(struct backup *backup, bool *ret_has_objects, struct cv_error *error)

@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-enum { COPY_SIZE = 1 << 20 };
-
 static const char *text_of(const json_t *object, const char *name)
 {
     const char *text = json_string_value(json_object_get(object, name));
@@ -49,24 +47,12 @@ static int copy_clip(void *opaque, cli_write *write, void *file, struct cv_error
         return cli_server_read(wanted->call->server, NULL, NULL, text_of(wanted->clip, "url"),
                                write, file, error);
     }
-    cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
     cv_auto_free char *key = cli_clip_key(wanted->clip);
-    cv_auto_free char *data = malloc(COPY_SIZE);
-    CV_TRY_MEMORY(key && data, error, "a clip");
-    int result = cv_store_reader_open(wanted->call->session.store, key, &reader, error);
-    if (result == CV_STORE_NOT_FOUND) {
-        return cv_fail(error, CV_ERROR_NOT_FOUND, "the clip is gone; ask for it again");
-    }
-    CV_TRY(result);
-    struct cv_byte_source source = cv_store_reader_source(reader);
-    size_t length = 0;
-    for (int64_t at = 0;; at += (int64_t)length) {
-        CV_TRY(source.read(source.opaque, at, data, COPY_SIZE, &length, error));
-        if (length == 0) {
-            return 0;
-        }
-        CV_TRY(write(file, data, length, error));
-    }
+    CV_TRY_MEMORY(key, error, "a clip");
+    int result = cli_read_object(wanted->call->session.store, key, write, file, error);
+    return result == CV_STORE_NOT_FOUND
+               ? cv_fail(error, CV_ERROR_NOT_FOUND, "the clip is gone; ask for it again")
+               : result;
 }
 
 /* The name of the clip's file. A server that is not to be trusted may not choose a folder. */

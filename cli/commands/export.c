@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+enum { PIECE_SIZE = 1 << 20 };
+
 static int write_piece(void *opaque, const char *data, size_t length, struct cv_error *error)
 {
     errno = 0;
@@ -35,6 +37,24 @@ int cli_write_file(const char *path, cli_fill *fill, void *opaque, struct cv_err
         (void)unlink(part);
     }
     return result;
+}
+
+int cli_read_object(struct cv_store *store, const char *key, cli_write *write, void *opaque,
+                    struct cv_error *error)
+{
+    cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
+    cv_auto_free char *data = malloc(PIECE_SIZE);
+    CV_TRY_MEMORY(data, error, "an object");
+    CV_TRY(cv_store_reader_open(store, key, &reader, error));
+    struct cv_byte_source source = cv_store_reader_source(reader);
+    size_t length = 0;
+    for (int64_t at = 0;; at += (int64_t)length) {
+        CV_TRY(source.read(source.opaque, at, data, PIECE_SIZE, &length, error));
+        if (length == 0) {
+            return 0;
+        }
+        CV_TRY(write(opaque, data, length, error));
+    }
 }
 
 struct text_request {

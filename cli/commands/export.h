@@ -14,3 +14,7 @@ CV_MUST_CHECK int cli_write_file(const char *path, cli_fill *fill, void *opaque,
 /* Writes the video's text to `path`, with the parameters of the operation export but for the format. */
 CV_MUST_CHECK int cli_export_file(struct cli_call *call, json_t *values, const char *format,
                                   const char *path, struct cv_error *error);
+
+/* Passes an object's bytes on to `write`, piece by piece. CV_STORE_NOT_FOUND is an outcome. */
+CV_MUST_CHECK int cli_read_object(struct cv_store *store, const char *key, cli_write *write,
+                                  void *opaque, struct cv_error *error);

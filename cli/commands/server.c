@@ -4,7 +4,6 @@
 
 #include "cli/commands/verbs.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -301,16 +300,10 @@ static int read_tokens(json_t **ret_tokens, struct cv_error *error)
 static int write_tokens(const json_t *tokens, struct cv_error *error)
 {
     char path[PATH_MAX];
-    char fresh[PATH_MAX + 8];
     cv_auto_free char *text = json_dumps(tokens, JSON_INDENT(1));
     CV_TRY_MEMORY(text, error, "the tokens");
     CV_TRY(tokens_path(true, path, error));
-    (void)snprintf(fresh, sizeof(fresh), "%s.new", path);
-    (void)unlink(fresh);
-    cv_auto_fd int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    CV_TRY_ERRNO(fd >= 0 && cv_write_all(fd, text, strlen(text)) == 0 && rename(fresh, path) == 0,
-                 error, "write %s", path);
-    return 0;
+    return cli_replace_file(path, text, error);
 }
 
 int cli_server_open(const char *url, struct cv_cancel *cancel, struct cli_server **ret_server,

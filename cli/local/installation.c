@@ -1,5 +1,7 @@
 #include "cli/local/installation.h"
 
+#include "cli/local/file.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
@@ -225,18 +227,6 @@ static int read_recorded_url(const char *path, char url[URL_MAX], struct cv_erro
     return 0;
 }
 
-/* Writes a new file and renames it, so that the file is always complete. */
-static int record_url(const char *path, const char *url, struct cv_error *error)
-{
-    cv_auto_free char *new_path = NULL;
-    CV_TRY(cv_format(&new_path, error, "%s.new", path));
-    cv_auto_file FILE *file = fopen(new_path, "w");
-    CV_TRY_ERRNO(file && fprintf(file, "%s\n", url) >= 0 && fflush(file) == 0 &&
-                     fsync(fileno(file)) == 0 && rename(new_path, path) == 0,
-                 error, "write %s", path);
-    return 0;
-}
-
 /* Whether the directory store has objects; its own directories begin with a dot. */
 static bool has_objects(const char *path)
 {
@@ -273,6 +263,6 @@ int cli_installation_store(const struct cli_installation *installation, const ch
     if (strlen(wanted) >= URL_MAX - 1 || strchr(wanted, '\n')) {
         return cv_fail(error, CV_ERROR_CONFIGURATION, "the store's URL is unusable");
     }
-    CV_TRY(record_url(note, wanted, error));
+    CV_TRY(cli_replace_file(note, wanted, error));
     return cv_format(ret_url, error, "%s", wanted);
 }

@@ -2,6 +2,7 @@
  * command's session with it, or with the database and the store that the environment names. */
 #pragma once
 
+#include "cli/local/file.h"
 #include "cli/local/installation.h"
 #include "cli/local/postgres.h"
 #include "cli/local/process.h"

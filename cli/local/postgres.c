@@ -2,6 +2,7 @@
 
 #include "common/db/db.h"
 
+#include "cli/local/file.h"
 #include "cli/local/process.h"
 
 #include <fcntl.h>
@@ -10,7 +11,6 @@
 #include <pwd.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -82,26 +82,13 @@ static void password_path(const struct cli_postgres *postgres, enum cli_role rol
     (void)snprintf(path, PATH_MAX + 32, "%s/%s", postgres->passwords, role_names[role]);
 }
 
-/* Makes a new password. It is written to a new file that is renamed, so that a password file is
- * always complete. */
-static int make_password(const struct cli_postgres *postgres, enum cli_role role,
-                         struct cv_error *error)
+static int make_password(const char *path, enum cli_role role, struct cv_error *error)
 {
-    unsigned char bytes[PASSWORD_BYTES];
-    char text[2 * PASSWORD_BYTES + 1];
-    char path[PATH_MAX + 32];
-    char fresh[PATH_MAX + 40];
-    CV_TRY_ERRNO(getrandom(bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes), error,
-                 "make a password");
-    cv_hex(bytes, sizeof(bytes), text);
-    password_path(postgres, role, path);
-    (void)snprintf(fresh, sizeof(fresh), "%s.new", path);
-    (void)unlink(fresh);
-    cv_auto_fd int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    CV_TRY_ERRNO(fd >= 0 && dprintf(fd, "*:*:*:%s:%s\n", role_names[role], text) >= 0 &&
-                     fsync(fd) == 0 && rename(fresh, path) == 0,
-                 error, "write %s", path);
-    return 0;
+    char password[2 * PASSWORD_BYTES + 1];
+    cv_auto_free char *line = NULL;
+    cv_random_hex(PASSWORD_BYTES, password);
+    CV_TRY(cv_format(&line, error, "*:*:*:%s:%s\n", role_names[role], password));
+    return cli_replace_file(path, line, error);
 }
 
 /* Makes one file per role, in the format of libpq's password files, readable only by the
@@ -114,7 +101,7 @@ static int make_passwords(const struct cli_postgres *postgres, struct cv_error *
     for (size_t i = 0; i < CV_COUNT(role_names); i++) {
         char path[PATH_MAX + 32];
         password_path(postgres, (enum cli_role)i, path);
-        CV_TRY(access(path, F_OK) ? make_password(postgres, (enum cli_role)i, error) : 0);
+        CV_TRY(access(path, F_OK) ? make_password(path, (enum cli_role)i, error) : 0);
     }
     return 0;
 }

@@ -1,10 +1,10 @@
 /* Where an installation's cluster is, and whose it is. */
+#include "cli/local/file.h"
 #include "cli/local/postgres.h"
 
 #include <grp.h>
 #include <pwd.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -61,15 +61,10 @@ static int system_home(const char *directory, char *home, size_t size, struct cv
         return cv_fail(error, CV_ERROR_CONFIGURATION, "the path of the installation is too long");
     }
     char id[ID_LENGTH + 1] = "";
-    cv_auto_file FILE *file = fopen(path, "r+e");
+    cv_auto_file FILE *file = fopen(path, "re");
     if (!file || !fgets(id, sizeof(id), file) || strspn(id, "0123456789abcdef") != ID_LENGTH) {
-        uint64_t random;
-        cv_auto_file FILE *fresh = fopen(path, "we");
-        CV_TRY_ERRNO(fresh && getrandom(&random, sizeof(random), 0) == (ssize_t)sizeof(random),
-                     error, "write %s", path);
-        (void)snprintf(id, sizeof(id), "%016llx", (unsigned long long)random);
-        CV_TRY_ERRNO(fprintf(fresh, "%s\n", id) >= 0 && fflush(fresh) == 0, error, "write %s",
-                     path);
+        cv_random_hex(ID_LENGTH / 2, id);
+        CV_TRY(cli_replace_file(path, id, error));
     }
     (void)snprintf(home, size, SYSTEM_HOME "/%s", id);
     return 0;
@@ -128,7 +123,8 @@ static int locate_as_root(struct cli_postgres *postgres, const char *directory, 
     char home[PATH_MAX];
     CV_TRY(system_home(directory, home, sizeof(home), error));
     CV_TRY(set_home(postgres, home, error));
-    if (mkdir(SYSTEM_HOME, 0755) && errno != EEXIST) {
+    /* Whatever the umask is, the server's user passes through it. */
+    if ((mkdir(SYSTEM_HOME, 0755) || chmod(SYSTEM_HOME, 0755)) && errno != EEXIST) {
         return cv_fail_errno(error, errno, "make the directory " SYSTEM_HOME);
     }
     CV_TRY(make_private(postgres->home, postgres, error));

@@ -1,16 +1,15 @@
 #include "cli/local/tokens.h"
 
-#include <fcntl.h>
+#include "cli/local/file.h"
+
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
 enum {
     SECRET_BYTES = 32, /* as long as the hash: RFC 7518, 3.2 */
     SECRET_TEXT_MAX = 1024,
-    UUID_BYTES = 16,
     MS_A_SECOND = 1000,
     SECONDS_AN_HOUR = 3600,
 };
@@ -33,41 +32,6 @@ static int read_line(const char *path, char *text, size_t size, struct cv_error 
     return 0;
 }
 
-/* Writes a new file and renames it, so that the file is always complete. */
-static int write_line(const char *path, const char *text, struct cv_error *error)
-{
-    char fresh[PATH_MAX + 32];
-    (void)snprintf(fresh, sizeof(fresh), "%s.new", path);
-    (void)unlink(fresh);
-    cv_auto_fd int fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    CV_TRY_ERRNO(fd >= 0 && dprintf(fd, "%s\n", text) >= 0 && fsync(fd) == 0 &&
-                     rename(fresh, path) == 0,
-                 error, "write %s", path);
-    return 0;
-}
-
-static int make_secret(char *text, struct cv_error *error)
-{
-    unsigned char bytes[SECRET_BYTES];
-    CV_TRY_ERRNO(getrandom(bytes, sizeof(bytes), 0) == (ssize_t)sizeof(bytes), error,
-                 "make a secret");
-    cv_hex(bytes, sizeof(bytes), text);
-    return 0;
-}
-
-static int make_uuid(char text[CLI_OWNER_SIZE], struct cv_error *error)
-{
-    unsigned char b[UUID_BYTES];
-    CV_TRY_ERRNO(getrandom(b, sizeof(b), 0) == (ssize_t)sizeof(b), error, "make an id");
-    b[6] = (unsigned char)((b[6] & 0x0f) | 0x40); /* RFC 4122, 4.4 */
-    b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);
-    (void)snprintf(text, CLI_OWNER_SIZE,
-                   "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0],
-                   b[1], b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13],
-                   b[14], b[15]);
-    return 0;
-}
-
 int cli_tokens_secret_path(const char *directory, char **ret_path, struct cv_error *error)
 {
     return cv_format(ret_path, error, "%s/%s", directory, secret_name);
@@ -77,18 +41,18 @@ int cli_tokens_prepare(const char *directory, char ret_owner[CLI_OWNER_SIZE],
                        struct cv_error *error)
 {
     char path[PATH_MAX + 16];
-    char text[2 * SECRET_BYTES + 2];
+    char text[2 * SECRET_BYTES + 1];
     char owner[CLI_OWNER_SIZE + 1];
     (void)snprintf(path, sizeof(path), "%s/%s", directory, secret_name);
     if (access(path, F_OK)) {
-        CV_TRY(make_secret(text, error));
-        CV_TRY(write_line(path, text, error));
+        cv_random_hex(SECRET_BYTES, text);
+        CV_TRY(cli_replace_file(path, text, error));
     }
     (void)snprintf(path, sizeof(path), "%s/owner", directory);
     int result = read_line(path, owner, sizeof(owner), error);
     if (result == 1) {
-        result = make_uuid(owner, error);
-        result = result ? result : write_line(path, owner, error);
+        result = read_line("/proc/sys/kernel/random/uuid", owner, sizeof(owner), error);
+        result = result ? result : cli_replace_file(path, owner, error);
     }
     if (result == 0 && !cv_is_uuid(owner)) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
@@ -104,7 +68,7 @@ int cli_tokens_keep_owner(const char *directory, const char *owner, struct cv_er
 {
     char path[PATH_MAX + 16];
     (void)snprintf(path, sizeof(path), "%s/owner", directory);
-    return write_line(path, owner, error);
+    return cli_replace_file(path, owner, error);
 }
 
 int cli_tokens_secret(const char *directory, bool is_local, char **ret_secret,
@@ -131,21 +95,6 @@ int cli_tokens_secret(const char *directory, bool is_local, char **ret_secret,
 }
 
 /* ---- tokens ------------------------------------------------------------------------------------ */
-
-/* Appends base64url without padding (RFC 7515, 2). */
-static void append_base64url(struct cv_buffer *buffer, const unsigned char *bytes, size_t length)
-{
-    cv_auto_free unsigned char *encoded = malloc(length / 3 * 4 + 5);
-    if (!encoded) {
-        buffer->failed = true;
-        return;
-    }
-    int written = EVP_EncodeBlock(encoded, bytes, (int)length);
-    for (int i = 0; i < written && encoded[i] != '='; i++) {
-        char digit = encoded[i] == '+' ? '-' : encoded[i] == '/' ? '_' : (char)encoded[i];
-        cv_buffer_append(buffer, &digit, 1);
-    }
-}
 
 static json_t *make_claims(const struct cli_token *token)
 {
@@ -176,15 +125,15 @@ int cli_tokens_make(const struct cli_token *token, const char *secret, char **re
     unsigned char signature[EVP_MAX_MD_SIZE];
     unsigned length = 0;
     CV_TRY_MEMORY(text, error, "a token");
-    append_base64url(&buffer, (const unsigned char *)header, sizeof(header) - 1);
+    cv_base64url(&buffer, header, sizeof(header) - 1);
     cv_buffer_text(&buffer, ".");
-    append_base64url(&buffer, (const unsigned char *)text, strlen(text));
+    cv_base64url(&buffer, text, strlen(text));
     if (buffer.failed ||
         !HMAC(EVP_sha256(), secret, (int)strlen(secret), (const unsigned char *)buffer.data,
               buffer.length, signature, &length)) {
         return cv_fail(error, CV_ERROR_INTERNAL, "cannot sign a token");
     }
     cv_buffer_text(&buffer, ".");
-    append_base64url(&buffer, signature, length);
+    cv_base64url(&buffer, signature, length);
     return cv_buffer_detach(&buffer, ret_text, error);
 }

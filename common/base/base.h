@@ -591,8 +591,10 @@ void cv_because(struct cv_reasons *reasons, int64_t line, int64_t other, const s
 
 /* ---- encodings ------------------------------------------------------------------------------- */
 
-/* Writes bytes as hexadecimal digits in lower case: 2 * count characters and a NUL. */
+/* Writes bytes as hexadecimal digits in lower case, 2 * count characters and a NUL; or, of at most 64 bytes,
+ * random ones that nobody can guess. */
 void cv_hex(const void *bytes, size_t count, char *text);
+void cv_random_hex(size_t count, char *text);
 
 /* The value of a hexadecimal digit; -1 for any other character. */
 int cv_hex_digit(char digit);
@@ -600,8 +602,9 @@ int cv_hex_digit(char digit);
 /* Appends text percent-encoded: letters, digits and "-._~" stay (RFC 3986), and '/' if `keep_slash`. */
 void cv_percent_encode(struct cv_buffer *buffer, const char *text, bool keep_slash);
 
-/* Decodes base64url without padding; false for anything but the one canonical form. `bytes` has room
- * for length * 3 / 4. */
+/* Base64url without padding (RFC 7515, 2): appends bytes; decodes text, false for anything but the one
+ * canonical form. `bytes` has room for length * 3 / 4. */
+void cv_base64url(struct cv_buffer *buffer, const void *bytes, size_t length);
 CV_MUST_CHECK bool cv_base64url_decode(const char *text, size_t length, unsigned char *bytes,
                                        size_t *ret_length);
 

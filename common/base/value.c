@@ -170,6 +170,14 @@ void cv_hex(const void *bytes, size_t count, char *text)
     text[count * 2] = '\0';
 }
 
+void cv_random_hex(size_t count, char *text)
+{
+    unsigned char bytes[64];
+    arc4random_buf(bytes, sizeof(bytes));
+    cv_hex(bytes, count < sizeof(bytes) ? count : sizeof(bytes), text);
+    explicit_bzero(bytes, sizeof(bytes));
+}
+
 int cv_hex_digit(char digit)
 {
     return isdigit((unsigned char)digit)    ? digit - '0'
@@ -194,14 +202,19 @@ void cv_percent_encode(struct cv_buffer *buffer, const char *text, bool keep_sla
     }
 }
 
-static int base64url_digit(char digit)
+static const char base64url[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+void cv_base64url(struct cv_buffer *buffer, const void *bytes, size_t length)
 {
-    return digit >= 'A' && digit <= 'Z'   ? digit - 'A'
-           : digit >= 'a' && digit <= 'z' ? digit - 'a' + 26
-           : digit >= '0' && digit <= '9' ? digit - '0' + 52
-           : digit == '-'                 ? 62
-           : digit == '_'                 ? 63
-                                          : -1;
+    const unsigned char *from = bytes;
+    for (size_t i = 0; i < length; i += 3) {
+        size_t left = length - i;
+        uint32_t bits = (uint32_t)from[i] << 16 | (left > 1 ? (uint32_t)from[i + 1] << 8 : 0) |
+                        (left > 2 ? from[i + 2] : 0);
+        for (size_t n = 0; n < 4 && n <= left; n++) {
+            cv_buffer_append(buffer, &base64url[bits >> (18 - 6 * n) & 63], 1);
+        }
+    }
 }
 
 bool cv_base64url_decode(const char *text, size_t length, unsigned char *bytes, size_t *ret_length)
@@ -210,11 +223,11 @@ bool cv_base64url_decode(const char *text, size_t length, unsigned char *bytes, 
     int count = 0;
     size_t made = 0;
     for (size_t i = 0; i < length; i++) {
-        int value = base64url_digit(text[i]);
-        if (value < 0) {
+        const char *digit = text[i] ? strchr(base64url, text[i]) : NULL;
+        if (!digit) {
             return false;
         }
-        bits = (bits << 6 | (uint32_t)value) & 0xffff;
+        bits = (bits << 6 | (uint32_t)(digit - base64url)) & 0xffff;
         count += 6;
         if (count >= 8) {
             count -= 8;
