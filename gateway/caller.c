@@ -17,9 +17,7 @@ static const char key_mark[] = "cvk_";
 static const char session_mark[] = "cvs_";
 static const char base64url_digits[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-/* Browsers accept __Host- cookies only over TLS, from the host itself, for all paths. */
-#define COOKIE_NAME "__Host-cortana"
-#define COOKIE_NAME_PLAIN "cortana"
+static const char cookie_name[] = "cortana";
 
 const char *caller_find_cookie(const char *cookies, const char *name, size_t *ret_length,
                                int *ret_count)
@@ -97,9 +95,7 @@ static bool is_code(const char *text)
     return strlen(text) == CODE_DIGITS && strspn(text, base64url_digits) == CODE_DIGITS;
 }
 
-/* SHA-256 in hexadecimal digits, by which the database finds a secret. That of 16 random bytes or more
- * reveals nothing, nor does the time of looking it up. False: no memory. */
-static bool digest_of(const char *secret, size_t length, char digest[KEY_DIGEST_SIZE])
+bool caller_digest(const char *secret, size_t length, char digest[KEY_DIGEST_SIZE])
 {
     unsigned char bytes[EVP_MAX_MD_SIZE];
     if (EVP_Digest(secret, length, bytes, NULL, EVP_sha256(), NULL) != 1) {
@@ -114,7 +110,7 @@ static const char *record_key(struct exchange *exchange, const char *key)
 {
     struct principal *principal = &exchange->principal;
     *principal = (struct principal){.database_role = "anon", .claims = strdup("{}")};
-    if (!principal->claims || !digest_of(key, strlen(key), principal->key_digest)) {
+    if (!principal->claims || !caller_digest(key, strlen(key), principal->key_digest)) {
         exchange_refuse(exchange, REFUSE_BUSY, "out of memory");
     }
     return NULL;
@@ -149,16 +145,16 @@ static const char *identify_nobody(struct exchange *exchange)
     return NULL;
 }
 
-/* The session or token in the cookie, borrowed from the library; NULL: there is none. Adds the number
- * of such cookies to *ret_count. */
-static const char *find_own_cookie(const struct exchange *exchange, size_t *ret_length,
-                                   int *ret_count)
+const char *caller_cookie(const struct exchange *exchange, const char *name, size_t *ret_length,
+                          int *ret_count)
 {
+    char secure[64];
     const char *cookies = exchange_header(exchange, "Cookie");
-    const char *cookie = caller_find_cookie(cookies, COOKIE_NAME, ret_length, ret_count);
+    (void)snprintf(secure, sizeof(secure), "__Host-%s", name);
+    const char *cookie = caller_find_cookie(cookies, secure, ret_length, ret_count);
     return cookie || !exchange->admission->is_plain_cookie_allowed
                ? cookie
-               : caller_find_cookie(cookies, COOKIE_NAME_PLAIN, ret_length, ret_count);
+               : caller_find_cookie(cookies, name, ret_length, ret_count);
 }
 
 /* Fills exchange->principal: anon if there is no credential; only the digest if it is an API key
@@ -170,7 +166,7 @@ static const char *caller_identify(struct exchange *exchange)
     const char *authorization = exchange_header(exchange, "Authorization");
     size_t length = 0;
     int count = 0;
-    const char *cookie = find_own_cookie(exchange, &length, &count);
+    const char *cookie = caller_cookie(exchange, cookie_name, &length, &count);
     if ((authorization && cookie) || count > 1) {
         exchange_refuse(
             exchange, REFUSE_BAD_REQUEST,
@@ -202,13 +198,14 @@ static const char *caller_identify(struct exchange *exchange)
 
 /* ---- the cookie --------------------------------------------------------------------------------- */
 
-static void set_cookie(struct exchange *exchange, const char *token, int64_t seconds)
+void caller_set_cookie(struct exchange *exchange, const char *name, const char *value,
+                       int64_t seconds)
 {
     bool is_plain = exchange->admission->is_plain_cookie_allowed;
     struct cv_error error;
     if (cv_format(&exchange->cookie, &error,
-                  "%s=%s; Path=/; Max-Age=%lld; HttpOnly; SameSite=Strict%s",
-                  is_plain ? COOKIE_NAME_PLAIN : COOKIE_NAME, token, (long long)seconds,
+                  "%s%s=%s; Path=/; Max-Age=%lld; HttpOnly; SameSite=Strict%s",
+                  is_plain ? "" : "__Host-", name, value, (long long)seconds,
                   is_plain ? "" : "; Secure") != 0) {
         exchange_refuse(exchange, REFUSE_BUSY, "out of memory");
     }
@@ -245,7 +242,7 @@ static const char *sign_in_with(struct exchange *exchange, const char *token)
     }
     if (!fault && !caller_only_asks(exchange)) {
         int64_t left = exchange->principal.expires_s - (int64_t)time(NULL);
-        set_cookie(exchange, token, left > 0 ? left : 0);
+        caller_set_cookie(exchange, cookie_name, token, left > 0 ? left : 0);
     }
     return fault;
 }
@@ -254,7 +251,7 @@ static const char *sign_in_with(struct exchange *exchange, const char *token)
 static int replace_code(struct exchange *exchange, const char *code)
 {
     char digest[KEY_DIGEST_SIZE];
-    return digest_of(code, strlen(code), digest)
+    return caller_digest(code, strlen(code), digest)
                ? json_object_set_new(exchange->values, "digest", json_string(digest)) |
                      json_object_set_new(exchange->entry, "digest", json_string(digest))
                : -1;
@@ -324,7 +321,8 @@ static const char *accept_session(struct exchange *exchange, const char *text)
         return token_fault_name(fault);
     }
     if (secret) {
-        set_cookie(exchange, secret, exchange->principal.expires_s - (int64_t)time(NULL));
+        caller_set_cookie(exchange, cookie_name, secret,
+                          exchange->principal.expires_s - (int64_t)time(NULL));
     }
     return NULL;
 }
@@ -335,10 +333,10 @@ void admission_sign_out(struct exchange *exchange)
     char token[TOKEN_TEXT_MAX], digest[KEY_DIGEST_SIZE];
     size_t length = 0;
     int count = 0;
-    const char *cookie = find_own_cookie(exchange, &length, &count);
-    set_cookie(exchange, "", 0);
+    const char *cookie = caller_cookie(exchange, cookie_name, &length, &count);
+    caller_set_cookie(exchange, cookie_name, "", 0);
     if (!cookie || !copy_token(token, cookie, length) || !is_session(token) ||
-        !digest_of(token, length, digest) ||
+        !caller_digest(token, length, digest) ||
         json_object_set_new(exchange->values, "digest", json_string(digest)) != 0) {
         exchange->answer.status = 204; /* a token ends by itself */
         exchange->at = sent;
@@ -355,44 +353,40 @@ static const struct cv_metric rate_limited =
 
 /* ---- the address --------------------------------------------------------------------------------- */
 
-struct header_lines {
-    const char *name;
-    char text[1024];
-};
+enum { FORWARDED_SIZE = 1024 };
 
+/* Joins the lines of X-Forwarded-For. */
 static enum MHD_Result join_line(void *opaque, enum MHD_ValueKind kind, const char *name,
                                  const char *value)
 {
-    struct header_lines *lines = opaque;
-    size_t used = strlen(lines->text);
+    char *text = opaque;
+    size_t used = strlen(text);
     (void)kind;
-    if (value && strcasecmp(name, lines->name) == 0) {
+    if (value && strcasecmp(name, "X-Forwarded-For") == 0) {
         size_t length = strlen(value);
-        if (used + length + 2 > sizeof(lines->text)) {
+        if (used + length + 2 > FORWARDED_SIZE) {
             /* The end of the list matters, so earlier lines are dropped if there is no room. */
-            lines->text[0] = '\0';
+            text[0] = '\0';
             used = 0;
-            value += length < sizeof(lines->text) - 2 ? 0 : length - (sizeof(lines->text) - 2);
+            value += length < FORWARDED_SIZE - 2 ? 0 : length - (FORWARDED_SIZE - 2);
         }
-        (void)snprintf(lines->text + used, sizeof(lines->text) - used, "%s%s", used ? "," : "",
-                       value);
+        (void)snprintf(text + used, FORWARDED_SIZE - used, "%s%s", used ? "," : "", value);
     }
     return MHD_YES;
 }
 
 static void find_address(struct exchange *exchange)
 {
-    struct header_lines lines = {.name = exchange->admission->forwarded == FORWARDED_STANDARD
-                                             ? "Forwarded"
-                                             : "X-Forwarded-For"};
+    char forwarded[FORWARDED_SIZE] = "";
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     if (exchange->admission->proxies.count > 0) {
-        (void)MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND, join_line, &lines);
+        (void)MHD_get_connection_values(exchange->connection, MHD_HEADER_KIND, join_line,
+                                        forwarded);
     }
     if (info) {
-        address_find(info->client_addr, lines.text, exchange->admission->forwarded,
-                     &exchange->admission->proxies, exchange->address);
+        address_find(info->client_addr, forwarded, &exchange->admission->proxies,
+                     exchange->address);
     }
 }
 

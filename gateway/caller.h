@@ -12,6 +12,20 @@
 const char *caller_find_cookie(const char *cookies, const char *name, size_t *ret_length,
                                int *ret_count);
 
+/* The same of the request's cookie of our own with this name, borrowed from the library. Browsers accept
+ * __Host- cookies only over TLS, from the host itself, for all paths; only a gateway that allows plain ones
+ * reads others. */
+const char *caller_cookie(const struct exchange *exchange, const char *name, size_t *ret_length,
+                          int *ret_count);
+
+/* Makes the browser keep such a cookie for some time, if the answer is a success. */
+void caller_set_cookie(struct exchange *exchange, const char *name, const char *value,
+                       int64_t seconds);
+
+/* SHA-256 in hexadecimal digits, by which the database finds a secret. That of 16 random bytes or more
+ * reveals nothing, nor does the time of looking it up. False: no memory. */
+CV_MUST_CHECK bool caller_digest(const char *secret, size_t length, char digest[KEY_DIGEST_SIZE]);
+
 /* Decides whether a request is admitted: by its address, its credential, the caller's role and the
  * rate limits. */
 
@@ -19,7 +33,6 @@ struct admission {
     struct key_source *keys;
     struct limits *limits;
     struct cv_http_networks proxies; /* proxies whose headers about addresses are trusted */
-    enum forwarded_header forwarded; /* the header that they write */
     bool is_plain_cookie_allowed; /* for plain HTTP on loopback: the cookie has no __Host- prefix */
     bool is_http, is_https;       /* the schemes of the page's own origin */
     struct cv_metrics *metrics;   /* may be NULL */

@@ -216,7 +216,7 @@ void exchange_refuse_sqlstate(struct exchange *exchange, const char *sqlstate, c
 enum {
     WAITING_MAX = 256,
     WAITING_OF_A_CALLER_MAX = 128, /* no caller fills the queue alone */
-    GRANT_PATH_LENGTH = 59,        /* /media/ and a grant */
+    GRANT_PATH_LENGTH = 105,       /* /media/ and a grant */
 };
 
 uint64_t exchange_hash(const char *text, size_t length)

@@ -10,18 +10,10 @@
 /* ---- secrets ---------------------------------------------------------------------------------- */
 
 enum {
-    VERSION = 2,
     SECRETS_MAX = 2,
     SECRET_MAX_BYTES = 128,
-    END_BYTES = 6,
-    ID_BYTES = 16,
-    TIME_BYTES = 4,
     MAC_BYTES = 16,
-    ID_AT = 2 + END_BYTES,
-    PART_AT = ID_AT + ID_BYTES,
-    SIGNED_BYTES = PART_AT + 2 * TIME_BYTES,
-    GRANT_BYTES = SIGNED_BYTES + MAC_BYTES, /* 48 bytes are exactly 64 characters */
-    GRANT_LETTERS = GRANT_SIZE - 1,
+    SIGNED_LETTERS = GRANT_SIZE - 1 - 2 * MAC_BYTES,
 };
 
 struct grant_keys {
@@ -84,109 +76,56 @@ int64_t grant_end(int64_t now_s, int64_t expires_s)
 
 /* ---- text ---------------------------------------------------------------------------------------- */
 
-static bool sign(const struct grant_keys *keys, size_t key, const unsigned char *data,
-                 unsigned char mac[MAC_BYTES])
+/* Writes the signature of the letters before it. */
+static bool sign(const struct grant_keys *keys, size_t key, const char *text,
+                 char mac[2 * MAC_BYTES + 1])
 {
-    static const char purpose[] =
-        "cortana media grant"; /* no other use of the secret signs this text */
-    unsigned char text[sizeof(purpose) + SIGNED_BYTES];
+    /* No other use of the secret signs this text, nor did an earlier form of grants. */
+    static const char purpose[] = "cortana media grant 3 ";
+    char whole[sizeof(purpose) + SIGNED_LETTERS];
     unsigned char digest[EVP_MAX_MD_SIZE];
-    (void)memcpy(text, purpose, sizeof(purpose));
-    (void)memcpy(text + sizeof(purpose), data, SIGNED_BYTES);
-    if (!HMAC(EVP_sha256(), keys->secrets[key], (int)keys->lengths[key], text, sizeof(text), digest,
-              NULL)) {
+    (void)snprintf(whole, sizeof(whole), "%s%.*s", purpose, SIGNED_LETTERS, text);
+    if (!HMAC(EVP_sha256(), keys->secrets[key], (int)keys->lengths[key],
+              (const unsigned char *)whole, strlen(whole), digest, NULL)) {
         return false;
     }
-    (void)memcpy(mac, digest, MAC_BYTES);
+    cv_hex(digest, MAC_BYTES, mac);
     return true;
-}
-
-static void read_id(const char *text, unsigned char id[ID_BYTES])
-{
-    for (size_t i = 0, at = 0; i < ID_BYTES; i++, at += 2) {
-        at += text[at] == '-';
-        char pair[3] = {text[at], text[at + 1], '\0'};
-        id[i] = (unsigned char)strtoul(pair, NULL, 16);
-    }
-}
-
-static void write_id(const unsigned char id[ID_BYTES], char text[37])
-{
-    size_t at = 0;
-    for (size_t i = 0; i < ID_BYTES; i++) {
-        at += (size_t)snprintf(text + at, 37 - at, "%s%02x",
-                               i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", id[i]);
-    }
-}
-
-static void write_number(uint64_t number, unsigned char *data, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++) {
-        data[i] = (unsigned char)(number >> (8 * (bytes - 1 - i)));
-    }
-}
-
-static uint64_t read_number(const unsigned char *data, size_t bytes)
-{
-    uint64_t number = 0;
-    for (size_t i = 0; i < bytes; i++) {
-        number = number * 256 + data[i];
-    }
-    return number;
 }
 
 int grant_write(const struct grant_keys *keys, const struct grant *grant, char text[GRANT_SIZE],
                 struct cv_error *error)
 {
-    unsigned char data[GRANT_BYTES] = {VERSION, (unsigned char)grant->scopes};
-    write_number((uint64_t)grant->until_s, data + 2, END_BYTES);
-    write_number((uint64_t)grant->part.from_ms, data + PART_AT, TIME_BYTES);
-    write_number((uint64_t)grant->part.to_ms, data + PART_AT + TIME_BYTES, TIME_BYTES);
     if (!cv_is_uuid(grant->id)) {
         return cv_fail(error, CV_ERROR_INTERNAL, "a grant needs a UUID, not %.40s", grant->id);
     }
-    read_id(grant->id, data + ID_AT);
-    if (!sign(keys, 0, data, data + SIGNED_BYTES)) {
-        return cv_fail(error, CV_ERROR_INTERNAL, "cannot sign a grant");
-    }
-    (void)EVP_EncodeBlock((unsigned char *)text, data, GRANT_BYTES);
-    for (char *letter = text; *letter; letter++) {
-        *letter = *letter == '+' ? '-' : *letter == '/' ? '_' : *letter;
-    }
-    return 0;
-}
-
-static bool decode(const char *text, size_t length, unsigned char data[GRANT_BYTES])
-{
-    size_t bytes = 0;
-    return length == GRANT_LETTERS && cv_base64url_decode(text, length, data, &bytes) &&
-           bytes == GRANT_BYTES;
+    (void)snprintf(text, GRANT_SIZE, "%02x%012llx%08llx%08llx%s", grant->scopes,
+                   (unsigned long long)grant->until_s, (unsigned long long)grant->part.from_ms,
+                   (unsigned long long)grant->part.to_ms, grant->id);
+    return sign(keys, 0, text, text + SIGNED_LETTERS)
+               ? 0
+               : cv_fail(error, CV_ERROR_INTERNAL, "cannot sign a grant");
 }
 
 bool grant_read(const struct grant_keys *keys, const char *text, size_t length, int64_t now_s,
                 struct grant *ret_grant)
 {
-    unsigned char data[GRANT_BYTES];
-    unsigned char mac[MAC_BYTES];
+    char mac[2 * MAC_BYTES + 1];
+    unsigned long long until_s = 0, from_ms = 0, to_ms = 0;
+    struct grant grant = {0};
     bool is_signed = false;
-    if (!decode(text, length, data) || data[0] != VERSION) {
-        return false;
-    }
-    for (size_t i = 0; i < keys->count; i++) {
+    for (size_t i = 0; length == GRANT_SIZE - 1 && i < keys->count; i++) {
         is_signed |=
-            sign(keys, i, data, mac) && CRYPTO_memcmp(mac, data + SIGNED_BYTES, MAC_BYTES) == 0;
+            sign(keys, i, text, mac) && CRYPTO_memcmp(mac, text + SIGNED_LETTERS, strlen(mac)) == 0;
     }
-    int64_t until_s = (int64_t)read_number(data + 2, END_BYTES);
-    if (!is_signed || until_s <= now_s) {
+    if (!is_signed || sscanf(text, "%2x%12llx%8llx%8llx%36[0-9a-f-]", &grant.scopes, &until_s,
+                             &from_ms, &to_ms, grant.id) != 5) {
         return false;
     }
-    *ret_grant =
-        (struct grant){.scopes = data[1],
-                       .until_s = until_s,
-                       .part = {(int64_t)read_number(data + PART_AT, TIME_BYTES),
-                                (int64_t)read_number(data + PART_AT + TIME_BYTES, TIME_BYTES)}};
-    write_id(data + ID_AT, ret_grant->id);
-    return true;
+    grant.until_s = (int64_t)until_s;
+    grant.part = (struct media_part){(int64_t)from_ms, (int64_t)to_ms};
+    *ret_grant = grant;
+    return grant.until_s > now_s;
 }
 
 /* ---- which objects a grant covers ------------------------------------------------------------ */

@@ -10,9 +10,9 @@
  *
  * /media/{grant}/{key of the object}
  *
- * A grant is base64url of: version, scopes, end (seconds since 1970, six bytes), id, the part of the
- * video (two times in ms), and the first 16 bytes of an HMAC-SHA256 of all that. It ends at a full
- * hour, so that all requests within an hour get the same URL, which caches can use. */
+ * A grant is a text of hexadecimal digits: scopes (2), end (12, seconds since 1970), the part of the video
+ * (8 each, ms), id, and the first 16 bytes of an HMAC-SHA256 of all that. It ends at a full hour, so that
+ * all requests within an hour get the same URL, which caches can use. */
 
 enum grant_scope {
     GRANT_PLAYBACK =
@@ -22,7 +22,7 @@ enum grant_scope {
 };
 
 enum {
-    GRANT_SIZE = 65,            /* size of the text, NUL included */
+    GRANT_SIZE = 99,            /* size of the text, NUL included */
     GRANT_SECONDS = 6 * 3600,   /* that a grant is valid; up to an hour longer … */
     GRANT_AFTER_SECONDS = 3600, /* … but as long, and up to an hour, after its credential's end */
     GRANT_SECRET_MIN = 32,      /* least bytes of a secret */

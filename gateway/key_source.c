@@ -1,19 +1,15 @@
 #include "gateway/key_source.h"
 
-#include <string.h>
+#include "gateway/issuer.h"
 
 enum {
-    EVERY_MS = 5 * 60 * 1000,   /* between two reads of the set */
-    AGAIN_MS = 30 * 1000,       /* least time between two reads for tokens with unknown keys */
-    RETRY_MS = 2 * 1000,        /* after a read that failed */
-    READ_MS = 5 * 1000,         /* time limit of a read */
-    SET_MAX_BYTES = 256 * 1024, /* size of a set; those of large issuers have some 4 KiB */
+    EVERY_MS = 5 * 60 * 1000, /* between two reads of the set */
+    AGAIN_MS = 30 * 1000,     /* least time between two reads for tokens with unknown keys */
+    RETRY_MS = 2 * 1000,      /* after a read that failed */
 };
-static const char allow_setting[] = "CORTANA_JWKS_ALLOW";
 
 struct key_source {
     struct key_source_params params;
-    struct cv_http_networks allowed;
     pthread_rwlock_t lock; /* protects `keys` */
     struct token_keys *keys;
 
@@ -24,64 +20,40 @@ struct key_source {
 
 /* ---- reading the set --------------------------------------------------------------------------- */
 
-/* Joins the keys of the file and those of the URL in one set. */
-static char *join_sets(const char *first, const char *second)
-{
-    cv_auto(json_decref) json_t *made = json_loads(second, JSON_REJECT_DUPLICATES, NULL);
-    cv_auto(json_decref) json_t *own =
-        first ? json_loads(first, JSON_REJECT_DUPLICATES, NULL) : NULL;
-    json_t *list = json_object_get(made, "keys");
-    json_t *others = json_object_get(own, "keys");
-    if (!json_is_array(list) || (others && json_array_extend(list, others) != 0)) {
-        return NULL;
-    }
-    return json_dumps(made, JSON_COMPACT);
-}
-
-static int read_set(const struct key_source *source, struct cv_http_client *client, char **ret_set,
+/* Reads the set, and adds the keys of the file `own` (NULL: none). free() it. */
+static int read_set(const struct key_source *source, const char *own, char **ret_set,
                     struct cv_error *error)
 {
-    static const char *const headers[] = {"Accept: application/jwk-set+json, application/json",
-                                          NULL};
-    cv_auto(cv_http_answer_deinit) struct cv_http_answer answer = {0};
-    const struct cv_http_request request = {.url = source->params.url,
-                                            .method = "GET",
-                                            .headers = headers,
-                                            .answer_max = SET_MAX_BYTES,
-                                            .timeout_ms = READ_MS,
-                                            .ca_file = source->params.ca_file,
-                                            .allowed = &source->allowed,
-                                            .allow_setting = allow_setting,
-                                            .cancel = source->params.cancel};
-    CV_TRY(cv_http_send(client, &request, &answer, error));
-    if (answer.status != 200 || answer.is_cut || !answer.body.data) {
-        return cv_fail(error, CV_ERROR_CONNECTION, "it was answered %ld%s", answer.status,
-                       answer.is_cut ? ", and is longer than 256 KiB" : "");
-    }
-    *ret_set = join_sets(source->params.tokens.key_set, answer.body.data);
+    cv_auto(json_decref) json_t *set = NULL;
+    cv_auto(json_decref) json_t *others =
+        own ? json_loads(own, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    CV_TRY(issuer_read(source->params.url, NULL, source->params.cancel, &set, error));
+    json_t *list = json_object_get(set, "keys");
+    json_t *more = json_object_get(others, "keys");
+    bool is_good = json_is_array(list) && (!more || json_array_extend(list, more) == 0);
+    *ret_set = is_good ? json_dumps(set, JSON_COMPACT) : NULL;
     return *ret_set ? 0 : cv_fail(error, CV_ERROR_CONFIGURATION, "it has no list \"keys\"");
 }
 
-static void renew(struct key_source *source, struct cv_http_client *client, bool *is_good)
+static bool renew(struct key_source *source)
 {
     cv_auto_free char *set = NULL;
     struct token_keys *keys = NULL;
     struct token_params params = source->params.tokens;
     struct cv_error error;
-    int result = read_set(source, client, &set, &error);
+    int result = read_set(source, params.key_set, &set, &error);
     params.key_set = set;
     result = result ? result : token_keys_new(&params, &keys, &error);
     if (result != 0) {
         cv_log_error(&error, "the key set of CORTANA_JWKS_URL cannot be read, the keys stay");
-        *is_good = false;
-        return;
+        return false;
     }
     (void)pthread_rwlock_wrlock(&source->lock);
     struct token_keys *before = source->keys;
     source->keys = keys;
     (void)pthread_rwlock_unlock(&source->lock);
     token_keys_free(before);
-    *is_good = true;
+    return true;
 }
 
 /* Waits until it is time to read the set; false: stop. */
@@ -104,42 +76,12 @@ static bool wait_for_turn(struct key_source *source, bool is_good)
 static void run_thread(void *opaque)
 {
     struct key_source *source = opaque;
-    cv_auto(cv_http_client_close) struct cv_http_client *client = NULL;
-    struct cv_error error;
-    bool is_good = true;
-    if (cv_http_client_open(&client, &error) != 0) {
-        cv_log_error(&error, "the key set of CORTANA_JWKS_URL is not read");
-        return;
-    }
-    while (wait_for_turn(source, is_good)) {
-        renew(source, client, &is_good);
+    for (bool is_good = true; wait_for_turn(source, is_good);) {
+        is_good = renew(source);
     }
 }
 
 /* ---- beginning and end -------------------------------------------------------------------------- */
-
-/* Requires TLS: keys that are sent over a network unencrypted could be replaced. */
-static int check_url(struct key_source *source, struct cv_error *error)
-{
-    static const char *const own[] = {"http://127.0.0.1:", "http://localhost:", "http://[::1]:"};
-    bool is_own = false;
-    for (size_t i = 0; i < CV_COUNT(own); i++) {
-        is_own = is_own || strncmp(source->params.url, own[i], strlen(own[i])) == 0;
-    }
-    if (!cv_http_port(source->params.url) ||
-        (!is_own && strncmp(source->params.url, "https://", 8) != 0)) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "CORTANA_JWKS_URL is %s, but must begin with https://, or be on this "
-                       "machine: http://127.0.0.1:PORT/…",
-                       source->params.url);
-    }
-    if (!cv_http_networks_parse(source->params.allowed, &source->allowed) ||
-        (is_own && !cv_http_networks_add_host(&source->allowed, "localhost"))) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "%s must be networks like 10.0.0.0/8,fd00::/8", allow_setting);
-    }
-    return 0;
-}
 
 int key_source_open(const struct key_source_params *params, struct key_source **ret_source,
                     struct cv_error *error)
@@ -148,7 +90,9 @@ int key_source_open(const struct key_source_params *params, struct key_source **
     CV_TRY_MEMORY(source && pthread_rwlock_init(&source->lock, NULL) == 0, error, "keys");
     source->params = *params;
     source->params.tokens.may_be_empty = params->url != NULL;
-    CV_TRY(params->url ? check_url(source, error) : 0);
+    struct cv_http_networks ignored;
+    int result = params->url ? issuer_check(params->url, &ignored, error) : 0;
+    CV_TRY(result ? cv_fail_context(error, result, "CORTANA_JWKS_URL") : 0);
     CV_TRY(token_keys_new(&source->params.tokens, &source->keys, error));
     CV_TRY(params->url ? cv_background_start(&source->background, run_thread, source, error) : 0);
     *ret_source = cv_take(source);

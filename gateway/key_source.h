@@ -4,8 +4,6 @@
  * are kept. A thread reads the set; requests never wait for it. */
 #pragma once
 
-#include "common/http/http.h"
-
 #include "gateway/token.h"
 
 struct key_source;
@@ -14,8 +12,6 @@ struct key_source;
 struct key_source_params {
     struct token_params tokens; /* key_set: the file's; the URL's keys are added to it */
     const char *url;            /* NULL: none. https, or http to this machine */
-    const char *ca_file;        /* NULL: the system's certificates */
-    const char *allowed;        /* private networks to which the URL may lead; "" for none */
     struct cv_cancel *cancel;   /* cancels a read */
 };
 

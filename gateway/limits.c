@@ -223,26 +223,6 @@ static bool read_address(const char *text, size_t length, struct sockaddr_storag
     return inet_pton(AF_INET6, plain, &v6->sin6_addr) == 1;
 }
 
-/* The value of "for" in an element of the header Forwarded. */
-static bool find_for(const char **text, size_t *length)
-{
-    const char *end = *text + *length;
-    for (const char *part = *text; part < end;) {
-        const char *semicolon = memchr(part, ';', (size_t)(end - part));
-        const char *part_end = semicolon ? semicolon : end;
-        while (part < part_end && (*part == ' ' || *part == '\t')) {
-            part++;
-        }
-        if (part_end - part > 4 && strncasecmp(part, "for=", 4) == 0) {
-            *text = part + 4;
-            *length = (size_t)(part_end - part) - 4;
-            return true;
-        }
-        part = part_end + 1;
-    }
-    return false;
-}
-
 static void write_address(const struct sockaddr *address, char text[ADDRESS_TEXT_SIZE])
 {
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
@@ -258,7 +238,7 @@ static void write_address(const struct sockaddr *address, char text[ADDRESS_TEXT
     }
 }
 
-void address_find(const struct sockaddr *peer, const char *forwarded, enum forwarded_header kind,
+void address_find(const struct sockaddr *peer, const char *forwarded,
                   const struct cv_http_networks *trusted, char text[ADDRESS_TEXT_SIZE])
 {
     struct sockaddr_storage current;
@@ -270,8 +250,7 @@ void address_find(const struct sockaddr *peer, const char *forwarded, enum forwa
         const char *element = comma ? comma + 1 : forwarded;
         size_t length = left - (size_t)(element - forwarded);
         left = comma ? (size_t)(comma - forwarded) : 0;
-        if ((kind == FORWARDED_STANDARD && !find_for(&element, &length)) ||
-            !read_address(element, length, &current)) {
+        if (!read_address(element, length, &current)) {
             return; /* entries before it were not added by a known proxy */
         }
         last = (const struct sockaddr *)&current;

@@ -57,12 +57,7 @@ void limits_network(const char *address, char *network);
 
 enum { ADDRESS_TEXT_SIZE = INET6_ADDRSTRLEN };
 
-enum forwarded_header {
-    FORWARDED_X_FORWARDED_FOR, /* "192.0.2.1, 10.0.0.7" */
-    FORWARDED_STANDARD,        /* RFC 7239: "for=192.0.2.1, for=\"[2001:db8::1]:4711\"" */
-};
-
 /* Writes the address as text. It is the peer's; but if the peer is a trusted proxy, it is the last
  * address in `forwarded` that is not one (all lines of the header, joined by commas; NULL: none). */
-void address_find(const struct sockaddr *peer, const char *forwarded, enum forwarded_header kind,
+void address_find(const struct sockaddr *peer, const char *forwarded,
                   const struct cv_http_networks *trusted, char text[ADDRESS_TEXT_SIZE]);

@@ -26,8 +26,6 @@ static const char usage[] =
     "  --insecure-http     listen there without a proxy: tokens cross the network unencrypted\n"
     "  --trusted-proxies LIST  addresses or networks of proxies that may state a client's address\n"
     "                      (CORTANA_TRUSTED_PROXIES)\n"
-    "  --forwarded HEADER  the header with that address: x-forwarded-for (the default) or "
-    "forwarded\n"
     "  --rates LIST        requests of a caller, per second and at once (CORTANA_API_RATES,\n"
     "                      read=50:200,write=5:20,search=10:30,failure=0.1:10; read=0: no limit)\n"
     "  --no-operator       refuse tokens of service_role; for gateways that the Internet reaches\n"
@@ -55,7 +53,7 @@ enum {
 struct options {
     const char *api, *listen;
     int64_t connections, max_clients, per_address, streams;
-    const char *rates, *proxies, *forwarded;
+    const char *rates, *proxies;
     bool is_behind_proxy, is_insecure_http, is_without_service, hides_payloads;
 };
 
@@ -139,8 +137,7 @@ static int load_keys(struct gateway *gateway, const struct options *options, str
                                         .default_role = role,
                                         .is_without_service = options->is_without_service};
     const struct key_source_params source = {params, cv_env("CORTANA_JWKS_URL", NULL),
-                                             cv_env("CORTANA_CA_FILE", NULL),
-                                             cv_env("CORTANA_JWKS_ALLOW", ""), gateway->abort};
+                                             gateway->abort};
     return key_source_open(&source, &gateway->admission.keys, error);
 }
 
@@ -148,19 +145,12 @@ static int load_limits(struct gateway *gateway, const struct options *options,
                        struct cv_error *error)
 {
     struct admission *admission = &gateway->admission;
-    bool is_standard = strcmp(options->forwarded, "forwarded") == 0;
     if (!cv_http_networks_parse(options->proxies, &admission->proxies)) {
         return cv_fail(error, CV_ERROR_CONFIGURATION,
                        "--trusted-proxies is '%s', but must be addresses or networks like "
                        "10.0.0.0/8,fd00::1",
                        options->proxies);
     }
-    if (!is_standard && strcmp(options->forwarded, "x-forwarded-for") != 0) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "--forwarded is %s, but must be x-forwarded-for or forwarded",
-                       options->forwarded);
-    }
-    admission->forwarded = is_standard ? FORWARDED_STANDARD : FORWARDED_X_FORWARDED_FOR;
     return limits_new(options->rates, &admission->limits, error);
 }
 
@@ -353,7 +343,6 @@ static bool parse(int argc, char **argv, struct options *options, int *ret_exit)
         {"insecure-http", .flag = &options->is_insecure_http},
         {"rates", .text = &options->rates, .variable = "CORTANA_API_RATES"},
         {"trusted-proxies", .text = &options->proxies, .variable = "CORTANA_TRUSTED_PROXIES"},
-        {"forwarded", .text = &options->forwarded},
         {"no-operator", .flag = &options->is_without_service},
         {"hide-payloads", .flag = &options->hides_payloads},
         {"connections", .integer = &options->connections, .least = 1, .most = 64},
@@ -373,11 +362,8 @@ static bool parse(int argc, char **argv, struct options *options, int *ret_exit)
 
 int main(int argc, char **argv)
 {
-    struct options options = {.forwarded = "x-forwarded-for",
-                              .connections = 8,
-                              .max_clients = 12000,
-                              .per_address = -1,
-                              .streams = 32};
+    struct options options = {
+        .connections = 8, .max_clients = 12000, .per_address = -1, .streams = 32};
     int code = CV_EXIT_DONE;
     struct cv_error error;
     if (!parse(argc, argv, &options, &code)) {

@@ -34,10 +34,8 @@ static char nobodys[ENCODED_SIZE];
 
 static void make_nobodys(void)
 {
-    unsigned char random[HASH_BYTES];
     char text[2 * HASH_BYTES + 1];
-    arc4random_buf(random, sizeof(random));
-    cv_hex(random, sizeof(random), text);
+    cv_random_hex(HASH_BYTES, text);
     if (hash(text, nobodys) != ARGON2_OK) {
         nobodys[0] = '\0';
     }

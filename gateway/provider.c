@@ -1,8 +1,7 @@
 #include "gateway/provider.h"
 
-#include "common/http/http.h"
-
 #include "gateway/caller.h"
+#include "gateway/issuer.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -10,15 +9,11 @@
 #include <time.h>
 
 enum {
-    READ_MS = 5 * 1000,
-    ANSWER_MAX_BYTES = 256 * 1024,
-    RANDOM_BYTES = 32,
-    DIGEST_BYTES = 32,
-    HEX_SIZE = 2 * DIGEST_BYTES + 1,
+    DIGEST_BYTES = 32, /* as many random ones has the cookie */
+    HEX_SIZE = KEY_DIGEST_SIZE,
     COOKIE_SECONDS = 600, /* in which somebody signs in at the provider */
 };
-#define COOKIE_NAME "__Host-cortana-provider"
-#define COOKIE_NAME_PLAIN "cortana-provider"
+static const char cookie_name[] = "cortana-provider";
 #define PLACE_OF_ANSWERS "/signed-in" /* of the page */
 
 static const char *text_of(const json_t *object, const char *name)
@@ -58,40 +53,26 @@ void provider_find(struct cv_db *db, struct exchange *exchange)
 static bool derive(const char *what, const char *cookie, char hex[HEX_SIZE])
 {
     char text[256];
-    unsigned char digest[EVP_MAX_MD_SIZE];
     int length = snprintf(text, sizeof(text), "%s %s", what, cookie);
-    if (EVP_Digest(text, (size_t)length, digest, NULL, EVP_sha256(), NULL) != 1) {
-        return false;
-    }
-    cv_hex(digest, DIGEST_BYTES, hex);
-    return true;
+    return caller_digest(text, (size_t)length, hex);
 }
 
-static bool challenge_of(const char *verifier, char challenge[HEX_SIZE])
+/* RFC 7636, 4.2: S256. False: no memory. */
+static bool challenge_of(const char *verifier, struct cv_buffer *challenge)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
-    char *text = challenge;
-    if (EVP_Digest(verifier, strlen(verifier), digest, NULL, EVP_sha256(), NULL) != 1 ||
-        EVP_EncodeBlock((unsigned char *)challenge, digest, DIGEST_BYTES) <= 0) {
+    if (EVP_Digest(verifier, strlen(verifier), digest, NULL, EVP_sha256(), NULL) != 1) {
         return false;
     }
-    for (; *text; text++) { /* base64url */
-        *text = (char)(*text == '+' ? '-' : *text == '/' ? '_' : *text == '=' ? '\0' : *text);
-        if (!*text) {
-            break;
-        }
-    }
-    return true;
+    cv_base64url(challenge, digest, DIGEST_BYTES);
+    return !challenge->failed;
 }
 
 static bool is_cookie_of(struct exchange *exchange, char cookie[HEX_SIZE])
 {
     size_t length = 0;
     int count = 0;
-    const char *name =
-        exchange->admission->is_plain_cookie_allowed ? COOKIE_NAME_PLAIN : COOKIE_NAME;
-    const char *found =
-        caller_find_cookie(exchange_header(exchange, "Cookie"), name, &length, &count);
+    const char *found = caller_cookie(exchange, cookie_name, &length, &count);
     if (!found || count != 1 || length != HEX_SIZE - 1) {
         return false;
     }
@@ -102,51 +83,6 @@ static bool is_cookie_of(struct exchange *exchange, char cookie[HEX_SIZE])
 
 /* ---- requests ------------------------------------------------------------------------------------ */
 
-static bool is_safe(const char *url, struct cv_http_networks *allowed)
-{
-    static const char *const own[] = {"http://127.0.0.1:", "http://localhost:", "http://[::1]:"};
-    for (size_t i = 0; i < CV_COUNT(own); i++) {
-        if (strncmp(url, own[i], strlen(own[i])) == 0) {
-            return cv_http_networks_add_host(allowed, "localhost");
-        }
-    }
-    return strncmp(url, "https://", 8) == 0;
-}
-
-/* Reads JSON; `body` NULL: by GET, else a form. */
-static int request_json(const char *url, const char *body, json_t **ret_json,
-                        struct cv_error *error)
-{
-    static const char *const headers[] = {"Accept: application/json",
-                                          "Content-Type: application/x-www-form-urlencoded", NULL};
-    static const char allow_setting[] = "CORTANA_JWKS_ALLOW";
-    struct cv_http_networks allowed = {0};
-    cv_auto(cv_http_client_close) struct cv_http_client *client = NULL;
-    cv_auto(cv_http_answer_deinit) struct cv_http_answer answer = {0};
-    if (!cv_http_networks_parse(cv_env(allow_setting, ""), &allowed) || !is_safe(url, &allowed)) {
-        return cv_fail(error, CV_ERROR_CONFIGURATION,
-                       "%s is no https address of a provider, or on this machine", url);
-    }
-    const struct cv_http_request request = {.url = url,
-                                            .method = body ? "POST" : "GET",
-                                            .headers = headers,
-                                            .body = body,
-                                            .body_length = body ? strlen(body) : 0,
-                                            .answer_max = ANSWER_MAX_BYTES,
-                                            .timeout_ms = READ_MS,
-                                            .ca_file = cv_env("CORTANA_CA_FILE", NULL),
-                                            .allowed = &allowed,
-                                            .allow_setting = allow_setting};
-    CV_TRY(cv_http_client_open(&client, error));
-    CV_TRY(cv_http_send(client, &request, &answer, error));
-    *ret_json = answer.status == 200 && !answer.is_cut && answer.body.data
-                    ? json_loads(answer.body.data, JSON_REJECT_DUPLICATES, NULL)
-                    : NULL;
-    return *ret_json
-               ? 0
-               : cv_fail(error, CV_ERROR_CONNECTION, "%s was answered %ld", url, answer.status);
-}
-
 /* Reads where the provider's parts are (OpenID Connect Discovery 1.0). */
 static int discover(const json_t *settings, json_t **ret_places, struct cv_error *error)
 {
@@ -156,7 +92,7 @@ static int discover(const json_t *settings, json_t **ret_places, struct cv_error
     cv_auto(json_decref) json_t *places = NULL;
     CV_TRY(cv_format(&url, error, "%.*s/.well-known/openid-configuration",
                      (int)(length && issuer[length - 1] == '/' ? length - 1 : length), issuer));
-    CV_TRY(request_json(url, NULL, &places, error));
+    CV_TRY(issuer_read(url, NULL, NULL, &places, error));
     if (strcmp(text_of(places, "issuer"), issuer) != 0) {
         return cv_fail(error, CV_ERROR_CONFIGURATION, "%s names another issuer", url);
     }
@@ -184,12 +120,13 @@ static void add_parameter(struct cv_buffer *text, const char *name, const char *
 static int fill_url(struct exchange *exchange, const json_t *places, const char *cookie,
                     struct cv_buffer *query, struct cv_error *error)
 {
-    char state[HEX_SIZE], nonce[HEX_SIZE], verifier[HEX_SIZE], challenge[HEX_SIZE];
+    char state[HEX_SIZE], nonce[HEX_SIZE], verifier[HEX_SIZE];
+    cv_auto(cv_buffer_deinit) struct cv_buffer challenge = CV_BUFFER_INIT;
     const json_t *settings = settings_of(exchange);
     const char *endpoint = text_of(places, "authorization_endpoint");
     cv_auto_free char *redirect = NULL, *named = NULL, *url = NULL;
     bool is_made = derive("state", cookie, state) && derive("nonce", cookie, nonce) &&
-                   derive("verifier", cookie, verifier) && challenge_of(verifier, challenge);
+                   derive("verifier", cookie, verifier) && challenge_of(verifier, &challenge);
     CV_TRY_MEMORY(is_made, error, "a request");
     CV_TRY(cv_format(&redirect, error, "%s" PLACE_OF_ANSWERS, exchange_header(exchange, "Origin")));
     CV_TRY(cv_format(&named, error, "%s.%s", text_of(settings, "name"), state));
@@ -199,7 +136,7 @@ static int fill_url(struct exchange *exchange, const json_t *places, const char 
     add_parameter(query, "redirect_uri", redirect);
     add_parameter(query, "state", named);
     add_parameter(query, "nonce", nonce);
-    add_parameter(query, "code_challenge", challenge);
+    add_parameter(query, "code_challenge", challenge.data);
     add_parameter(query, "code_challenge_method", "S256");
     CV_TRY_MEMORY(!query->failed, error, "a request");
     CV_TRY(
@@ -212,19 +149,14 @@ static int fill_url(struct exchange *exchange, const json_t *places, const char 
 
 static int ask(struct exchange *exchange, struct cv_error *error)
 {
-    unsigned char random[RANDOM_BYTES];
     char cookie[HEX_SIZE];
-    bool is_plain = exchange->admission->is_plain_cookie_allowed;
     cv_auto(json_decref) json_t *places = NULL;
     cv_auto(cv_buffer_deinit) struct cv_buffer query = {0};
     CV_TRY(discover(settings_of(exchange), &places, error));
-    arc4random_buf(random, sizeof(random));
-    cv_hex(random, sizeof(random), cookie);
+    cv_random_hex(DIGEST_BYTES, cookie);
     CV_TRY(fill_url(exchange, places, cookie, &query, error));
-    return cv_format(&exchange->cookie, error,
-                     "%s=%s; Path=/; Max-Age=%d; HttpOnly; SameSite=Strict%s",
-                     is_plain ? COOKIE_NAME_PLAIN : COOKIE_NAME, cookie, COOKIE_SECONDS,
-                     is_plain ? "" : "; Secure");
+    caller_set_cookie(exchange, cookie_name, cookie, COOKIE_SECONDS);
+    return 0;
 }
 
 int provider_ask(struct cv_store *store, struct exchange *exchange, struct cv_error *error)
@@ -259,7 +191,7 @@ static int fetch_token(struct exchange *exchange, const json_t *places, const ch
         add_parameter(&form, "client_secret", secret);
     }
     CV_TRY_MEMORY(!form.failed, error, "a request");
-    return request_json(text_of(places, "token_endpoint"), form.data, ret_answer, error);
+    return issuer_read(text_of(places, "token_endpoint"), form.data, NULL, ret_answer, error);
 }
 
 /* Checks the ID token (OpenID Connect Core 1.0, 3.1.3.7). */
@@ -269,7 +201,7 @@ static int read_token(const json_t *settings, const json_t *places, const char *
     char nonce[HEX_SIZE];
     cv_auto(json_decref) json_t *set = NULL, *claims = NULL;
     cv_auto(token_keys_free) struct token_keys *keys = NULL;
-    CV_TRY(request_json(text_of(places, "jwks_uri"), NULL, &set, error));
+    CV_TRY(issuer_read(text_of(places, "jwks_uri"), NULL, NULL, &set, error));
     cv_auto_free char *text = json_dumps(set, JSON_COMPACT);
     const struct token_params params = {.key_set = text,
                                         .issuer = text_of(settings, "issuer"),

@@ -747,7 +747,7 @@ def test_the_database_comes_and_goes(program, cluster, tmp_path):
     ([], {"CORTANA_JWKS_FILE": "/nonexistent"}, "/nonexistent"), ([], {"CORTANA_GRANT_SECRET_FILE": "/dev/null"}, "CORTANA_GRANT_SECRET_FILE"),
     *((["--rates", text], {}, "--rates") for text in (
         "read", "read=1", "read=x:1", "read=-1:1", "nothing=1:1", "read=1:0", "read=1:1:1", "=:")),
-    *(([], {"CORTANA_JWKS_URL": url}, "CORTANA_JWKS_URL is") for url in (
+    *(([], {"CORTANA_JWKS_URL": url}, "CORTANA_JWKS_URL: ") for url in (
         "http://issuer.example/jwks", "ftp://127.0.0.1:1/x", "file:///etc/passwd", "x", "http://127.0.0.1.example:80/x", "http://10.0.0.1:80/x")),
     ([], {"CORTANA_DEFAULT_ROLE": "root"}, "CORTANA_DEFAULT_ROLE")])
 def test_settings_that_are_refused(program, place, arguments, environment, words):

@@ -375,10 +375,7 @@ def test_behind_a_proxy_all_connections_are_of_one_address(start):
     (("127.0.0.1",), {"X_Forwarded_For": "192.0.2.7:4711"}, True),
     (("127.0.0.1",), {"X_Forwarded_For": "192.0.2.7, unknown"}, False),
     (("127.0.0.1",), {"X_Forwarded_For": "192.0.2.7," * 400}, False),
-    (("127.0.0.1",), {"Forwarded": "for=192.0.2.7"}, False),  # not the header that was named
-    (("127.0.0.1", "--forwarded", "forwarded"), {"Forwarded": 'by=x; For="192.0.2.7:80";proto=https'}, True),
-    (("127.0.0.1", "--forwarded", "forwarded"), {"Forwarded": "for=192.0.2.7, for=_hidden"}, False),
-    (("127.0.0.1", "--forwarded", "forwarded"), {"X_Forwarded_For": "192.0.2.7"}, False),
+    (("127.0.0.1",), {"Forwarded": "for=192.0.2.7"}, False),  # another header
 ])
 def test_the_address_behind_a_proxy(proxied, arguments, headers, is_good):
     gateway, secret = proxied(arguments)
