@@ -88,7 +88,7 @@ def test_systemd_takes_the_units_and_finds_them_hardened(installed, tmp_path):
                        capture_output=True)
     wanted = set(re.findall(r"cortana-\S+\.service", (tmp_path / "cortana.target").read_text()))
     assert wanted == set(units) - {"cortana.target"} - {
-        f"cortana-worker@{stage.name}.service" for stage in STAGES if stage.starts == "setting"}
+        f"cortana-worker@{stage.name}.service" for stage in STAGES if stage.setting}
 
 
 # ---- settings ------------------------------------------------------------------------------------
