@@ -11,7 +11,7 @@
 # SNAPSHOT   the address of Debian's snapshot archive at a time (…/archive/debian/20261101T000000Z): the same
 #            packages at every build; empty: today's
 # LANGUAGES  Tesseract's models (apt-cache search tesseract-ocr- lists them); empty: those of scripts/packages
-ARG BASE=debian:bookworm-slim
+ARG BASE=debian:trixie-slim
 ARG BUILD_BASE=${BASE}
 
 # ---- the programs --------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from images import BESIDE, NEW, OLD, REPOSITORY, make_beside, make_programs  # n
 from kubernetes import Kubernetes, say  # noqa: E402
 from manifests import OVERLAYS, render  # noqa: E402
 from node import PAUSE, Node  # noqa: E402
-from pods import podman  # noqa: E402
+from pods import ENVIRONMENT, podman  # noqa: E402
 from work import STEPS, Installation  # noqa: E402
 
 
@@ -44,8 +44,7 @@ def make_images():
     make_beside()
     with tempfile.TemporaryDirectory(prefix="cv-cluster-pause-") as folder:
         (pathlib.Path(folder) / "Dockerfile").write_text(f'FROM {REPOSITORY}:{OLD}\nENTRYPOINT ["sleep", "infinity"]\n')
-        environment = {**os.environ, "CONTAINERS_CONF": str(ROOT / "tests/containers/containers.conf")}
-        subprocess.run(["buildah", "bud", "--isolation", "chroot", "--quiet", "-t", PAUSE, folder], env=environment, check=True,
+        subprocess.run(["buildah", "bud", "--isolation", "chroot", "--quiet", "-t", PAUSE, folder], env=ENVIRONMENT, check=True,
                        stdout=subprocess.DEVNULL)
 
 

@@ -22,7 +22,7 @@ from store_client import StoreClient
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NAMESPACE, STORAGE, BUCKET = "cortana-vision", "storage", "cortana"
-PROGRAMS, DATABASE, OBJECTS = "localhost/cortana-vision", "localhost/cortana-database:15", "localhost/cortana-objects:16"
+PROGRAMS, DATABASE, OBJECTS = "localhost/cortana-vision", "localhost/cortana-database:17", "localhost/cortana-objects:16"
 OLD, NEW = "0.1.0", "0.1.1"
 VIDEO, WORD = ROOT / "fixtures/feed.mp4", "coffee"
 KEYS = {"S3_ACCESS_KEY_ID": "testkey", "S3_SECRET_ACCESS_KEY": "testsecret"}  # of the overlay for development

@@ -26,7 +26,7 @@ sys.path.insert(0, str(HERE.parent / "system"))
 sys.path.insert(0, str(HERE))
 
 from images import make_beside, make_programs, run_steps, say  # noqa: E402
-from pods import log_of, podman  # noqa: E402
+from pods import ENVIRONMENT, log_of, podman  # noqa: E402
 from s3_server import free_port  # noqa: E402
 
 DEADLINE = 300
@@ -62,9 +62,8 @@ class Server:
         shutil.rmtree(self.folder)
 
     def compose(self, *words):
-        environment = {**os.environ, "CONTAINERS_CONF": str(HERE / "containers.conf"), **self.variables()}
-        done = subprocess.run(["podman-compose", "-p", self.name, *words], cwd=self.folder, env=environment, text=True, check=False,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        done = subprocess.run(["podman-compose", "-p", self.name, *words], cwd=self.folder, env={**ENVIRONMENT, **self.variables()}, check=False,
+                              text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if done.returncode != 0:
             raise RuntimeError(f"podman-compose {words}: {done.stdout[-2000:]}")
 

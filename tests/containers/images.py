@@ -8,15 +8,15 @@ import subprocess
 import tempfile
 import time
 
-from pods import podman
+from pods import ENVIRONMENT, podman
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-# Where a Dockerfile of this tree begins.
-BASE = "localhost/" + re.search(r"^ARG BASE=(\S+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)[1]
-RELEASE = re.fullmatch(r"\S+:(\w+)-slim", BASE)[1]
+# Where the Dockerfiles of this tree begin.
+BASE, OBJECTS_BASE = ("localhost/" + re.search(rf"^ARG {name}=(\S+)", (ROOT / path).read_text(), re.MULTILINE)[1]
+                      for name, path in (("BASE", "Dockerfile"), ("OBJECTS_BASE", "install/containers/Dockerfile")))
 REPOSITORY, OLD, NEW = "localhost/cortana-vision", "0.1.0", "0.1.1"
-BESIDE = {"database": "localhost/cortana-database:15", "objects": "localhost/cortana-objects:16"}
+BESIDE = {"database": "localhost/cortana-database:17", "objects": "localhost/cortana-objects:16"}
 
 
 def say(text):
@@ -27,8 +27,7 @@ def build(image, context=ROOT, base=BASE, options=()):
     began = time.monotonic()
     subprocess.run(["buildah", "bud", "--isolation", "chroot", "--layers", "--timestamp", "0", f"--build-arg=BASE={base}",
                     *options, "-t", image, "."], cwd=context, check=True, stdout=subprocess.DEVNULL,
-                   stderr=subprocess.DEVNULL if not os.environ.get("V") else None,
-                   env={**os.environ, "CONTAINERS_CONF": str(HERE / "containers.conf")})
+                   stderr=subprocess.DEVNULL if not os.environ.get("V") else None, env=ENVIRONMENT)
     say(f"{image} built in {time.monotonic() - began:.0f} s")
 
 
@@ -42,7 +41,7 @@ def make_base(image=BASE, machine=None):
         subprocess.run(["mmdebstrap", "--quiet", "--variant=minbase", "--include=ca-certificates",
                         *(["--arch", machine, "--skip=check/qemu"] if machine else []),
                         "--aptopt=Acquire::Languages \"none\"", "--dpkgopt=path-exclude=/usr/share/man/*",
-                        "--dpkgopt=path-exclude=/usr/share/locale/*", RELEASE, archive], check=True)
+                        "--dpkgopt=path-exclude=/usr/share/locale/*", re.search(r":(\w+)-slim", image)[1], archive], check=True)
         podman("import", *(["--arch", machine] if machine else []), archive, image)
 
 
@@ -68,8 +67,9 @@ def make_programs():
 def make_beside():
     """Database and store of this tree; what has not changed is taken from the layers that are there."""
     make_base()
+    make_base(OBJECTS_BASE)
     for target, image in BESIDE.items():
-        build(image, context=ROOT / "install/containers", options=[f"--target={target}"])
+        build(image, context=ROOT / "install/containers", options=[f"--target={target}", f"--build-arg=OBJECTS_BASE={OBJECTS_BASE}"])
 
 
 def run_steps(make, steps, about, build):

@@ -26,11 +26,11 @@ POD_FIELDS = CLUSTER_FIELDS | {"containers", "volumes", "securityContext", "term
 CONTAINER_FIELDS = {"name", "image", "imagePullPolicy", "command", "args", "env", "envFrom", "ports", "resources",
                     "securityContext", "startupProbe", "livenessProbe", "readinessProbe", "volumeMounts", "lifecycle"}
 PIDS = 512  # a kubelet's usual bound of processes in a pod
+ENVIRONMENT = {**os.environ, "CONTAINERS_CONF": str(HERE / "containers.conf")}  # of every program that asks for containers
 
 
 def podman(*arguments, check=True, **options):
-    environment = {**os.environ, "CONTAINERS_CONF": str(HERE / "containers.conf")}
-    done = subprocess.run(["podman", *map(str, arguments)], env=environment, text=True, check=False,
+    done = subprocess.run(["podman", *map(str, arguments)], env=ENVIRONMENT, text=True, check=False,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
     if check and done.returncode != 0:
         raise RuntimeError(f"podman {' '.join(map(str, arguments))}: {done.stdout.strip()} {done.stderr.strip()}")
@@ -39,8 +39,7 @@ def podman(*arguments, check=True, **options):
 
 def log_of(container):
     """What a container has written, on both of its channels."""
-    environment = {**os.environ, "CONTAINERS_CONF": str(HERE / "containers.conf")}
-    return subprocess.run(["podman", "logs", container], env=environment, text=True, check=False,
+    return subprocess.run(["podman", "logs", container], env=ENVIRONMENT, text=True, check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
 
 
@@ -77,8 +76,7 @@ class Pod:
 
     def stop_later(self):
         """The same, in the background."""
-        environment = {**os.environ, "CONTAINERS_CONF": str(HERE / "containers.conf")}
-        return subprocess.Popen(["podman", "stop", "--time", str(self.grace), self.name], env=environment,
+        return subprocess.Popen(["podman", "stop", "--time", str(self.grace), self.name], env=ENVIRONMENT,
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def kill(self):

@@ -268,15 +268,15 @@ def test_provenance_names_what_package_and_image_were_built_with(tmp_path):
                                         " libpq-dev (= 1:15.14-0)\nEnvironment:\n LANG=\"C.UTF-8\"\n")
     done = subprocess.run([ROOT / "scripts/provenance", "--sums", tmp_path / "sums", "--version", "0.1.0", "--commit", "c" * 40,
                            "--machine", "amd64", "--builder", "urn:x", "--buildinfo", tmp_path / "buildinfo",
-                           "--base", "debian:bookworm-slim", f"sha256:{'d' * 64}", "--snapshot", "20261101T000000Z"],
+                           "--base", "debian:trixie-slim", f"sha256:{'d' * 64}", "--snapshot", "20261101T000000Z"],
                           capture_output=True, text=True, check=True)
     statement = json.loads(done.stdout)
     assert [subject["name"] for subject in statement["subject"]] == ["cortana-vision.deb", "cortana-vision.oci.tar"]
     definition = statement["predicate"]["buildDefinition"]
-    assert definition["externalParameters"] == {"version": "0.1.0", "commit": "c" * 40, "base": "debian:bookworm-slim",
+    assert definition["externalParameters"] == {"version": "0.1.0", "commit": "c" * 40, "base": "debian:trixie-slim",
                                                 "snapshot": "20261101T000000Z"}
     assert definition["resolvedDependencies"][1:] == [
-        {"uri": "docker://debian:bookworm-slim", "digest": {"sha256": "d" * 64}},
+        {"uri": "docker://debian:trixie-slim", "digest": {"sha256": "d" * 64}},
         {"uri": "pkg:deb/debian/gcc-12@12.2.0-14%2Bdeb12u1?arch=amd64"}, {"uri": "pkg:deb/debian/libpq-dev@1%3A15.14-0?arch=amd64"}]
 
 
