@@ -232,6 +232,18 @@ def start_beside(program, data, versions, *arguments):
 
 
 @ONLY_ROOT
+def test_the_first_database_of_a_machine_opens_below_roots_home(program, tmp_path):
+    """In a folder that its user cannot reach, as a clone in /root is, and with a /var/lib in which there was none before."""
+    bad = tmp_path / "bad.mp4"
+    bad.write_bytes(bytes(3000))
+    script = 'mount -t tmpfs tmpfs /var/lib; "$@"; code=$?; stat --format=%a /var/lib/cortana-vision; exit $code'
+    code, output, errors = finish(start(program, tmp_path / "data", "run", bad, "--no-page", "--text-only",
+                                        prefix=["unshare", "--mount", "--propagation=private", "sh", "-uc", script, "sh"]))
+    assert code == 1 and "bad.mp4: the file holds only null bytes" in errors, output + errors
+    assert output.endswith("755\n")
+
+
+@ONLY_ROOT
 def test_data_is_opened_by_the_server_of_its_version(program, past, fixtures_dir):
     newer = past.parent / "newer/bin"
     newer.mkdir(parents=True)
