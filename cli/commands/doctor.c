@@ -218,8 +218,7 @@ static void check_scripts(struct cli_session *session, struct report *report)
     }
     json_array_foreach(unread, i, item)
     {
-        const char *video = json_string_value(json_object_get(item, "video"));
-        print_result(WARN, report, "scripts", "%s", cli_unread_text(item, video, text));
+        print_result(WARN, report, "scripts", "%s", cli_unread_text(item, NULL, text));
     }
     if (!cli_model_is_installed("osd")) {
         print_result(WARN, report, "scripts",

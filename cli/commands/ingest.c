@@ -202,54 +202,33 @@ static int is_read_otherwise(struct cv_db *db, const char *video_id, const json_
     return 0;
 }
 
-/* Starts reading in a transaction that the caller ends, so that it can be undone if the objects are
- * missing. */
-static int start_reading(struct cli_session *session, const char *languages,
-                         struct cli_video *video, struct cv_error *error)
+int cli_reindex_start(struct cli_session *session, const json_t *languages, struct cli_video *video,
+                      struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    cv_auto_free char *text = languages ? json_dumps(languages, JSON_COMPACT) : NULL;
+    CV_TRY_MEMORY(!languages || text, error, "languages");
     int result = cv_db_run(session->db, &rows, error,
-                           "SELECT run_id, is_new, source_key FROM reindex_video($1::uuid,"
+                           "SELECT run_id, is_new FROM reindex_video($1::uuid,"
                            " CASE WHEN $2::jsonb IS NOT NULL"
                            " THEN ARRAY(SELECT jsonb_array_elements_text($2::jsonb)) END)",
-                           video->id, languages);
-    bool is_gone = result < 0 && strcmp(cv_db_sqlstate(session->db), "55000") == 0;
-    CV_TRY(is_gone ? 0 : result);
-    if (!is_gone && !cv_db_bool(rows, 0, "is_new")) {
-        return cv_fail(error, CV_ERROR_CONFLICT,
-                       "%s is being worked on: wait for run %s, then read it again", video->name,
-                       cv_db_text(rows, 0, "run_id"));
-    }
-    result = is_gone
-                 ? (int)CV_STORE_NOT_FOUND
-                 : cv_store_head(session->store, cv_db_text(rows, 0, "source_key"), NULL, error);
-    if (result == CV_STORE_NOT_FOUND) {
+                           video->id, text);
+    if (result < 0 && strcmp(cv_db_sqlstate(session->db), "55000") == 0) {
         return cv_fail(error, CV_ERROR_OBJECT_NOT_FOUND,
                        "the kept lines of %s are gone: it can only be worked on from its original, "
                        "SELECT reprocess_video('%s')",
                        video->name, video->id);
     }
-    if (result == 0) {
-        video->state = CLI_VIDEO_AGAIN;
-        (void)snprintf(video->run_id, sizeof(video->run_id), "%s", cv_db_text(rows, 0, "run_id"));
+    CV_TRY(result);
+    const char *run = cv_db_text(rows, 0, "run_id");
+    if (!cv_db_bool(rows, 0, "is_new")) {
+        return cv_fail(error, CV_ERROR_CONFLICT,
+                       "%s is being worked on: wait for run %s, then read it again", video->name,
+                       run);
     }
-    return result;
-}
-
-int cli_reindex_start(struct cli_session *session, const json_t *languages, struct cli_video *video,
-                      struct cv_error *error)
-{
-    cv_auto_free char *text = languages ? json_dumps(languages, JSON_COMPACT) : NULL;
-    if (languages && !text) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory for languages");
-    }
-    CV_TRY(cv_db_begin(session->db, error));
-    int result = start_reading(session, text, video, error);
-    if (result < 0) {
-        cv_db_rollback(session->db);
-        return result;
-    }
-    return cv_db_commit(session->db, error);
+    video->state = CLI_VIDEO_AGAIN;
+    (void)snprintf(video->run_id, sizeof(video->run_id), "%s", run);
+    return 0;
 }
 
 /* Handles a ready video: nothing to do, unless other languages are requested. */

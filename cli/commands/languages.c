@@ -179,75 +179,64 @@ int cli_read_languages(const struct cli_call *call, bool here, json_t **ret_lang
     return 0;
 }
 
-/* Subtitles that are pictures, in a language that no model has read: "pictures_hin". */
-static const char OF_PICTURES[] = "pictures_";
-
 /* ---- scripts that no model reads ----------------------------------------------------------------- */
 
 int cli_unread_find(struct cv_db *db, json_t **ret_unread, struct cv_error *error)
 {
     cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(
-        cv_db_run(db, &rows, error,
-                  "SELECT coalesce(jsonb_agg(u ORDER BY u.lines DESC, u.script), '[]') AS unread"
-                  " FROM (SELECT script, sum(lines) AS lines, count(DISTINCT video_id) AS videos,"
-                  " CASE WHEN count(DISTINCT video_id) = 1 THEN min(video_id::text) END AS video"
-                  " FROM unread_lines GROUP BY script) AS u"));
+    CV_TRY(cv_db_run(db, &rows, error,
+                     "SELECT unread"
+                     " FROM unread_scripts(ARRAY(SELECT DISTINCT video_id FROM unread_lines))"));
     *ret_unread = json_loads(cv_db_text(rows, 0, "unread"), 0, NULL);
     CV_TRY_MEMORY(*ret_unread, error, "what was not read");
     return 0;
 }
 
+/* Patterns of cli_expand. */
+static const struct {
+    const char *kind, *text;
+} unread_texts[] = {
+    {"lines",
+     "{lines:count line is/lines are} in {named}[ in {several} videos|], which no model has "
+     "read: [apt-get install {package}, then |]cortana reindex --languages eng+{model} "
+     "{video}"},
+    {"subtitles",
+     "{lines:count subtitle is a picture/subtitles are pictures} in {named}[ in {several} "
+     "videos|], "
+     "which no model has read: [apt-get install {package}, then |]process the video again from its "
+     "original, SELECT reprocess_video('{video}')"},
+    {"pictures",
+     "{lines:count subtitle that is a picture/subtitles that are pictures}[ in {several} "
+     "videos|] could not be read: the track is damaged, or has no clear letters"},
+    {"truncated",
+     "{lines:count line was gone again before it/lines were gone again before they} could be "
+     "read[ in {several} videos|]: more new text was on screen than is read in a second of video"},
+};
+
 const char *cli_unread_text(const json_t *unread, const char *video,
                             char text[CLI_UNREAD_TEXT_SIZE])
 {
-    char model[CLI_LANGUAGE_NAME_MAX + 16], package[96], install[128] = "", videos[64] = "";
+    cv_auto(cv_buffer_deinit) struct cv_buffer said = CV_BUFFER_INIT;
+    char model[CLI_LANGUAGE_NAME_MAX + 16], package[96], named[CLI_LANGUAGE_NAME_MAX + 32];
+    const char *kind = json_string_value(json_object_get(unread, "kind"));
     const char *script = json_string_value(json_object_get(unread, "script"));
-    long long lines = json_integer_value(json_object_get(unread, "lines"));
-    long long count = json_integer_value(json_object_get(unread, "videos"));
-
-    script = script ? script : "";
-    bool is_language = script[0] >= 'a'; /* models of scripts have names with a capital */
-    if (count > 1) {
-        (void)snprintf(videos, sizeof(videos), " of %lld videos", count);
+    bool is_language = script && script[0] >= 'a'; /* models of scripts have names with a capital */
+    (void)snprintf(model, sizeof(model), "%s%s", is_language ? "" : SCRIPT, script ? script : "");
+    (void)snprintf(named, sizeof(named), is_language ? "the language '%s'" : "%s",
+                   script ? script : "");
+    bool is_missing = script && !cli_model_is_installed(model);
+    cv_auto(json_decref) json_t *known = json_pack(
+        "{s:s, s:s, s:s, s:s*, s:O*}", "video", video ? video : "VIDEO", "named", named, "model",
+        model, "package", is_missing ? cli_model_package(model, package) : NULL, "several",
+        json_integer_value(json_object_get(unread, "videos")) > 1
+            ? json_object_get(unread, "videos")
+            : NULL);
+    for (size_t i = 0; kind && i < CV_COUNT(unread_texts); i++) {
+        if (strcmp(unread_texts[i].kind, kind) == 0 &&
+            json_object_update(known, (json_t *)unread) == 0) {
+            cli_expand(&said, unread_texts[i].text, known, false);
+        }
     }
-    if (strcmp(script, "truncated") == 0) {
-        (void)snprintf(text, CLI_UNREAD_TEXT_SIZE,
-                       "%lld line%s%s %s gone again before %s could be read: more new text was on "
-                       "screen than is read in a second of video",
-                       lines, lines == 1 ? "" : "s", videos, lines == 1 ? "was" : "were",
-                       lines == 1 ? "it" : "they");
-        return text;
-    }
-    if (strcmp(script, "pictures") == 0) {
-        (void)snprintf(text, CLI_UNREAD_TEXT_SIZE,
-                       "%lld subtitle%s%s that %s could not be read: the track is damaged, or has "
-                       "no clear letters",
-                       lines, lines == 1 ? "" : "s", videos,
-                       lines == 1 ? "is a picture" : "are pictures");
-        return text;
-    }
-    bool is_track = strncmp(script, OF_PICTURES, strlen(OF_PICTURES)) == 0;
-    script += is_track ? strlen(OF_PICTURES) : 0;
-    (void)snprintf(model, sizeof(model), "%s%s", is_language ? "" : SCRIPT, script);
-    if (!cli_model_is_installed(model)) {
-        (void)snprintf(install, sizeof(install), "apt-get install %s, then ",
-                       cli_model_package(model, package));
-    }
-    if (is_track) {
-        (void)snprintf(text, CLI_UNREAD_TEXT_SIZE,
-                       "%lld subtitle%s%s %s in the language '%s', which no model has read: "
-                       "%sprocess the video again from its original, SELECT reprocess_video('%s')",
-                       lines, lines == 1 ? "" : "s", videos,
-                       lines == 1 ? "is a picture" : "are pictures", script, install,
-                       video ? video : "VIDEO");
-        return text;
-    }
-    (void)snprintf(text, CLI_UNREAD_TEXT_SIZE,
-                   "%lld line%s%s %s in %s%s%s, which no model has read: %scortana reindex "
-                   "--languages eng+%s %s",
-                   lines, lines == 1 ? "" : "s", videos, lines == 1 ? "is" : "are",
-                   is_language ? "the language '" : "", script, is_language ? "'" : "", install,
-                   model, video ? video : "VIDEO");
+    (void)snprintf(text, CLI_UNREAD_TEXT_SIZE, "%s", said.data ? said.data : "");
     return text;
 }

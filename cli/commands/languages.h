@@ -30,7 +30,7 @@ void cli_installed_models(struct cv_buffer *names);
 
 enum { CLI_UNREAD_TEXT_SIZE = 512 };
 
-/* Finds what was not read of all videos, for cli_unread_text; the script with the most lines first. The
+/* Finds what was not read of all videos, for cli_unread_text; what has the most lines first. The
  * caller frees the array. */
 CV_MUST_CHECK int cli_unread_find(struct cv_db *db, json_t **ret_unread, struct cv_error *error);
 

@@ -165,8 +165,6 @@ COMMENT ON FUNCTION cortana.field_keys IS 'The names of fields, and name=value o
 CREATE INDEX videos_fields ON videos USING gin (field_keys(fields)) WHERE fields <> '{}';
 CREATE INDEX videos_tags ON videos USING gin (tag_keys(tags)) WHERE tags <> '{}';
 CREATE INDEX videos_recorded ON videos (recorded_at) WHERE recorded_at IS NOT NULL;
-CREATE INDEX videos_owner ON videos (owner_id);
-CREATE INDEX videos_team ON videos (team_id) WHERE team_id IS NOT NULL;
 -- The bytes of a tenant are added up from this index alone.
 CREATE INDEX videos_tenant ON videos (coalesce(team_id, owner_id)) INCLUDE (team_id, owner_id, original_size, id);
 CREATE INDEX videos_original_sha256 ON videos (original_sha256) WHERE original_sha256 IS NOT NULL;

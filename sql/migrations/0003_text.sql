@@ -189,12 +189,15 @@ GRANT SELECT ON unread_lines TO authenticated;
 CREATE FUNCTION cortana.unread_scripts(p_videos uuid[]) RETURNS TABLE (unread jsonb)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT coalesce(jsonb_agg(jsonb_build_object('script', u.script, 'lines', u.lines) ORDER BY u.lines DESC, u.script), '[]')
-    FROM (SELECT l.script, sum(l.lines) AS lines FROM unread_lines l WHERE l.video_id = ANY (p_videos) GROUP BY l.script) AS u;
+    SELECT coalesce(jsonb_agg(jsonb_build_object(
+               'kind', CASE WHEN u.script IN ('truncated', 'pictures') THEN u.script WHEN u.script ~ '^pictures_' THEN 'subtitles' ELSE 'lines' END,
+               'script', CASE WHEN u.script NOT IN ('truncated', 'pictures') THEN regexp_replace(u.script, '^pictures_', '') END,
+               'lines', u.lines, 'videos', u.videos) ORDER BY u.lines DESC, u.script), '[]')
+    FROM (SELECT l.script, sum(l.lines) AS lines, count(DISTINCT l.video_id) AS videos
+          FROM unread_lines l WHERE l.video_id = ANY (p_videos) GROUP BY l.script) AS u;
 END;
 COMMENT ON FUNCTION cortana.unread_scripts IS
-    'What was not read of the given videos, as unread_lines has it, as one row: [{"script", "lines"}], '
-    'the one with the most lines first.';
+    'What was not read of the given videos, as the API shows it (Unread in gateway/operations), as one row, the one with the most lines first.';
 
 CREATE TABLE kept_frames (
     video_id uuid NOT NULL REFERENCES videos ON DELETE CASCADE,

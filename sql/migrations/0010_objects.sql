@@ -83,8 +83,7 @@ SELECT secure_table('installation');
 
 CREATE TABLE cortana.tenant_limits (
     tenant_id uuid UNIQUE NULLS NOT DISTINCT,
-    max_bytes bigint NOT NULL CHECK (max_bytes >= 0),
-    changed_at timestamptz NOT NULL DEFAULT now()
+    max_bytes bigint NOT NULL CHECK (max_bytes >= 0)
 );
 COMMENT ON TABLE cortana.tenant_limits IS
     'How many bytes of originals a tenant may store, uploads that were announced included.';
@@ -99,7 +98,7 @@ BEGIN
         DELETE FROM tenant_limits WHERE tenant_id IS NOT DISTINCT FROM p_tenant_id;
     ELSE
         INSERT INTO tenant_limits (tenant_id, max_bytes) VALUES (p_tenant_id, p_max_bytes)
-        ON CONFLICT (tenant_id) DO UPDATE SET max_bytes = excluded.max_bytes, changed_at = now();
+        ON CONFLICT (tenant_id) DO UPDATE SET max_bytes = excluded.max_bytes;
     END IF;
 END
 $$;
@@ -280,8 +279,7 @@ COMMENT ON FUNCTION announce_upload IS
 
 CREATE TABLE cortana.object_events (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    event jsonb NOT NULL,
-    received_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    event jsonb NOT NULL
 );
 COMMENT ON TABLE cortana.object_events IS
     'Events of an object store as an API received them (from a webhook, a queue or a cloud function), in any form '

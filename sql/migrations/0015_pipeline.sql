@@ -813,7 +813,7 @@ COMMENT ON FUNCTION cortana.video_languages IS
     'were installed; null: it has not been read, or the models are not known.';
 
 CREATE FUNCTION reindex_video(p_video_id uuid, p_languages text[] DEFAULT NULL, p_priority int DEFAULT 1,
-                              OUT run_id uuid, OUT is_new boolean, OUT source_key text)
+                              OUT run_id uuid, OUT is_new boolean)
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     video videos;
@@ -835,7 +835,6 @@ BEGIN
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   HINT = 'To process the video again from its original: SELECT reprocess_video(id).';
     END IF;
-    source_key := packs[1];
     SELECT jsonb_strip_nulls(jsonb_build_object(
                'languages', coalesce(to_jsonb(p_languages), video_languages(p_video_id)),
                'min_confidence', (array_agg(payload -> 'min_confidence' ORDER BY part))[1], 'line_paths', packs))
@@ -845,8 +844,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION reindex_video IS
-    'Starts to read a video again, from the stored pictures of its lines; source_key is the first object that is read. '
-    'p_languages null: the same models as before. is_new is false if a run for the video has not ended; that run is left alone.';
+    'Starts to read a video again, from the stored pictures of its lines. p_languages null: the same models as before. is_new is '
+    'false if a run for the video has not ended; that run is left alone.';
 
 -- ---- who may call what --------------------------------------------------------------------------
 

@@ -259,8 +259,7 @@ COMMENT ON VIEW job_flow IS 'What happened to jobs in the last five minutes, by 
 CREATE TABLE cortana.schema_floor (
     one_row boolean PRIMARY KEY DEFAULT true CHECK (one_row),
     oldest_program int NOT NULL,
-    reason text NOT NULL,
-    set_at timestamptz NOT NULL DEFAULT now()
+    reason text NOT NULL
 );
 COMMENT ON TABLE cortana.schema_floor IS
     'Which programs may work with this schema. During a release, programs are older or newer than the database. A '
@@ -274,8 +273,7 @@ CREATE FUNCTION cortana.require_program(p_version int, p_reason text) RETURNS vo
 LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO schema_floor AS f (oldest_program, reason) VALUES (p_version, p_reason)
-    ON CONFLICT (one_row) DO UPDATE SET oldest_program = excluded.oldest_program,
-        reason = excluded.reason, set_at = now()
+    ON CONFLICT (one_row) DO UPDATE SET oldest_program = excluded.oldest_program, reason = excluded.reason
     WHERE f.oldest_program < excluded.oldest_program;
     PERFORM pg_notify('cv_schema', '');
 END

@@ -2,7 +2,6 @@
 
 import contextlib
 import datetime
-import json
 import re
 import socket
 import time
@@ -53,7 +52,7 @@ class Issuer(AnsweringServer):
         self.keys, self.status, self.body, self.url = [], 200, None, self.url + "/jwks.json"
 
     def answer(self, request):
-        request.tell(self.status, json.dumps({"keys": [key.jwk for key in self.keys]}) if self.body is None else self.body)
+        request.tell_json(self.status, {"keys": [key.jwk for key in self.keys]} if self.body is None else self.body)
 
 
 @pytest.fixture

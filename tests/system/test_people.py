@@ -2,7 +2,6 @@
 
 import concurrent.futures
 import hashlib
-import json
 import re
 import urllib.parse
 import uuid
@@ -328,19 +327,19 @@ class Provider(AnsweringServer):
             request.tell(302, Location=request.query["redirect_uri"] + "?" + urllib.parse.urlencode(
                 {"state": given["state"], "code": given["provider_code"]}))
         elif request.path.endswith("openid-configuration"):
-            request.tell(200, json.dumps({"issuer": self.issuer, **{name: f"{self.issuer}/{path}" for name, path in (
-                ("authorization_endpoint", "authorize"), ("token_endpoint", "token"), ("jwks_uri", "jwks"))}}))
+            request.tell_json(200, {"issuer": self.issuer, **{name: f"{self.issuer}/{path}" for name, path in (
+                ("authorization_endpoint", "authorize"), ("token_endpoint", "token"), ("jwks_uri", "jwks"))}})
         else:
-            request.tell(200, json.dumps({"keys": [self.key.jwk]}))
+            request.tell_json(200, {"keys": [self.key.jwk]})
 
     def give_token(self, request, form):
         asked = self.codes.pop(form["code"], None)
         challenge = base64url(hashlib.sha256(form["code_verifier"].encode()).digest())
         if not asked or asked["code_challenge"] != challenge or asked["redirect_uri"] != form["redirect_uri"] or form["client_secret"] != "s3cret":
-            request.tell(400, '{"error": "invalid_grant"}')
+            request.tell_json(400, {"error": "invalid_grant"})
             return
         claims = {"iss": self.issuer, "aud": asked["client_id"], "nonce": asked["nonce"], "role": None, **self.claims, **self.forged}
-        request.tell(200, json.dumps({"access_token": "x", "token_type": "Bearer", "id_token": self.key.token(**claims)}))
+        request.tell_json(200, {"access_token": "x", "token_type": "Bearer", "id_token": self.key.token(**claims)})
 
     def sign_in(self, url, **claims):
         """What the browser of somebody who signs in there is led back with."""

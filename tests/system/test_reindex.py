@@ -118,7 +118,7 @@ class Library(Pipeline):
         return ocr.video_id
 
     def reindex(self, video, *languages):
-        return self.query("SELECT run_id::text, is_new, source_key FROM reindex_video(%s, %s)", video,
+        return self.query("SELECT run_id::text, is_new FROM reindex_video(%s, %s)", video,
                           list(languages) or None)[0]
 
     def run_status(self, run):
@@ -150,12 +150,12 @@ def test_other_languages_take_the_place_of_the_text_at_once(library):
     assert GERMAN[0] not in library.texts(video) and ENGLISH[1] in library.texts(video)
     shutil.rmtree(library.store / "frames")
     library.workers["segment_index"].send_signal(signal.SIGSTOP)
-    run, is_new, source = library.reindex(video, "deu")
-    assert is_new and source == f"lines/{video}/0.pack"
+    run, is_new = library.reindex(video, "deu")
+    assert is_new
     wait_until(lambda: library.query("SELECT count(*) FROM pending_readings")[0][0] == 1, "new readings")
     # Read, but not yet in place: all is as it was, and a second wish is told whose turn it is.
     assert library.rows(video) == before and library.status(video) == "ready"
-    assert library.reindex(video, "fra")[:2] == (run, False)
+    assert library.reindex(video, "fra") == (run, False)
     library.workers["segment_index"].send_signal(signal.SIGCONT)
     library.wait_for_run(run)
     after = library.rows(video)
@@ -166,10 +166,10 @@ def test_other_languages_take_the_place_of_the_text_at_once(library):
     assert video in library.found("Grüßen") and library.status(video) == "ready"
     assert library.query("SELECT count(*) FROM pending_readings") == [(0,)]
     # The same languages as the last time, and then those of the first: all as it was.
-    run, _, _ = library.reindex(video)
+    run, _ = library.reindex(video)
     library.wait_for_run(run)
     assert library.rows(video) == after
-    run, _, _ = library.reindex(video, "eng")
+    run, _ = library.reindex(video, "eng")
     library.wait_for_run(run)
     assert library.rows(video) == before
 
@@ -202,10 +202,10 @@ def test_a_video_that_nothing_is_kept_of_says_so(library, program):
 def test_a_failed_reading_leaves_the_text_and_does_not_stand_in_the_way(library):
     video = library.draw(ENGLISH)
     before = library.rows(video)
-    run, _, _ = library.reindex(video, "xyz")
+    run, _ = library.reindex(video, "xyz")
     library.wait_for_run(run, "failed")
     assert library.rows(video) == before and library.status(video) == "ready"
-    run, is_new, _ = library.reindex(video, "deu", "eng")
+    run, is_new = library.reindex(video, "deu", "eng")
     assert is_new
     library.wait_for_run(run)
     assert library.rows(video)["segments"] and library.status(video) == "ready"
@@ -214,12 +214,12 @@ def test_a_failed_reading_leaves_the_text_and_does_not_stand_in_the_way(library)
 def test_a_killed_reader_is_replaced_without_a_trace(library):
     video = library.draw(GERMAN, ENGLISH)
     before = library.rows(video)
-    run, _, _ = library.reindex(video)
+    run, _ = library.reindex(video)
     library.wait_for_run(run)
     for victim in ("ocr", "segment_index", "ocr"):
         library.workers[victim].kill()
         library.workers[victim].wait()
-        run, _, _ = library.reindex(video)
+        run, _ = library.reindex(video)
         job = library.query("SELECT id::text FROM jobs WHERE run_id = %s AND job_type = %s", run, victim)[0][0]
         library.start(victim)
         wait_until(lambda: library.query("SELECT status::text FROM jobs WHERE id = %s", job)[0][0]

@@ -1,24 +1,18 @@
-/* What is said of lines that were not read, as the API has them: [{script, lines}]; the script names the model that would read
- * them, or says "truncated": more new text than is read in a second; or "pictures": subtitles that are pictures; "pictures_hin":
- * such ones in a language that no model has read. */
+/* What is said of lines that were not read, as the API has them (Unread): of each kind, in the script that a model would read. */
 import {html, nothing} from '../vendor/lit-html.js';
 import {hasText, languageName, t} from '../text.js';
 
-/** @param {string} script "Cyrillic", or the model of a language: "spa" */
-const scriptName = (script) => (hasText(`script.${script}`) ? t(`script.${script}`)
-    : languageName(script));
+/** @typedef {{kind: string, script: string | null, lines: number}} Unread */
 
-const others = ['truncated', 'pictures'];
-const pictures = 'pictures_';
+/** @param {string | null} script "Cyrillic", or the model of a language: "spa" */
+const scriptName = (script) => (script && hasText(`script.${script}`) ? t(`script.${script}`) : languageName(script ?? ''));
 
-/** Of one video. @param {{script: string, lines: number}[]} unread */
-export const unreadLines = (unread) => unread.map(({script, lines}) => html`<p class="faint unread">${
-    others.includes(script) ? t(`unread.${script}`, {n: lines})
-        : t(script.startsWith(pictures) ? 'unread.subtitles' : 'unread', {n: lines, script: scriptName(script.replace(pictures, ''))})}</p>`);
+/** Of one video. @param {Unread[]} unread */
+export const unreadLines = (unread) => unread.map(({kind, script, lines}) => html`<p class="faint unread">${
+    t(`unread.${kind}`, {n: lines, script: scriptName(script)})}</p>`);
 
-/** Beside a search that found nothing. @param {{script: string, lines: number}[] | undefined} unread */
+/** Beside a search that found nothing. @param {Unread[] | undefined} unread */
 export const unsearched = (unread) => {
-    const scripts = unread?.map(({script}) => script).filter((script) => !others.includes(script)) ?? [];
-    return scripts.length ? html`<p class="faint unread">${
-        t('none.unread', {scripts: [...new Set(scripts.map((script) => scriptName(script.replace(pictures, ''))))].join(', ')})}</p>` : nothing;
+    const scripts = [...new Set(unread?.filter(({script}) => script).map(({script}) => scriptName(script)))];
+    return scripts.length ? html`<p class="faint unread">${t('none.unread', {scripts: scripts.join(', ')})}</p>` : nothing;
 };
