@@ -134,14 +134,17 @@ class Namespaces(Server):
             time.sleep(0.1)
         raise Failed("the machine does not start")
 
-    def ask(self, command, check=True, timeout=None):
-        """In a unit of its own, so that what it starts is the machine's."""
+    def ask(self, command, check=True, timeout=None, hosts_network=False):
+        """In a unit of its own, so that what it starts is the machine's; with the host's network, which has Debian's archive, as a
+        child of this process."""
         words = f'bash -c "$(base64 -d <<<{base64.b64encode(command.encode()).decode()})" </dev/null 2>&1'
+        unit = ["--net", "systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--property=LogLevelMax=err",
+                "--property=KillMode=process", "--setenv=HOME=/root", "--setenv=LANG=C.UTF-8"]
+        child = ["env", "--ignore-environment", "HOME=/root", "LANG=C.UTF-8", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"]
         try:
             done = subprocess.run(
-                ["nsenter", f"--target={self.first_process()}", "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup",
-                 "systemd-run", "--quiet", "--pipe", "--wait", "--collect", "--property=LogLevelMax=err",
-                 "--property=KillMode=process", "--setenv=HOME=/root", "--setenv=LANG=C.UTF-8", "bash", "-c", words],
+                ["nsenter", f"--target={self.first_process()}", "--mount", "--uts", "--ipc", "--pid", "--cgroup",
+                 *(child if hosts_network else unit), "bash", "-c", words],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
                 timeout=timeout or self.SECONDS_MAX)
         except subprocess.TimeoutExpired:

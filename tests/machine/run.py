@@ -2,11 +2,12 @@
 """One server under systemd, as docs/operations.md makes it: the Debian package in a bare Debian with PostgreSQL, from setup
 to a restart of the machine: in namespaces of this kernel, or on an emulated machine with Debian's.
 
-usage: tests/machine/run.py BUILD_FOLDER [--keep] [STEP…]
+usage: tests/machine/run.py BUILD_FOLDER [--keep] [--upgrade] [STEP…]
 
 CORTANA_MACHINE says where: namespaces, or emulator; unset, the emulator where namespaces are refused. With --keep the machine
-goes on after the last step, or the one that failed; with STEPs these are done in the machine that goes on. The package is that
-of the commit that is checked out, or CORTANA_MACHINE_PACKAGE. Disk, kernel and package are kept in the build folder. Needs
+goes on after the last step, or the one that failed; with STEPs these are done in the machine that goes on. With --upgrade a
+server of Debian 12 becomes one of 13. The packages are those of the commit that is checked out, or CORTANA_MACHINE_PACKAGE, and
+of 13 CORTANA_MACHINE_NEXT_PACKAGE. Disk, kernel and package are kept in the build folder. Needs
 root. Prints where it runs, a line a step, and last "N passed, M failed"; what the machine's kernel does not have is not
 counted, and where there is no such machine, or no package to be had, it says so and counts nothing."""
 
@@ -33,6 +34,7 @@ UNITS = [*(f"cortana-worker@{stage.name}" for stage in stages.started(stages.rea
 EXPOSURE_MAX = 2.5
 OPERATIONS = (ROOT / "docs/operations.md").read_text()
 KNOWN = "Harbour Master"  # stands in fixtures/subtitles.mp4 from second 3 to 8
+MACHINE_OF_13 = pathlib.Path(f"/var/cache/cortana-debian/13/build{ROOT}/machine")
 KINDS = {"namespaces": Namespaces, "emulator": Emulator}
 STATES = f"systemctl show --property=Id,ActiveState,NRestarts,MainPID,InvocationID {' '.join(UNITS)}"
 
@@ -41,16 +43,26 @@ class NotSeen(Exception):
     """What a step cannot look at, because the machine's kernel does not have it."""
 
 
-def package_of(folder):
-    given = os.environ.get("CORTANA_MACHINE_PACKAGE")
+def make_release(folder):
+    subprocess.run([ROOT / "scripts/release", folder], check=True, stdout=subprocess.DEVNULL)
+
+
+def make_release_of_13(folder):
+    """Where tests/debian/run has the build folder of its Debian 13, which is build there."""
+    subprocess.run([ROOT / "tests/debian/run", "13", "scripts/release", f"build/machine/{folder.name}"], check=True, stdout=subprocess.DEVNULL)
+
+
+def package_of(folder, variable="CORTANA_MACHINE_PACKAGE", name="release", make=make_release):
+    """Of the commit that is checked out, made once; or the one that the variable names."""
+    given = os.environ.get(variable)
     if given:
         return pathlib.Path(given)
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, text=True, capture_output=True).stdout.strip()
-    release = folder / f"release-{commit[:12]}"
-    if not release.exists():
-        subprocess.run([ROOT / "scripts/release", folder / "release.new"], check=True, stdout=subprocess.DEVNULL)
-        (folder / "release.new").rename(release)
-    return next(release.glob("cortana-vision_*.deb"))
+    made = folder / f"{name}-{commit[:12]}"
+    if not made.exists():
+        make(folder / f"{name}.new")
+        (folder / f"{name}.new").rename(made)
+    return next(made.glob("cortana-vision_*.deb"))
 
 
 def lines(text):
@@ -250,6 +262,22 @@ def upgrades(server):
     assert hits(server)
 
 
+def becomes_debian_13(server):
+    """By the commands of docs/operations.md, with packages from Debian's archive."""
+    before = hits(server)
+    names = pathlib.Path("/etc/resolv.conf").read_text()
+    server.ask(f"mkdir -p /backup; cat >/etc/resolv.conf <<'END'\n{names}END")
+    commands = re.search(r"^\*\*From Debian 12 to 13\*\*.*?((?:^    [^\n]*\n)+)", OPERATIONS, re.MULTILINE | re.DOTALL)[1]
+    for command in re.findall(r"^    sudo (.*?)(?: +#.*)?$", commands, re.MULTILINE):
+        began = time.monotonic()
+        words = command.replace("./release/cortana-vision_*.deb", "/test/next.deb").replace("apt-get ", "DEBIAN_FRONTEND=noninteractive apt-get -y ")
+        server.ask(words, timeout=3600, hosts_network=command.startswith("apt-get "))
+        print(f"    {command}: {time.monotonic() - began:.0f} s", flush=True)
+    said = server.ask("cat /etc/debian_version; pg_lsclusters --no-header | grep online; dpkg-query -W cortana-vision")
+    assert re.fullmatch(r"13\.\d+\n17 +main +5432 +online .*\ncortana-vision\t.*\+deb13\n", said), said
+    assert before and hits(server) == before
+
+
 def is_closed(server):
     """How much of the system each service sees, as systemd reckons it."""
     found = {}
@@ -282,6 +310,7 @@ def stops(server):
 
 STEPS = [boots, installs, sets_up, starts, reads_a_video, bounds_stages, cuts_a_clip, renews_secrets_at_work, restarts_at_work,
          upgrades, is_closed, comes_back, stops]
+TO_DEBIAN_13 = [boots, installs, sets_up, starts, reads_a_video, becomes_debian_13, starts, cuts_a_clip, comes_back, stops]
 
 
 def make_video(path, seconds):
@@ -293,21 +322,21 @@ def make_video(path, seconds):
     return path
 
 
-def machine_of(kind, build):
-    """Boots, with all that the steps need."""
+def machine_of(kind, build, more):
+    """Boots, with all that the steps need; `more` are files beside those of every machine."""
     folder = build / "machine"
     folder.mkdir(parents=True, exist_ok=True)
     package = package_of(folder)
     return kind.boot(build, package, {"cortana-vision.deb": package, "talk.mp4": make_video(folder / "talk.mp4", kind.VIDEO_SECONDS),
-                                      "watch-groups": HERE / "watch-groups"})
+                                      "watch-groups": HERE / "watch-groups", **more})
 
 
-def find_machine(build, goes_on):
+def find_machine(build, goes_on, more):
     """Of the kind that is wanted; else of the first that there is."""
     wanted = os.environ.get("CORTANA_MACHINE")
     for name in [wanted] if wanted else KINDS:
         try:
-            server = KINDS[name](build / "machine") if goes_on else machine_of(KINDS[name], build)
+            server = KINDS[name](build / "machine") if goes_on else machine_of(KINDS[name], build, more)
             if goes_on and not server.is_on():
                 raise emulated.Unavailable("no machine goes on there")
             print(f"in {KINDS[name].WHERE}", flush=True)
@@ -338,14 +367,18 @@ def do(steps, server):
 
 def main():
     build, *words = sys.argv[1:]
-    wanted = [word for word in words if word != "--keep"]
+    wanted, more, steps = [word for word in words if not word.startswith("--")], {}, STEPS
+    if "--upgrade" in words:
+        os.environ["CORTANA_MACHINE"] = "namespaces"  # an emulated machine reaches no archive
+        more["next.deb"] = package_of(MACHINE_OF_13, "CORTANA_MACHINE_NEXT_PACKAGE", make=make_release_of_13)
+        steps = TO_DEBIAN_13
     try:
-        server = find_machine(pathlib.Path(build).resolve(), bool(wanted))
+        server = find_machine(pathlib.Path(build).resolve(), bool(wanted), more)
     except emulated.Unavailable as problem:
         print(f"not tested on a machine: {problem}\n0 passed, 0 failed")
         return 0
     try:
-        passed, failed = do([step for step in STEPS if step.__name__ in wanted] if wanted else STEPS, server)
+        passed, failed = do([step for step in steps if step.__name__ in wanted] if wanted else steps, server)
     finally:
         if "--keep" not in words:
             server.end()

@@ -5,8 +5,8 @@ that dies, a new version, and the loss of everything but the backup, which anoth
 usage: tests/machine/week.py BUILD_FOLDER [VIDEOS]
 
 Machines are namespaces of this kernel. The store is a disk of its own, in memory, which the second machine shares, as it does the
-network. The next version is that of the commit with another number and one migration more. VIDEOS (60) are small. Needs root.
-Prints what an operator would note, and last "N passed, M failed"."""
+network. The next version is that of the commit with another number and one migration more, or CORTANA_MACHINE_NEXT_PACKAGE.
+VIDEOS (60) are small. Needs root. Prints what an operator would note, and last "N passed, M failed"."""
 
 import os
 import pathlib
@@ -43,34 +43,26 @@ def change(path, old, new):
     path.write_text(text.replace(old, new, 1))
 
 
-def next_package(folder):
-    """Of this commit with one migration more, as the next patch; or CORTANA_MACHINE_NEXT_PACKAGE."""
-    given = os.environ.get("CORTANA_MACHINE_NEXT_PACKAGE")
-    if given:
-        return pathlib.Path(given)
-    commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], cwd=ROOT, check=True, text=True, capture_output=True).stdout.strip()
-    made = folder / f"next-{commit}"
-    if not made.exists():
-        with tempfile.TemporaryDirectory() as place:
-            clone = pathlib.Path(place) / "clone"
-            subprocess.run(["git", "clone", "--quiet", "--shared", ROOT, clone], check=True)
-            version = re.search(r"version: '([\d.]+)'", (clone / "meson.build").read_text())[1]
-            *minor, patch = version.split(".")
-            newer = ".".join([*minor, str(int(patch) + 1)])
-            change(clone / "meson.build", f"version: '{version}'", f"version: '{newer}'")
-            change(clone / "CHANGELOG.md", f"\n## {version}", f"\n## {newer} (not released yet)\n\n- One migration.\n\n## {version}")
-            log = clone / "debian/changelog"
-            log.write_text(log.read_text().replace(f"({version}-1)", f"({newer}-1)"))
-            last = max((clone / "sql/migrations").glob("0*.sql")).name
-            name = f"{int(last[:4]) + 1:04d}_weeks.sql"
-            (clone / "sql/migrations" / name).write_text(MIGRATION)
-            change(clone / "sql/meson.build", f"'migrations/{last}',", f"'migrations/{last}',\n  'migrations/{name}',")
-            subprocess.run(["git", "add", "--all"], cwd=clone, check=True)
-            subprocess.run(["git", "-c", "user.name=week", "-c", "user.email=week@example.com", "commit", "--quiet", "--message=next"],
-                           cwd=clone, check=True)
-            subprocess.run([clone / "scripts/release", folder / "next.new"], check=True, stdout=subprocess.DEVNULL)
-        (folder / "next.new").rename(made)
-    return next(made.glob("cortana-vision_*.deb"))
+def make_next(folder):
+    """The release of this commit with one migration more, as the next patch."""
+    with tempfile.TemporaryDirectory() as place:
+        clone = pathlib.Path(place) / "clone"
+        subprocess.run(["git", "clone", "--quiet", "--shared", ROOT, clone], check=True)
+        version = re.search(r"version: '([\d.]+)'", (clone / "meson.build").read_text())[1]
+        *minor, patch = version.split(".")
+        newer = ".".join([*minor, str(int(patch) + 1)])
+        change(clone / "meson.build", f"version: '{version}'", f"version: '{newer}'")
+        change(clone / "CHANGELOG.md", f"\n## {version}", f"\n## {newer} (not released yet)\n\n- One migration.\n\n## {version}")
+        log = clone / "debian/changelog"
+        log.write_text(log.read_text().replace(f"({version}-1)", f"({newer}-1)"))
+        last = max((clone / "sql/migrations").glob("0*.sql")).name
+        name = f"{int(last[:4]) + 1:04d}_weeks.sql"
+        (clone / "sql/migrations" / name).write_text(MIGRATION)
+        change(clone / "sql/meson.build", f"'migrations/{last}',", f"'migrations/{last}',\n  'migrations/{name}',")
+        subprocess.run(["git", "add", "--all"], cwd=clone, check=True)
+        subprocess.run(["git", "-c", "user.name=week", "-c", "user.email=week@example.com", "commit", "--quiet", "--message=next"],
+                       cwd=clone, check=True)
+        subprocess.run([clone / "scripts/release", folder], check=True, stdout=subprocess.DEVNULL)
 
 
 class Week:
@@ -85,7 +77,7 @@ class Week:
             subprocess.run(["rm", "-rf", left], check=True)
         Namespaces.look_for_nspawn()
         self.package = run.package_of(self.folder)
-        self.next_package = next_package(self.folder)
+        self.next_package = run.package_of(self.folder, "CORTANA_MACHINE_NEXT_PACKAGE", "next", make_next)
         self.tree = root.make_tree(self.folder, self.package)
         self.files = {"cortana-vision.deb": self.package, "next.deb": self.next_package,
                       "talk.mp4": run.make_video(self.folder / "talk.mp4", Namespaces.VIDEO_SECONDS),
