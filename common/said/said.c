@@ -4,19 +4,6 @@
 
 #include <string.h>
 
-static int add_entities(json_t *line, const struct cv_entity_list *found, struct cv_error *error)
-{
-    json_t *entities = json_array();
-    CV_TRY_MEMORY(json_object_set_new(line, "entities", entities) == 0, error, "entities");
-    for (size_t i = 0; i < found->count; i++) {
-        const struct cv_entity *entity = &found->entities[i];
-        json_t *object = json_pack("{s:s, s:s, s:s*}", "type", entity->type, "value", entity->value,
-                                   "normalized_value", entity->normalized_value);
-        CV_TRY_MEMORY(json_array_append_new(entities, object) == 0, error, "entities");
-    }
-    return 0;
-}
-
 int cv_said_line(struct cv_entity_extractor *extractor, const char *text, int64_t start_ms,
                  int64_t end_ms, json_t **ret_line, struct cv_error *error)
 {
@@ -28,7 +15,8 @@ int cv_said_line(struct cv_entity_extractor *extractor, const char *text, int64_
         json_pack("{s:s, s:I, s:I}", "text", text, "t_start", (json_int_t)start_ms, "t_end",
                   (json_int_t)end_ms);
     CV_TRY_MEMORY(line, error, "lines");
-    CV_TRY(add_entities(line, &found, error));
+    CV_TRY_MEMORY(json_object_set_new(line, "entities", cv_entities_json(&found)) == 0, error,
+                  "entities");
     *ret_line = cv_take(line);
     return 0;
 }
@@ -61,23 +49,6 @@ static bool is_time(const json_t *value)
            json_integer_value(value) <= INT32_MAX;
 }
 
-static bool are_entities(const json_t *entities)
-{
-    size_t index;
-    json_t *entity;
-    json_array_foreach(entities, index, entity)
-    {
-        const char *type = json_string_value(json_object_get(entity, "type"));
-        const json_t *normal = json_object_get(entity, "normalized_value");
-        if (!type || !cv_is_entity_type(type) ||
-            !json_is_string(json_object_get(entity, "value")) ||
-            (normal && !json_is_string(normal))) {
-            return false;
-        }
-    }
-    return json_is_array(entities);
-}
-
 /* Only codes have places. */
 static bool is_line(const json_t *line, bool is_code)
 {
@@ -88,7 +59,7 @@ static bool is_line(const json_t *line, bool is_code)
            (!language || (json_is_string(language) &&
                           strlen(json_string_value(language)) < CV_SUBTITLE_LANGUAGE_SIZE)) &&
            is_time(start) && is_time(end) && json_integer_value(end) >= json_integer_value(start) &&
-           are_entities(json_object_get(line, "entities")) &&
+           cv_are_entities(json_object_get(line, "entities")) &&
            (is_code ||
             !(json_object_get(line, "bounding_box") || json_object_get(line, "end_box")));
 }

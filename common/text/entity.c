@@ -3,12 +3,15 @@
 #include "common/text/entity_patterns.h"
 #include "common/text/number.h"
 #include "common/text/text.h"
-#include "common/text/unicode.h"
 
 #include <pcre2.h>
 #include <string.h>
+#include <utf8proc.h>
 
 enum {
+    /* A line of a screen has some hundred bytes; a page read as one line some thousand. What is longer than this comes
+     * from no screen. */
+    MAX_TEXT_BYTES = 1 << 20,
     /* A screen line holds a few; a text that holds more was made to fill the table. */
     MAX_ENTITIES = 500,
     /* PostgreSQL's B-tree takes values up to about 2,700 bytes; no URL on a screen is longer. */
@@ -321,27 +324,67 @@ static int publish(const char *text, struct claims *claims, struct cv_entity_lis
     return 0;
 }
 
-bool cv_is_entity_type(const char *type)
+json_t *cv_entities_json(const struct cv_entity_list *list)
 {
-    for (size_t i = 0; i < cv_entity_pattern_count; i++) {
-        if (cv_entity_patterns[i].type && strcmp(cv_entity_patterns[i].type, type) == 0) {
-            return true;
+    cv_auto(json_decref) json_t *entities = json_array();
+    for (size_t i = 0; i < list->count; i++) {
+        const struct cv_entity *entity = &list->entities[i];
+        json_t *object = json_pack("{s:s, s:s, s:s*}", "type", entity->type, "value", entity->value,
+                                   "normalized_value", entity->normalized_value);
+        if (json_array_append_new(entities, object) != 0) {
+            return NULL;
         }
     }
-    return false;
+    return cv_take(entities);
+}
+
+static bool is_type(const char *type)
+{
+    bool is = false;
+    for (size_t i = 0; i < cv_entity_pattern_count && type && !is; i++) {
+        is = cv_entity_patterns[i].type && strcmp(cv_entity_patterns[i].type, type) == 0;
+    }
+    return is;
+}
+
+bool cv_are_entities(const json_t *entities)
+{
+    size_t index;
+    json_t *entity;
+    json_array_foreach(entities, index, entity)
+    {
+        const json_t *normal = json_object_get(entity, "normalized_value");
+        if (!is_type(json_string_value(json_object_get(entity, "type"))) ||
+            json_string_length(json_object_get(entity, "value")) == 0 ||
+            (normal && json_string_length(normal) == 0)) {
+            return false;
+        }
+    }
+    return json_is_array(entities);
+}
+
+/* Each byte that belongs to no valid sequence of UTF-8 becomes U+FFFD, because PCRE2 refuses such texts. */
+static int copy_valid(const char *text, struct cv_buffer *clean, struct cv_error *error)
+{
+    if (strnlen(text, MAX_TEXT_BYTES + 1) > MAX_TEXT_BYTES) {
+        return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED, "a text is longer than %d bytes",
+                       MAX_TEXT_BYTES);
+    }
+    while (*text) {
+        int32_t point;
+        utf8proc_ssize_t size = utf8proc_iterate((const utf8proc_uint8_t *)text, -1, &point);
+        cv_buffer_append(clean, size > 0 ? text : "\uFFFD", size > 0 ? (size_t)size : 3);
+        text += size > 0 ? size : 1;
+    }
+    CV_TRY_MEMORY(!clean->failed, error, "a text");
+    return 0;
 }
 
 int cv_entity_extract(struct cv_entity_extractor *extractor, const char *text,
                       struct cv_entity_list *ret_list, struct cv_error *error)
 {
-    cv_auto_free int32_t *points = NULL;
-    size_t count = 0;
-    CV_TRY(cv_unicode_decode(text, &points, &count, error));
     cv_auto(cv_buffer_deinit) struct cv_buffer clean = CV_BUFFER_INIT;
-    for (size_t i = 0; i < count; i++) {
-        cv_unicode_append(&clean, points[i]);
-    }
-    CV_TRY_MEMORY(!clean.failed, error, "a text");
+    CV_TRY(copy_valid(text, &clean, error));
     cv_auto(claims_deinit) struct claims claims = {0};
     for (size_t i = 0; i < cv_entity_pattern_count && clean.length > 0; i++) {
         CV_TRY(claim_pattern(extractor, i, clean.data, clean.length, &claims, error));

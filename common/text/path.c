@@ -123,3 +123,24 @@ void cv_path_simplify(struct cv_path *path)
     }
     path->count = count;
 }
+
+int cv_path_json(const struct cv_path *path, int scale, json_t **ret_list, struct cv_error *error)
+{
+    struct cv_path_point before = {0, 0, 0};
+    cv_auto(json_decref) json_t *list = json_array();
+    bool moved = false;
+
+    for (size_t i = 0; i < path->count; i++) {
+        const struct cv_path_point *at = &path->items[i];
+        bool is_there =
+            json_array_append_new(list, json_integer(at->t_ms - before.t_ms)) == 0 &&
+            json_array_append_new(list, json_integer((json_int_t)(at->x - before.x) * scale)) ==
+                0 &&
+            json_array_append_new(list, json_integer((json_int_t)(at->y - before.y) * scale)) == 0;
+        CV_TRY_MEMORY(is_there, error, "a path");
+        moved = moved || (i > 0 && (at->x != before.x || at->y != before.y));
+        before = *at;
+    }
+    *ret_list = moved ? cv_take(list) : NULL;
+    return 0;
+}

@@ -29,15 +29,18 @@ CV_MUST_CHECK int cv_entity_extractor_new(struct cv_entity_extractor **ret_extra
 void cv_entity_extractor_free(struct cv_entity_extractor *extractor);
 CV_DEFINE_CLEANUP(struct cv_entity_extractor *, cv_entity_extractor_free)
 
-/* Whether entities may have this type. */
-bool cv_is_entity_type(const char *type);
-
 /* Finds entities, in the order of the text, not overlapping, at most 500 and none longer than 1024
  * bytes; the list is initialised here. E-mail addresses, times, dates and version numbers are not
  * entities, and nothing inside them is. An extractor is used by one thread at a time. `text` may
  * have any bytes; invalid UTF-8 is read as U+FFFD. CV_ERROR_LIMIT_EXCEEDED for more than 1 MiB. */
 CV_MUST_CHECK int cv_entity_extract(struct cv_entity_extractor *extractor, const char *text,
                                     struct cv_entity_list *ret_list, struct cv_error *error);
+
+/* As a list: [{"type", "value", "normalized_value"}], the last one only where there is one. NULL: out of memory. */
+json_t *cv_entities_json(const struct cv_entity_list *list);
+
+/* Whether a value that an untrusted process sent is such a list, of types that there are. */
+bool cv_are_entities(const json_t *entities);
 
 /* ---- path ------------------------------------------------------------------------------------ */
 
@@ -76,3 +79,8 @@ CV_MUST_CHECK int cv_path_go(struct cv_path *path, int64_t t_ms, int x, int y,
 /* Removes points as long as no sighting is off by more than a pixel. If more than
  * CV_PATH_POINTS_MAX points are left, allows 2, 4, 8 … pixels, as few as suffice. */
 void cv_path_simplify(struct cv_path *path);
+
+/* The points as a list of triples of time, x and y, each relative to the one before, places multiplied by `scale`; NULL:
+ * the box did not move. */
+CV_MUST_CHECK int cv_path_json(const struct cv_path *path, int scale, json_t **ret_list,
+                               struct cv_error *error);

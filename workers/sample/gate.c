@@ -21,6 +21,8 @@ enum {
     SPOTS_MAX = 64, /* changed blocks; more are never discounted: a short line has that many */
     SPOTS_LEFT = 6, /* a digit makes more, even beside a moving picture */
     SURROUNDED = 3, /* of the eight neighbours */
+    LUMA_STEP = 2,  /* every so many rows are read first */
+    CHROMA_STEP = 4,
     HISTOGRAM_SHIFT = 4,
     HISTOGRAM_BINS = 16320 / (1 << HISTOGRAM_SHIFT) + 1,
 };
@@ -209,28 +211,30 @@ static int count_above(const uint16_t *sad, int count, int limit)
     return above;
 }
 
-/* SAD of a block row as far as it is needed. Memory is what a comparison costs, so every other row
- * is read first: where that shows nothing, nothing has changed but for a line one pixel thin, which
- * the other rows of the next picture show; where the picture is `certain` to have changed, the
- * estimate is good enough. Returns the peak. */
+/* SAD of a block row as far as it is needed. Memory is what a comparison costs, so every `step`-th row is read first:
+ * where that shows nothing, nothing has changed but for a line one pixel thin, which the other rows of the next picture
+ * show; where the picture is `certain` to have changed, the estimate is good enough. Else as many more rows are read.
+ * Returns the peak. */
 static int sad_row(const struct gate *gate, const struct plane *a, const struct plane *b, int y,
-                   bool certain, uint16_t *sad)
+                   int step, bool certain, uint16_t *sad)
 {
-    int phase = (int)(gate->phase % 2);
-    sad_rows(a, b, y, phase, 2, sad);
-    int peak = peak_of(sad, gate->columns);
-    if (certain || peak <= gate->quiet) {
-        for (int i = 0; i < gate->columns; i++) {
-            sad[i] = (uint16_t)(2 * sad[i]);
+    int columns = (a->width + GATE_BLOCK - 1) / GATE_BLOCK,
+        phase = (int)(gate->phase % (unsigned)step);
+    sad_rows(a, b, y, phase, step, sad);
+    int peak = peak_of(sad, columns);
+    int times = step;
+    if (!certain && peak * step / 2 > gate->quiet) {
+        uint16_t other[COLUMNS_MAX + 2];
+        sad_rows(a, b, y, (phase + step / 2) % step, step, other);
+        for (int i = 0; i < columns; i++) {
+            sad[i] = (uint16_t)(sad[i] + other[i]);
         }
-        return 2 * peak;
+        times = step / 2;
     }
-    uint16_t other[COLUMNS_MAX + 2];
-    sad_rows(a, b, y, 1 - phase, 2, other);
-    for (int i = 0; i < gate->columns; i++) {
-        sad[i] = (uint16_t)(sad[i] + other[i]);
+    for (int i = 0; i < columns; i++) {
+        sad[i] = (uint16_t)(times * sad[i]);
     }
-    return peak_of(sad, gate->columns);
+    return peak_of(sad, columns);
 }
 
 /* The noise between two pictures, and from it the SAD that is more than noise. */
@@ -346,8 +350,8 @@ void gate_compare(struct gate *gate, const struct plane *reference, const struct
     int certain = 0;
     for (int row = 0; row < gate->rows; row++) {
         uint16_t *sad = gate->sad + (size_t)row * (size_t)gate->columns;
-        int row_peak =
-            sad_row(gate, reference, current, row * GATE_BLOCK, certain >= TEXT_CERTAIN, sad);
+        int row_peak = sad_row(gate, reference, current, row * GATE_BLOCK, LUMA_STEP,
+                               certain >= TEXT_CERTAIN, sad);
         if (row_peak > ACTIVE_SAD) {
             active += count_noise(sad, gate->columns, histogram);
         }
@@ -372,28 +376,6 @@ void gate_compare(struct gate *gate, const struct plane *reference, const struct
     *ret_result = result;
 }
 
-/* Four rows of a block row of chroma, times two; from two of them times four where those show
- * nothing. Returns the peak. */
-static int chroma_row(const struct gate *gate, const struct plane *a, const struct plane *b, int y,
-                      int columns, uint16_t *sad)
-{
-    int phase = (int)(gate->phase % 4);
-    sad_rows(a, b, y, phase, 4, sad);
-    int peak = peak_of(sad, columns);
-    if (2 * peak <= gate->quiet) {
-        for (int i = 0; i < columns; i++) {
-            sad[i] = (uint16_t)(4 * sad[i]);
-        }
-        return 4 * peak;
-    }
-    uint16_t other[COLUMNS_MAX + 2];
-    sad_rows(a, b, y, (phase + 2) % 4, 4, other);
-    for (int i = 0; i < columns; i++) {
-        sad[i] = (uint16_t)(2 * (sad[i] + other[i]));
-    }
-    return peak_of(sad, columns);
-}
-
 bool gate_chroma_changed(const struct gate *gate, const struct plane *reference,
                          const struct plane *current, enum gate_view view)
 {
@@ -404,7 +386,7 @@ bool gate_chroma_changed(const struct gate *gate, const struct plane *reference,
     int active = 0;
     int highest = 0;
     for (int y = 0; y < current->height; y += GATE_BLOCK) {
-        int row_peak = chroma_row(gate, reference, current, y, columns, sad);
+        int row_peak = sad_row(gate, reference, current, y, CHROMA_STEP, false, sad);
         peak[y / GATE_BLOCK] = (uint16_t)row_peak;
         highest = row_peak > highest ? row_peak : highest;
         if (row_peak > ACTIVE_SAD) {
@@ -420,7 +402,7 @@ bool gate_chroma_changed(const struct gate *gate, const struct plane *reference,
         if (peak[y / GATE_BLOCK] <= threshold) {
             continue;
         }
-        (void)chroma_row(gate, reference, current, y, columns, sad);
+        (void)sad_row(gate, reference, current, y, CHROMA_STEP, false, sad);
         for (int i = 0; i < columns; i++) {
             if (sad[i] > threshold &&
                 strokes_differ(reference, current, i * GATE_BLOCK, y, sad[i])) {

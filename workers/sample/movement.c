@@ -83,8 +83,7 @@ static bool holds(const struct question *question, int shift, struct scroll_chec
     return is_verified(ret_check);
 }
 
-/* Searches where the movement would have gone on to, where the content was last, and anywhere else;
- * takes the first place that the pixels confirm. */
+/* Searches where the movement would have gone on to, and anywhere else. */
 static bool axis_moved(struct movement *movement, const struct question *question, int *ret_shift,
                        struct scroll_check *ret_check)
 {
@@ -97,16 +96,7 @@ static bool axis_moved(struct movement *movement, const struct question *questio
     int last = axis == SCROLL_VERTICAL ? movement->dy : movement->dx;
     int step = axis == SCROLL_VERTICAL ? movement->step_y : movement->step_x;
     const struct scroll_profile *from = &movement->reference[axis], *to = &movement->current[axis];
-    if (scroll_match(from, to, last + step, ret_shift) && holds(question, *ret_shift, ret_check)) {
-        return true;
-    }
-    int near_last;
-    if (step != 0 && scroll_match_near(from, to, last, &near_last) && near_last != *ret_shift &&
-        holds(question, near_last, ret_check)) {
-        *ret_shift = near_last;
-        return true;
-    }
-    return false;
+    return scroll_match(from, to, last + step, ret_shift) && holds(question, *ret_shift, ret_check);
 }
 
 bool movement_find(struct movement *movement, const struct gate *gate,

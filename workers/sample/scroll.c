@@ -257,15 +257,6 @@ bool scroll_match(const struct scroll_profile *reference, const struct scroll_pr
     return true;
 }
 
-bool scroll_match_near(const struct scroll_profile *reference, const struct scroll_profile *current,
-                       int place, int *ret_shift)
-{
-    struct matching full;
-    find_differing(&full, reference->value, current->value, reference->length);
-    return full.differing >= ENTRIES_LEAST &&
-           search(&full, place - NEAR, place + NEAR, ret_shift) <= COST_LIMIT;
-}
-
 /* A block's row at x, y and the one below it. */
 static inline __m128i two_rows(const struct plane *plane, int x, int y)
 {

@@ -34,10 +34,6 @@ void scroll_profile_of(const struct plane *plane, enum scroll_axis axis,
 bool scroll_match(const struct scroll_profile *reference, const struct scroll_profile *current,
                   int predicted, int *ret_shift);
 
-/* The same within a few pixels of `place` alone. */
-bool scroll_match_near(const struct scroll_profile *reference, const struct scroll_profile *current,
-                       int place, int *ret_shift);
-
 struct scroll_check {
     int matched;     /* changed blocks that the shift explains */
     int revealed;    /* changed blocks that came into view */

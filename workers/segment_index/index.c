@@ -128,20 +128,6 @@ static int check_video(struct cv_db *db, const char *video_id, bool is_pending,
     return 0;
 }
 
-static json_t *entities_json(const struct cv_entity_list *list)
-{
-    cv_auto(json_decref) json_t *entities = json_array();
-    for (size_t i = 0; i < list->count; i++) {
-        const struct cv_entity *entity = &list->entities[i];
-        json_t *object = json_pack("{s:s, s:s, s:s*}", "type", entity->type, "value", entity->value,
-                                   "normalized_value", entity->normalized_value);
-        if (json_array_append_new(entities, object) != 0) {
-            return NULL;
-        }
-    }
-    return cv_take(entities);
-}
-
 /* The words of the segment, and the place of the picture that its text was read from. */
 static bool add_picture(const struct cv_db_result *result, int row, json_t *segment)
 {
@@ -189,9 +175,7 @@ static int append_way(const struct rows *rows, size_t which, struct cv_path *pat
 static int track_json(const struct rows *rows, size_t first, const size_t *chain,
                       json_t **ret_track, struct cv_error *error)
 {
-    struct cv_path_point before = {0, 0, 0};
     cv_auto(cv_path_deinit) struct cv_path path = {0};
-    bool moved = false;
 
     *ret_track = NULL;
     assert(rows->detections);
@@ -207,21 +191,7 @@ static int track_json(const struct rows *rows, size_t first, const size_t *chain
         CV_TRY(append_way(rows, i, &path, error));
     }
     cv_path_simplify(&path);
-    assert(path.count == 0 || path.items);
-    for (size_t i = 1; i < path.count; i++) {
-        moved = moved || path.items[i].x != path.items[0].x || path.items[i].y != path.items[0].y;
-    }
-    cv_auto(json_decref) json_t *list = moved ? json_array() : NULL;
-    for (size_t i = 0; moved && i < path.count; i++) {
-        const struct cv_path_point *at = &path.items[i];
-        CV_TRY_MEMORY(json_array_append_new(list, json_integer(at->t_ms - before.t_ms)) == 0 &&
-                          json_array_append_new(list, json_integer(at->x - before.x)) == 0 &&
-                          json_array_append_new(list, json_integer(at->y - before.y)) == 0,
-                      error, "a path");
-        before = *at;
-    }
-    *ret_track = cv_take(list);
-    return 0;
+    return cv_path_json(&path, 1, ret_track, error);
 }
 
 static json_t *segment_json(const struct rows *rows, const struct cv_detection *segment,
@@ -235,7 +205,7 @@ static json_t *segment_json(const struct rows *rows, const struct cv_detection *
         json_pack("{s:s, s:s?, s:f, s:I, s:I, s:o, s:o, s:o}", "text", segment->text, "language",
                   segment->language, "confidence", segment->confidence, "t_start",
                   (json_int_t)segment->t_start_ms, "t_end", (json_int_t)segment->t_end_ms,
-                  "bounding_box", box, "end_box", end_box, "entities", entities_json(list));
+                  "bounding_box", box, "end_box", end_box, "entities", cv_entities_json(list));
     if (json && !add_picture(rows->result, (int)segment->source, json)) {
         json_decref(json);
         return NULL;
@@ -468,17 +438,17 @@ static bool is_box(const json_t *box)
     return json_object_size(box) == CV_COUNT(sides);
 }
 
-/* Whether a value is a list of pairs of x and width in thousandths, or null. */
-static bool are_words(const json_t *words)
+/* Whether a value is a list of tuples of `step` numbers from `low` to `high`, or absent. */
+static bool is_list(const json_t *list, size_t step, json_int_t low, json_int_t high)
 {
-    for (size_t i = 0; i < json_array_size(words); i++) {
-        const json_t *place = json_array_get(words, i);
-        if (!json_is_integer(place) || json_integer_value(place) < 0 ||
-            json_integer_value(place) > 1000) {
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *number = json_array_get(list, i);
+        if (!json_is_integer(number) || json_integer_value(number) < low ||
+            json_integer_value(number) > high) {
             return false;
         }
     }
-    return !words || (json_is_array(words) && json_array_size(words) % 2 == 0);
+    return !list || (json_is_array(list) && json_array_size(list) % step == 0);
 }
 
 /* Whether the segment begins a paragraph, or names another one that does. */
@@ -489,19 +459,6 @@ static bool is_in_paragraph(const json_t *segment, size_t count)
     return (!first && !line) ||
            (is_time(first) && (size_t)json_integer_value(first) < count && is_time(line) &&
             json_integer_value(line) > 0 && json_integer_value(line) < CV_PARAGRAPH_MAX);
-}
-
-/* Whether a value is a list of triples of time, x and y, each relative to the one before; or null,
- * if the text did not move. */
-static bool is_track(const json_t *track)
-{
-    for (size_t i = 0; i < json_array_size(track); i++) {
-        const json_t *number = json_array_get(track, i);
-        if (!json_is_integer(number) || llabs(json_integer_value(number)) > INT_MAX) {
-            return false;
-        }
-    }
-    return !track || (json_is_array(track) && json_array_size(track) % 3 == 0);
 }
 
 /* Whether the picture is in an object of this video, or there is none. */
@@ -519,22 +476,6 @@ static bool is_picture(const json_t *segment, const char *video_id)
            json_integer_value(offset) >= 0 && is_time(bytes) &&
            cv_object_video(CV_OBJECT_LINES, json_string_value(key), owner) &&
            strcasecmp(owner, video_id) == 0;
-}
-
-static bool are_entities(const json_t *entities)
-{
-    if (!json_is_array(entities)) {
-        return false;
-    }
-    for (size_t i = 0; i < json_array_size(entities); i++) {
-        const json_t *entity = json_array_get(entities, i);
-        const char *type = json_string_value(json_object_get(entity, "type"));
-        if (!type || !cv_is_entity_type(type) || !is_text(entity, "value") ||
-            (json_object_get(entity, "normalized_value") && !is_text(entity, "normalized_value"))) {
-            return false;
-        }
-    }
-    return true;
 }
 
 static int check_segment(const json_t *segment, size_t number, const char *video_id,
@@ -561,16 +502,16 @@ static int check_segment(const json_t *segment, size_t number, const char *video
         !is_box(json_object_get(segment, "end_box"))) {
         return refuse(error, number, "no box");
     }
-    if (!is_track(json_object_get(segment, "track"))) {
+    if (!is_list(json_object_get(segment, "track"), 3, -(json_int_t)INT_MAX, INT_MAX)) {
         return refuse(error, number, "no path");
     }
-    if (!are_words(json_object_get(segment, "words"))) {
+    if (!is_list(json_object_get(segment, "words"), 2, 0, 1000)) {
         return refuse(error, number, "no places of words");
     }
     if (!is_picture(segment, video_id)) {
         return refuse(error, number, "no picture of this video");
     }
-    return are_entities(json_object_get(segment, "entities"))
+    return cv_are_entities(json_object_get(segment, "entities"))
                ? 0
                : refuse(error, number, "no list of entities");
 }

@@ -58,35 +58,27 @@ static int faintest(const struct reading *reading, const struct cv_box *box)
     return cv_max(FAINT, most * reading->bleeding / 100);
 }
 
-/* Pixels of a row, or of a column, that belong to something. */
-static int row_ink(const struct reading *reading, int y, int from, int to)
+/* Pixels of a box that belong to something. */
+static int ink_in(const struct reading *reading, struct cv_box box)
 {
     int found = 0;
 
-    for (int x = from; x < to; x++) {
-        found += differs(reading, x, y);
-    }
-    return found;
-}
-
-static int column_ink(const struct reading *reading, int x, int from, int to)
-{
-    int found = 0;
-
-    for (int y = from; y < to; y++) {
-        found += differs(reading, x, y);
+    for (int y = box.y; y < cv_box_bottom(&box); y++) {
+        for (int x = box.x; x < cv_box_right(&box); x++) {
+            found += differs(reading, x, y);
+        }
     }
     return found;
 }
 
 static bool row_differs(const struct reading *reading, int y, int from, int to)
 {
-    return row_ink(reading, y, from, to) >= 2;
+    return ink_in(reading, (struct cv_box){from, y, to - from, 1}) >= 2;
 }
 
 static bool column_differs(const struct reading *reading, int x, int from, int to)
 {
-    return column_ink(reading, x, from, to) >= 2;
+    return ink_in(reading, (struct cv_box){x, from, 1, to - from}) >= 2;
 }
 
 /* The last place from `edge` on, at most `reach` away in the direction of `step`, up to which rows
@@ -158,10 +150,13 @@ static bool is_island(const struct reading *reading, const struct ocr_emoji_cand
         bottom >= reading->frame->height) {
         return false;
     }
-    int before = box->x > spot->left ? column_ink(reading, box->x - 1, box->y, bottom) : 0;
-    int behind = right < spot->right ? column_ink(reading, right, box->y, bottom) : 0;
-    int above = row_ink(reading, box->y - 1, box->x, right);
-    int below = row_ink(reading, bottom, box->x, right);
+    struct cv_box left_side = {box->x - 1, box->y, 1, box->height}, right_side = left_side;
+    struct cv_box top_side = {box->x, box->y - 1, box->width, 1}, bottom_side = top_side;
+    right_side.x = right;
+    bottom_side.y = bottom;
+    int before = box->x > spot->left ? ink_in(reading, left_side) : 0;
+    int behind = right < spot->right ? ink_in(reading, right_side) : 0;
+    int above = ink_in(reading, top_side), below = ink_in(reading, bottom_side);
     return cv_max(before, behind) * SHORE <= box->height &&
            cv_max(above, below) * SHORE <= box->width;
 }

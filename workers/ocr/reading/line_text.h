@@ -2,7 +2,7 @@
  * emoji at their places, in the order in which the line is read. */
 #pragma once
 
-#include "workers/ocr/reading/engine.h"
+#include "workers/ocr/reading/reader.h"
 
 enum { OCR_WORDS_MAX = 1024 }; /* of one line; what is more is left out */
 
@@ -49,10 +49,6 @@ CV_MUST_CHECK int ocr_words_add_symbol(struct ocr_words *words, const struct ocr
 /* Removes the words at the ends of a line that are icons beside it, but not beside an emoji or a mark.
  * Not for lines that are read from the right. */
 void ocr_words_drop_icons(struct ocr_words *words, const struct ocr_line_picture *line);
-
-/* Reads the first character of a text that is not empty; U+FFFD and one byte where it is no UTF-8. Returns its
- * bytes. */
-size_t ocr_next_point(const char *text, int32_t *ret_point);
 
 /* Removes what was read where a dot is put in. */
 void ocr_words_drop_misread_dots(struct ocr_words *words, const struct ocr_line_picture *line);

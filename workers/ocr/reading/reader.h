@@ -19,6 +19,10 @@ struct ocr_scaled_line {
 CV_MUST_CHECK int ocr_scale_line(const struct ocr_crop *crop, int tall,
                                  struct ocr_scaled_line *ret_line, struct cv_error *error);
 
+/* Reads the first character of a text that is not empty; U+FFFD and one byte where it is no UTF-8. Returns its
+ * bytes. */
+size_t ocr_next_point(const char *text, int32_t *ret_point);
+
 /* Removes what no text has: lone marks that pictures beside the text were read as. A bar that is
  * an "I" becomes one. In place. */
 void ocr_text_clean(char *text);

@@ -1,5 +1,7 @@
 #include "workers/ocr/reading/word_boxes.h"
 
+#include "workers/ocr/reading/line_text.h"
+
 #include <string.h>
 #include <utf8proc.h>
 
@@ -41,18 +43,12 @@ static double letter_width(utf8proc_int32_t point)
 /* Splits the text at its blanks; false when it has more words than fit. */
 static bool measure_words(const char *text, struct layout *layout)
 {
-    const utf8proc_uint8_t *at = (const utf8proc_uint8_t *)text;
     bool in_word = false;
-    int balance = 0;
 
-    while (*at) {
+    layout->from_right = ocr_word_is_from_right(text);
+    while (*text) {
         utf8proc_int32_t point;
-        utf8proc_ssize_t size = utf8proc_iterate(at, -1, &point);
-        if (size <= 0) {
-            size = 1;
-            point = 'x';
-        }
-        at += size;
+        text += ocr_next_point(text, &point);
         if (point == ' ') {
             in_word = false;
             continue;
@@ -63,12 +59,7 @@ static bool measure_words(const char *text, struct layout *layout)
         layout->word_count += !in_word;
         in_word = true;
         layout->widths[layout->word_count - 1] += letter_width(point);
-        utf8proc_bidi_class_t direction =
-            (utf8proc_bidi_class_t)utf8proc_get_property(point)->bidi_class;
-        balance += direction == UTF8PROC_BIDI_CLASS_R || direction == UTF8PROC_BIDI_CLASS_AL;
-        balance -= direction == UTF8PROC_BIDI_CLASS_L;
     }
-    layout->from_right = balance > 0;
     return true;
 }
 

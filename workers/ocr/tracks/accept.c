@@ -1,5 +1,6 @@
 #include "workers/ocr/tracks/accept.h"
 
+#include "workers/ocr/reading/reading.h"
 #include "workers/ocr/tracks/accept_weights.h"
 
 #include <math.h>
@@ -27,44 +28,6 @@ static const double COMPANY_CONFIDENCE = 0.80;
 static const double GUESS = 0.75;
 /* Characters a capital's height is wide, of usual faces (0.55 to 0.9 with their gaps). */
 static const double CHARACTER_WIDTH = 0.72;
-
-enum ocr_weight ocr_text_weight(const char *text)
-{
-    const utf8proc_uint8_t *at = (const utf8proc_uint8_t *)text;
-    utf8proc_ssize_t left = (utf8proc_ssize_t)strlen(text);
-    int letters = 0;
-
-    while (left > 0) {
-        utf8proc_int32_t point;
-        utf8proc_ssize_t size = utf8proc_iterate(at, left, &point);
-        if (size <= 0) {
-            size = 1;
-            point = ' ';
-        }
-        switch (utf8proc_category(point)) {
-        case UTF8PROC_CATEGORY_LO:
-            letters += 2;
-            break;
-        case UTF8PROC_CATEGORY_LU:
-        case UTF8PROC_CATEGORY_LL:
-        case UTF8PROC_CATEGORY_LT:
-        case UTF8PROC_CATEGORY_LM:
-        case UTF8PROC_CATEGORY_ND:
-            letters++;
-            break;
-        case UTF8PROC_CATEGORY_SO:
-            letters += point >= PICTOGRAPHS ? SHORT_LETTERS + 1 : 0;
-            break;
-        default:
-            break;
-        }
-        at += size;
-        left -= size;
-    }
-    return letters == 0               ? OCR_WEIGHT_NONE
-           : letters <= SHORT_LETTERS ? OCR_WEIGHT_SHORT
-                                      : OCR_WEIGHT_WORDS;
-}
 
 /* Pixels between two ranges; 0 when they touch. */
 static int gap(int a_from, int a_to, int b_from, int b_to)
@@ -105,7 +68,7 @@ struct statistics {
     int characters; /* blanks are none */
     int wide;       /* of them ideographs, syllables and emoji: as wide as two */
     int emoji;      /* of them; each was compared with its picture already and proves a word */
-    int letters, marks, words, singles, cased, capitals_within;
+    int letters, digits, marks, words, singles, cased, capitals_within;
     int without_vowels; /* words of Latin letters, three and more */
 };
 
@@ -126,6 +89,7 @@ static void end_word(struct statistics *all, struct word *word)
 {
     if (word->characters) {
         all->words++;
+        all->digits += word->digits;
         all->singles += word->characters == 1 && !word->digits;
         all->without_vowels += word->latin >= 3 && !word->vowels && !word->digits;
     }
@@ -157,7 +121,7 @@ static void count_point(struct statistics *all, struct word *word, utf8proc_int3
         return;
     }
     all->characters++;
-    bool is_emoji = category == UTF8PROC_CATEGORY_SO && point >= PICTOGRAPHS;
+    bool is_emoji = category == UTF8PROC_CATEGORY_SO && point >= PICTOGRAPHS && point != 0xFFFD;
     all->wide += category == UTF8PROC_CATEGORY_LO || is_emoji;
     all->emoji += is_emoji;
     word->characters++;
@@ -174,21 +138,25 @@ static struct statistics statistics_of(const char *text)
 {
     struct statistics all = {0};
     struct word word = {0};
-    utf8proc_ssize_t left = (utf8proc_ssize_t)strlen(text);
 
-    while (left > 0) {
+    while (*text) {
         utf8proc_int32_t point;
-        utf8proc_ssize_t size = utf8proc_iterate((const utf8proc_uint8_t *)text, left, &point);
-        if (size <= 0) {
-            size = 1;
-            point = 0xFFFD;
-        }
+        text += ocr_next_point(text, &point);
         count_point(&all, &word, point);
-        text += size;
-        left -= size;
     }
     end_word(&all, &word);
     return all;
+}
+
+enum ocr_weight ocr_text_weight(const char *text)
+{
+    struct statistics all = statistics_of(text);
+    int ideographs = all.wide - all.emoji;
+    int letters = all.letters + ideographs + all.digits + (SHORT_LETTERS + 1) * all.emoji;
+
+    return letters == 0               ? OCR_WEIGHT_NONE
+           : letters <= SHORT_LETTERS ? OCR_WEIGHT_SHORT
+                                      : OCR_WEIGHT_WORDS;
 }
 
 static double share_of(int part, int whole)

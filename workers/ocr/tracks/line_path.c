@@ -116,43 +116,18 @@ static int follow(struct walk *walk, struct cv_error *error)
     return 0;
 }
 
-static json_t *points_json(const struct cv_path *path, int scale)
-{
-    struct cv_path_point before = {0, 0, 0};
-    cv_auto(json_decref) json_t *list = json_array();
-
-    for (size_t i = 0; i < path->count; i++) {
-        const struct cv_path_point *at = &path->items[i];
-        if (json_array_append_new(list, json_integer(at->t_ms - before.t_ms)) ||
-            json_array_append_new(list, json_integer((json_int_t)(at->x - before.x) * scale)) ||
-            json_array_append_new(list, json_integer((json_int_t)(at->y - before.y) * scale))) {
-            return NULL;
-        }
-        before = *at;
-    }
-    return cv_take(list);
-}
-
 int ocr_path_of(const struct ocr_course *course, const struct ocr_stretch *stretch,
                 struct ocr_span span, json_t **ret_path, struct cv_error *error)
 {
     struct walk walk = {.course = course, .stretch = stretch, .span = span};
-    json_t *points = NULL;
 
+    *ret_path = NULL;
     measure(&walk);
     int result = follow(&walk, error);
     if (result == 0) {
         cv_path_simplify(&walk.path);
-        const struct cv_path_point *items = walk.path.items;
-        bool moved =
-            walk.path.count > 2 ||
-            (walk.path.count == 2 && (items[0].x != items[1].x || items[0].y != items[1].y));
-        points = moved ? points_json(&walk.path, course->reduction) : NULL;
-        result = moved && !points
-                     ? cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a path")
-                     : 0;
+        result = cv_path_json(&walk.path, course->reduction, ret_path, error);
     }
     cv_path_deinit(&walk.path);
-    *ret_path = points;
     return result;
 }
