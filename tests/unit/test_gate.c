@@ -1,4 +1,5 @@
 /* The block gate against the noise of a real encoder, and against small changes. */
+#include "workers/sample/gate.h"
 #include "workers/sample/sampler.h"
 
 #include <libavcodec/avcodec.h>
@@ -230,10 +231,46 @@ static void test_a_low_threshold_ignores_a_digit(void **state)
     assert_int_equal(run(&pages[0], &stream, 0.5).count, 1);
 }
 
+/* How many blocks count as text where a surface of 400 blocks has changed its brightness, and strokes came at ten other
+ * places, each as many blocks wide. */
+static int changed_beside_a_surface(int wide)
+{
+    enum { SURFACE = 20 * GATE_BLOCK, TOP = 20 * GATE_BLOCK, PLACES = 10, APART = 5 * GATE_BLOCK };
+    static uint8_t before[WIDTH * HEIGHT], after[WIDTH * HEIGHT];
+    struct gate_result result;
+    struct gate gate;
+    struct cv_error error;
+
+    memset(before, 100, sizeof(before));
+    memset(after, 100, sizeof(after));
+    for (int y = 0; y < SURFACE; y++) {
+        memset(after + (TOP + y) * WIDTH, 140, SURFACE);
+    }
+    for (int i = 0; i < PLACES * wide; i++) {
+        int x = GATE_BLOCK * (10 + i % wide) + APART * (i / wide) + 3;
+        for (int y = 5 * GATE_BLOCK; y < 6 * GATE_BLOCK; y++) {
+            memset(after + y * WIDTH + x, 220, 3);
+        }
+    }
+    const struct plane planes[] = {{before, WIDTH, WIDTH, HEIGHT}, {after, WIDTH, WIDTH, HEIGHT}};
+    assert_int_equal(gate_init(&gate, WIDTH, HEIGHT, 0.95, &error), 0);
+    gate_compare(&gate, &planes[0], &planes[1], GATE_FINE, &result);
+    gate_deinit(&gate);
+    return result.changed;
+}
+
+static void test_lone_spots_beside_a_moving_picture_are_no_text(void **state)
+{
+    (void)state;
+    assert_int_equal(changed_beside_a_surface(1), 0);
+    assert_int_equal(changed_beside_a_surface(2), 20);
+}
+
 int main(void)
 {
     av_log_set_level(AV_LOG_ERROR);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lone_spots_beside_a_moving_picture_are_no_text),
         cmocka_unit_test(test_one_digit_is_found_at_its_frame_and_noise_keeps_nothing),
         cmocka_unit_test(test_a_low_threshold_ignores_a_digit),
     };

@@ -315,16 +315,18 @@ static void mark_changed(struct gate *gate, const struct plane *reference,
     }
 }
 
-/* Whether the block is inside of something that moves. */
-static bool is_surrounded(const struct gate *gate, int column, int row)
+/* Whether the block is inside of something that moves, or the only one that looks like text: a digit covers several. */
+static bool is_spot(const struct gate *gate, int column, int row)
 {
-    int others = 0;
+    int others = 0, texts = 0;
     for (int y = row > 0 ? row - 1 : 0; y <= row + 1 && y < gate->rows; y++) {
         for (int x = column > 0 ? column - 1 : 0; x <= column + 1 && x < gate->columns; x++) {
-            others += gate->changed[(size_t)y * (size_t)gate->columns + (size_t)x] == OTHER;
+            uint8_t changed = gate->changed[(size_t)y * (size_t)gate->columns + (size_t)x];
+            others += changed == OTHER;
+            texts += changed == TEXT;
         }
     }
-    return others >= SURROUNDED;
+    return others >= SURROUNDED || texts == 1;
 }
 
 /* A moving picture has spots that look like a stroke; a few of those inside it are no text. */
@@ -333,7 +335,7 @@ static void discount_spots(struct gate *gate, struct gate_result *result)
     for (int row = result->top; row < result->bottom; row++) {
         uint8_t *changed = gate->changed + (size_t)row * (size_t)gate->columns;
         for (int column = result->left; column < result->right; column++) {
-            if (changed[column] == TEXT && is_surrounded(gate, column, row)) {
+            if (changed[column] == TEXT && is_spot(gate, column, row)) {
                 result->changed--;
                 result->shifted++;
             }

@@ -25,7 +25,7 @@ enum {
     SPOTS_SHARE = 8,    /* 1/8 of what was new */
     SPOTS_MAX = 64,
     FILM_FRAMES = 2, /* kept in a row, one a second, because the picture moves: then it is a film */
-    FILM_SHARE = 3,  /* 1/3 of the blocks moves */
+    FILM_SHARE = 16, /* 1/16 of the blocks moves; a tenth does where a hand holds the camera */
 };
 
 /* ---- pace ------------------------------------------------------------------------------------ */
