@@ -162,41 +162,39 @@ static void print_finding(enum cv_gc_kind kind, const char *key, int64_t size)
     (void)putchar('\n');
 }
 
-static void print_summary(const struct cv_gc_params *params, const struct cv_gc_summary *summary)
+/* The number of each kind, and what was done: as a sentence and lines, or with --json as one object. */
+static int print_summary(const struct cli_call *call, const struct cv_gc_params *params,
+                         const struct cv_gc_summary *summary, struct cv_error *error)
 {
     long long doomed = (long long)(summary->found[CV_GC_ORPHAN] + summary->found[CV_GC_OLD_CLIP] +
                                    summary->found[CV_GC_LEFTOVER]);
-    char objects[CLI_COUNTED_SIZE], lists[CLI_COUNTED_SIZE];
-    (void)printf("%s in %s: %lld of %lld bytes %s\n",
-                 cli_counted(summary->objects, "object", "objects", objects),
-                 cli_counted(summary->pages, "list", "lists", lists), doomed,
-                 (long long)summary->bytes,
-                 !params->remove_objects ? "would be removed"
-                 : doomed == 1           ? "is removed"
-                                         : "are removed");
-    for (int kind = CV_GC_UNREGISTERED; kind < CV_GC_KIND_COUNT; kind++) {
-        if (summary->found[kind] > 0) {
-            (void)printf("%lld: %s\n", (long long)summary->found[kind],
-                         cv_gc_kind_name((enum cv_gc_kind)kind));
+    char objects[CLI_COUNTED_SIZE], lists[CLI_COUNTED_SIZE], rows[CLI_COUNTED_SIZE];
+    cv_auto(cv_buffer_deinit) struct cv_buffer more = CV_BUFFER_INIT;
+    json_t *answer =
+        json_pack("{s:I, s:I, s:b, s:I}", "objects", (json_int_t)summary->objects, "bytes",
+                  (json_int_t)summary->bytes, "removed", params->remove_objects, "rows_removed",
+                  (json_int_t)summary->rows_removed);
+    cv_buffer_text(&more, "");
+    for (int kind = 0; kind < CV_GC_KIND_COUNT; kind++) {
+        const char *name = cv_gc_kind_name((enum cv_gc_kind)kind);
+        (void)json_object_set_new(answer, name, json_integer(summary->found[kind]));
+        if (kind >= CV_GC_UNREGISTERED && summary->found[kind] > 0) {
+            cv_buffer_printf(&more, "\n%lld: %s", (long long)summary->found[kind], name);
         }
     }
     if (summary->rows_removed > 0) {
-        char rows[CLI_COUNTED_SIZE];
-        (void)puts(cli_counted(summary->rows_removed, "row is removed", "rows are removed", rows));
+        cv_buffer_printf(
+            &more, "\n%s",
+            cli_counted(summary->rows_removed, "row is removed", "rows are removed", rows));
     }
-}
-
-/* Prints the summary as one JSON object: the number of each kind, and what was done. */
-static void print_json(const struct cv_gc_params *params, const struct cv_gc_summary *summary)
-{
-    (void)printf("{\"objects\": %lld, \"bytes\": %lld, \"removed\": %s, \"rows_removed\": %lld",
-                 (long long)summary->objects, (long long)summary->bytes,
-                 params->remove_objects ? "true" : "false", (long long)summary->rows_removed);
-    for (int kind = 0; kind < CV_GC_KIND_COUNT; kind++) {
-        (void)printf(", \"%s\": %lld", cv_gc_kind_name((enum cv_gc_kind)kind),
-                     (long long)summary->found[kind]);
-    }
-    (void)puts("}");
+    return cli_print_outcome(call, answer, error, "%s in %s: %lld of %lld bytes %s%s",
+                             cli_counted(summary->objects, "object", "objects", objects),
+                             cli_counted(summary->pages, "list", "lists", lists), doomed,
+                             (long long)summary->bytes,
+                             !params->remove_objects ? "would be removed"
+                             : doomed == 1           ? "is removed"
+                                                     : "are removed",
+                             more.failed ? "" : more.data);
 }
 
 /* Removes only old clips, found by the rows of their jobs: the store need not be listed. */
@@ -241,8 +239,7 @@ int cli_gc(struct cli_call *call, struct cv_error *error)
         return expire_clips(call, &params, error);
     }
     CV_TRY(cv_gc_run(call->session.db, call->session.store, &params, &summary, error));
-    (call->json ? print_json : print_summary)(&params, &summary);
-    return 0;
+    return print_summary(call, &params, &summary, error);
 }
 
 /* ---- env ------------------------------------------------------------------------------------- */

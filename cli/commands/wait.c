@@ -410,28 +410,22 @@ int cli_wait_for_clip(struct cli_call *call, struct cli_workers *workers, json_t
 static void print_video_changes(struct cli_call *call, struct cli_progress *progress,
                                 const struct cv_db_result *rows, int row)
 {
-    const char *status = cv_db_text(rows, row, "status");
-    const char *name = cv_db_text(rows, row, "name");
-    const char *twin = cv_db_text(rows, row, "twin");
+    static const char pattern[] =
+        "{name}[{status=ready} is ready: {lines:count line/lines} of text (video {id})"
+        "|{status=failed} has failed: {why}|{status=duplicate} is the same as {twin}"
+        "|{status=duplicate} is the same as another video| is imported]";
     cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
+    cv_auto(cv_buffer_deinit) struct cv_buffer why = CV_BUFFER_INIT;
+    const char *name = cv_db_text(rows, row, "name");
+    const char *line = cv_db_text(rows, row, "line");
     if (call->json) {
-        (void)puts(cv_db_text(rows, row, "line"));
+        (void)puts(line);
         return;
     }
-    cv_buffer_text(&text, name);
-    if (strcmp(status, "ready") == 0) {
-        char lines[CLI_COUNTED_SIZE];
-        cv_buffer_printf(&text, " is ready: %s of text (video %.8s)",
-                         cli_counted(cv_db_int(rows, row, "lines", 0), "line", "lines", lines),
-                         cv_db_text(rows, row, "id"));
-    } else if (strcmp(status, "failed") == 0) {
-        cv_buffer_text(&text, " has failed: ");
-        explain(&text, cv_db_text(rows, row, "type"), cv_db_text(rows, row, "reason"));
-    } else if (strcmp(status, "duplicate") == 0) {
-        cv_buffer_printf(&text, " is the same as %s", twin ? twin : "another video");
-    } else {
-        cv_buffer_text(&text, " is imported");
-    }
+    cv_auto(json_decref) json_t *video = json_loads(line, 0, NULL);
+    explain(&why, cv_db_text(rows, row, "type"), cv_db_text(rows, row, "reason"));
+    (void)json_object_set_new(video, "why", json_string(why.data));
+    cli_expand(&text, pattern, video, true);
     cli_progress_erase(progress);
     cli_put(stdout, text.failed ? name : text.data);
     (void)putchar('\n');

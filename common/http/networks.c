@@ -10,25 +10,18 @@ enum { ADDRESS_BYTES = 16, MAPPED_BITS = 96, NETWORK_TEXT_MAX = 64 };
 
 static const unsigned char mapped_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 
-struct network {
-    const char *address;
-    int bits;
-};
-
-static const struct network special_v4[] = {
-    {"0.0.0.0", 8},       {"10.0.0.0", 8},      {"100.64.0.0", 10},   {"127.0.0.0", 8},
-    {"169.254.0.0", 16},  {"172.16.0.0", 12},   {"192.0.0.0", 24},    {"192.0.2.0", 24},
-    {"192.31.196.0", 24}, {"192.52.193.0", 24}, {"192.88.99.0", 24},  {"192.168.0.0", 16},
-    {"192.175.48.0", 24}, {"198.18.0.0", 15},   {"198.51.100.0", 24}, {"203.0.113.0", 24},
-    {"224.0.0.0", 4},     {"240.0.0.0", 4},
-};
-
-/* Exceptions within 2000::/3, the only routed range: protocols, tunnels that contain an IPv4
+/* The routed ranges, and the exceptions in them: of IPv6 protocols, tunnels that contain an IPv4
  * address, and addresses for examples. */
-static const struct network special_v6[] = {
-    {"2001::", 23}, {"2001:db8::", 32}, {"2002::", 16}, {"2620:4f:8000::", 48}, {"3fff::", 20},
+static const char *const routed[] = {"0.0.0.0/0", "2000::/3", NULL};
+static const char *const special[] = {
+    "0.0.0.0/8",       "10.0.0.0/8",        "100.64.0.0/10",   "127.0.0.0/8",
+    "169.254.0.0/16",  "172.16.0.0/12",     "192.0.0.0/24",    "192.0.2.0/24",
+    "192.31.196.0/24", "192.52.193.0/24",   "192.88.99.0/24",  "192.168.0.0/16",
+    "192.175.48.0/24", "198.18.0.0/15",     "198.51.100.0/24", "203.0.113.0/24",
+    "224.0.0.0/4",     "240.0.0.0/4",       "2001::/23",       "2001:db8::/32",
+    "2002::/16",       "2620:4f:8000::/48", "3fff::/20",       NULL,
 };
-static const struct network global_v6 = {"2000::", 3};
+static const char *const link_local[] = {"169.254.0.0/16", "fe80::/10", NULL};
 
 static bool is_within(const unsigned char *address, const unsigned char *network, int bits)
 {
@@ -39,48 +32,6 @@ static bool is_within(const unsigned char *address, const unsigned char *network
     }
     unsigned mask = rest ? 0xffU << (8 - rest) & 0xffU : 0;
     return rest == 0 || ((address[bytes] ^ network[bytes]) & mask) == 0;
-}
-
-static bool is_among(const unsigned char *address, int family, const struct network *networks,
-                     size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        unsigned char network[ADDRESS_BYTES];
-        if (inet_pton(family, networks[i].address, network) == 1 &&
-            is_within(address, network, networks[i].bits)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool is_public(const unsigned char address[ADDRESS_BYTES])
-{
-    if (memcmp(address, mapped_prefix, sizeof(mapped_prefix)) == 0) {
-        return !is_among(address + sizeof(mapped_prefix), AF_INET, special_v4,
-                         CV_COUNT(special_v4));
-    }
-    return is_among(address, AF_INET6, &global_v6, 1) &&
-           !is_among(address, AF_INET6, special_v6, CV_COUNT(special_v6));
-}
-
-/* The address as IPv6; an IPv4 address in its mapped form. */
-static bool read_address(const struct sockaddr *given, unsigned char address[ADDRESS_BYTES])
-{
-    if (given->sa_family == AF_INET) {
-        struct sockaddr_in v4;
-        memcpy(&v4, given, sizeof(v4));
-        memcpy(address, mapped_prefix, sizeof(mapped_prefix));
-        memcpy(address + sizeof(mapped_prefix), &v4.sin_addr, sizeof(v4.sin_addr));
-        return true;
-    }
-    if (given->sa_family == AF_INET6) {
-        struct sockaddr_in6 v6;
-        memcpy(&v6, given, sizeof(v6));
-        memcpy(address, &v6.sin6_addr, ADDRESS_BYTES);
-        return true;
-    }
-    return false;
 }
 
 static bool parse_network(const char *text, unsigned char address[ADDRESS_BYTES], int *ret_bits)
@@ -105,6 +56,37 @@ static bool parse_network(const char *text, unsigned char address[ADDRESS_BYTES]
     }
     *ret_bits = first + (int)bits;
     return true;
+}
+
+static bool is_among(const unsigned char *address, const char *const *networks)
+{
+    unsigned char network[ADDRESS_BYTES];
+    int bits = 0;
+    for (; *networks; networks++) {
+        if (parse_network(*networks, network, &bits) && is_within(address, network, bits)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The address as IPv6; an IPv4 address in its mapped form. */
+static bool read_address(const struct sockaddr *given, unsigned char address[ADDRESS_BYTES])
+{
+    if (given->sa_family == AF_INET) {
+        struct sockaddr_in v4;
+        memcpy(&v4, given, sizeof(v4));
+        memcpy(address, mapped_prefix, sizeof(mapped_prefix));
+        memcpy(address + sizeof(mapped_prefix), &v4.sin_addr, sizeof(v4.sin_addr));
+        return true;
+    }
+    if (given->sa_family == AF_INET6) {
+        struct sockaddr_in6 v6;
+        memcpy(&v6, given, sizeof(v6));
+        memcpy(address, &v6.sin6_addr, ADDRESS_BYTES);
+        return true;
+    }
+    return false;
 }
 
 bool cv_http_networks_parse(const char *text, struct cv_http_networks *ret_networks)
@@ -141,21 +123,12 @@ static bool is_in(const struct cv_http_networks *networks, const unsigned char *
     return false;
 }
 
-static bool is_link_local(const unsigned char address[ADDRESS_BYTES])
-{
-    static const struct network v4 = {"169.254.0.0", 16};
-    static const struct network v6 = {"fe80::", 10};
-    return memcmp(address, mapped_prefix, sizeof(mapped_prefix)) == 0
-               ? is_among(address + sizeof(mapped_prefix), AF_INET, &v4, 1)
-               : is_among(address, AF_INET6, &v6, 1);
-}
-
 static bool add_network(struct cv_http_networks *networks, const char *text)
 {
     unsigned char address[ADDRESS_BYTES];
     int bits = 0;
     if (networks->count == CV_COUNT(networks->networks) || !parse_network(text, address, &bits) ||
-        is_link_local(address)) {
+        is_among(address, link_local)) {
         return false;
     }
     memcpy(networks->networks[networks->count].address, address, ADDRESS_BYTES);
@@ -178,7 +151,8 @@ bool cv_http_networks_add_host(struct cv_http_networks *networks, const char *ho
 bool cv_http_may_call(const struct cv_http_networks *allowed, const struct sockaddr *given)
 {
     unsigned char address[ADDRESS_BYTES];
-    return read_address(given, address) && (is_in(allowed, address) || is_public(address));
+    return read_address(given, address) &&
+           (is_in(allowed, address) || (is_among(address, routed) && !is_among(address, special)));
 }
 
 bool cv_http_is_in(const struct cv_http_networks *networks, const struct sockaddr *given)
