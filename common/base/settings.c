@@ -47,7 +47,6 @@ static const struct {
     {"CORTANA_GRACE_MS", false},
     {"CORTANA_RENDITIONS", false},
     {"CORTANA_SEGMENTS", false},
-    {"CORTANA_SEGMENT_OBJECT_SECONDS", false},
     {"CORTANA_SETTLE_MS", false},
     {"CORTANA_OWNER", false},
     {"CORTANA_CLIP_DAYS", false},

@@ -119,17 +119,6 @@ COPIED = {"libx264": "-preset veryfast -bf 3 -g 137"}
 
 @pytest.mark.parametrize("rate, segments, copied", [(50, "ts", None), (30, "fmp4", "libx264")])
 def test_plays_seeks_switches_and_ends(program, store_dir, tmp_path, play, rate, segments, copied):
-    check_playback(program, store_dir, tmp_path, play, rate, segments, copied)
-
-
-def test_plays_byte_ranges(program, store_dir, tmp_path, play, monkeypatch):
-    monkeypatch.setenv("CORTANA_SEGMENT_OBJECT_SECONDS", "8")
-    check_playback(program, store_dir, tmp_path, play, 30, "fmp4", None)
-    files = [path for path in store_dir.rglob("segment_*x*_*") if path.is_file()]
-    assert len(files) == 2 * 2
-
-
-def check_playback(program, store_dir, tmp_path, play, rate, segments, copied):
     source = numbered_clip(tmp_path / "a.mp4", rate, 13, COPIED.get(copied, "-preset ultrafast -bf 2"), copied or "libx264")
     stage = Stage(program("transcode-worker"), store_dir)
     code, result = stage.run(s3_original_path=stage.put_original(source), renditions=[360, 240],

@@ -197,9 +197,8 @@ static void pixels_are_squared_as_players_do(void **state)
 /* Segments of 4, 4.05 and 1.033 s. */
 static void fill_list(struct cv_segment_list *list)
 {
-    static const struct cv_segment segments[] = {{0, 360000, 400000, 120, 0, 0},
-                                                 {360000, 364500, 200000, 120, 1, 0},
-                                                 {724500, 93003, 300000, 31, 2, 0}};
+    static const struct cv_segment segments[] = {
+        {0, 360000, 400000, 120}, {360000, 364500, 200000, 120}, {724500, 93003, 300000, 31}};
     static const struct cv_key keys[] = {
         {0, 0, 0, 10000}, {180000, 0, 200000, 11000}, {360000, 1, 0, 9000}, {724500, 2, 0, 8000}};
     struct cv_error error;
@@ -245,32 +244,6 @@ static void playlists_name_true_durations(void **state)
     cv_segment_list_deinit(&list);
 }
 
-static void segments_of_one_object_are_byte_ranges(void **state)
-{
-    (void)state;
-    struct cv_error error;
-    struct cv_segment_list list = {0};
-    fill_list(&list);
-    list.segments[1].object = 0;
-    list.segments[1].offset = 400000;
-    struct cv_playlist_names names = {"640x360", "m4s", true};
-    char *text = NULL;
-    int result = cv_playlist_media(&list, &names, 4, &text, &error);
-    check_text(result, text,
-               "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:4\n#EXT-X-MEDIA-SEQUENCE:0\n"
-               "#EXT-X-PLAYLIST-TYPE:VOD\n#EXT-X-MAP:URI=\"init_640x360.mp4\"\n#EXT-X-INDEPENDENT-"
-               "SEGMENTS\n"
-               "#EXTINF:4.000000,\n#EXT-X-BYTERANGE:400000@0\nsegment_640x360_00000.m4s\n"
-               "#EXTINF:4.050000,\n#EXT-X-BYTERANGE:200000@400000\nsegment_640x360_00000.m4s\n"
-               "#EXTINF:1.033367,\nsegment_640x360_00002.m4s\n#EXT-X-ENDLIST\n");
-    result = cv_playlist_key_frames(&list, &names, &text, &error);
-    assert_int_equal(result, 0);
-    assert_non_null(strstr(text, "\n#EXT-X-BYTERANGE:11000@200000\nsegment_640x360_00000.m4s\n"));
-    assert_non_null(strstr(text, "\n#EXT-X-BYTERANGE:9000@400000\nsegment_640x360_00000.m4s\n"));
-    free(text);
-    cv_segment_list_deinit(&list);
-}
-
 static void rates_are_measured(void **state)
 {
     (void)state;
@@ -286,7 +259,7 @@ static void rates_are_measured(void **state)
     struct cv_playlist_variant variant = {"640x360", "avc1.64001F", 640, 360, 30, &list};
     struct cv_playlist_sound sound = {"sound", "", "", "mp4a.40.2", &list};
     char *text = NULL;
-    const struct cv_playlist_index index = {&variant, 1, &sound, 1, 4, true};
+    const struct cv_playlist_index index = {&variant, 1, &sound, 1, 4};
     int result = cv_playlist_multivariant(&index, &text, &error);
     check_text(result, text,
                "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-INDEPENDENT-SEGMENTS\n"
@@ -425,7 +398,6 @@ int main(void)
         cmocka_unit_test(plan_follows_what_is_asked_for),
         cmocka_unit_test(pixels_are_squared_as_players_do),
         cmocka_unit_test(playlists_name_true_durations),
-        cmocka_unit_test(segments_of_one_object_are_byte_ranges),
         cmocka_unit_test(rates_are_measured),
         cmocka_unit_test(tracks_have_names_of_their_own),
         cmocka_unit_test(posters_show_something),

@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-static const char index_name[] = "index.m3u8";
-
 struct noted {
     char *key, *path;
     bool is_on_its_way;
@@ -14,12 +12,11 @@ struct transcode_publisher {
     char *prefixes[2]; /* index: enum cv_ladder_part */
     struct noted *noted;
     size_t count;
-    bool is_finished;
 };
 
 int transcode_playlist_key(const char *video_id, char **ret_key, struct cv_error *error)
 {
-    return cv_object_key(CV_OBJECT_PROXY, video_id, ret_key, error, "%s", index_name);
+    return cv_object_key(CV_OBJECT_PROXY, video_id, ret_key, error, "index.m3u8");
 }
 
 int transcode_poster_key(const char *video_id, char **ret_key, struct cv_error *error)
@@ -179,46 +176,10 @@ static int delete_stale(const struct transcode_publisher *publisher, const char 
     return 0;
 }
 
-/* Whether no earlier run has left playlists. */
-static int is_first_run(const struct transcode_publisher *publisher, bool *ret_is_first,
-                        struct cv_error *error)
-{
-    cv_auto_free char *key = NULL;
-    CV_TRY(cv_format(&key, error, "%s%s", publisher->prefixes[CV_LADDER_STREAM], index_name));
-    int result = cv_store_head(cv_stage_store(publisher->context), key, NULL, error);
-    *ret_is_first = result == CV_STORE_NOT_FOUND;
-    return result < 0 ? result : 0;
-}
-
-void transcode_publisher_discard(struct transcode_publisher *publisher)
-{
-    struct cv_store *store = cv_stage_store(publisher->context);
-    struct cv_error ignored;
-    bool is_first = false;
-    cv_auto_free const char **keys = calloc(publisher->count + 1, sizeof(keys[0]));
-    if (cv_stage_uploads_wait(publisher->context, &ignored) < 0) {
-        cv_log(CV_LOG_DEBUG, "a segment was not stored, ignoring: %s", ignored.message);
-    }
-    if (publisher->is_finished || !keys || is_first_run(publisher, &is_first, &ignored) < 0 ||
-        !is_first) {
-        return;
-    }
-    size_t count = 0;
-    for (size_t i = 0; i < publisher->count; i++) {
-        keys[count++] = publisher->noted[i].key;
-    }
-    if (cv_store_delete_many(store, keys, count, &ignored) < 0) {
-        cv_log(CV_LOG_DEBUG, "cannot remove the segments of a failed attempt, ignoring: %s",
-               ignored.message);
-    }
-}
-
 int transcode_publisher_finish(struct transcode_publisher *publisher, struct cv_error *error)
 {
     CV_TRY(put_rest(publisher, error));
     qsort(publisher->noted, publisher->count, sizeof(*publisher->noted), by_key);
     CV_TRY(delete_stale(publisher, publisher->prefixes[CV_LADDER_STREAM], error));
-    int result = delete_stale(publisher, publisher->prefixes[CV_LADDER_THUMBS], error);
-    publisher->is_finished = result == 0;
-    return result;
+    return delete_stale(publisher, publisher->prefixes[CV_LADDER_THUMBS], error);
 }

@@ -83,15 +83,6 @@ static int read_copies(const json_t *payload, bool *ret_copies, struct cv_error 
     return 0;
 }
 
-static int read_object_length(struct transcode_request *request, struct cv_error *error)
-{
-    enum { HOUR = 3600, SECOND_US = 1000 * 1000 };
-    int64_t seconds = 0;
-    CV_TRY(cv_env_int("CORTANA_SEGMENT_OBJECT_SECONDS", 0, 0, HOUR, &seconds, error));
-    request->object_us = seconds * SECOND_US;
-    return 0;
-}
-
 int transcode_read_request(const json_t *payload, struct transcode_request *request,
                            struct cv_error *error)
 {
@@ -100,7 +91,6 @@ int transcode_read_request(const json_t *payload, struct transcode_request *requ
     CV_TRY(cv_payload_object_key(payload, "s3_original_path", &request->original, error));
     CV_TRY(read_short_sides(payload, request, error));
     CV_TRY(read_format(payload, request, error));
-    CV_TRY(read_object_length(request, error));
     CV_TRY(transcode_read_split(payload, request, error));
     request->encoded_because = json_string_value(json_object_get(payload, "encoded_because"));
     if (request->split >= TRANSCODE_CHUNK && !json_object_get(payload, "copy")) {

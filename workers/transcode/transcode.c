@@ -136,7 +136,6 @@ struct cv_ladder_params transcode_ladder_params(const struct transcode_work *wor
         .short_sides = work->request->short_sides,
         .short_side_count = work->request->short_side_count,
         .format = work->request->format,
-        .object_us = work->request->object_us,
         .any_size = work->request->split >= TRANSCODE_CHUNK,
         .finished = transcode_publisher_add,
         .opaque = work->publisher,
@@ -245,16 +244,12 @@ static int run_request(struct cv_stage_context *context, const struct transcode_
     int result = run_part(&work, &report, ret_result, error);
     if (result == CV_LADDER_UNSUITABLE) {
         cv_log(CV_LOG_INFO, "the largest rendition is encoded: %s", report.encoded_because);
-        if (request->split != TRANSCODE_JOIN) {
-            transcode_publisher_discard(publisher);
-        }
+        /* The files of the copy are written anew; what was stored of it is replaced, or removed as stale. */
+        CV_TRY(cv_stage_uploads_wait(context, error));
         transcode_publisher_free(cv_take(publisher));
         result = transcode_publisher_new(context, request->video_id, &publisher, error);
         work.publisher = publisher;
         result = result ? result : run_part(&work, &report, ret_result, error);
-    }
-    if (result != 0 && publisher && request->split != TRANSCODE_JOIN) {
-        transcode_publisher_discard(publisher);
     }
     if (result != 0 || request->split == TRANSCODE_CHUNK) {
         return result;

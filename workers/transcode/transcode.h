@@ -30,7 +30,6 @@ struct transcode_request {
         [CV_LADDER_RENDITIONS_MAX]; /* renditions' shorter sides; none: the default ladder */
     size_t short_side_count;
     enum cv_segment_format format;
-    int64_t object_us; /* segments that begin within this time share an object; 0: none do */
     enum transcode_split split;
     int64_t split_us;               /* intended length of a chunk */
     struct cv_ladder_chunk *chunks; /* free() them; for TRANSCODE_CHUNK a single one */
@@ -138,10 +137,6 @@ CV_MUST_CHECK int transcode_publisher_new(struct cv_stage_context *context, cons
                                           struct cv_error *error);
 void transcode_publisher_free(struct transcode_publisher *publisher);
 CV_DEFINE_CLEANUP(struct transcode_publisher *, transcode_publisher_free)
-
-/* Removes the objects that a failed attempt has stored, unless an earlier run left a playlist that
- * may refer to them. Ignores failures. */
-void transcode_publisher_discard(struct transcode_publisher *publisher);
 
 /* A cv_ladder_finished function; `publisher` is its opaque argument. Records the file, and starts
  * its upload if it refers to no other file. */

@@ -5,8 +5,8 @@
 
 /* The description of a chunk as text. Its lines, in this order: "chunk NUMBER"; "end END_US" (end
  * of the newest picture); "poster SCORE"; "sheets COUNT TILES"; for each rendition "rendition NAME
- * CODEC FRAMES" followed by its lines "segment START DURATION BYTES FRAMES OBJECT" and "key PTS
- * SEGMENT OFFSET SIZE"; "cues", followed by the cues in WebVTT. */
+ * CODEC FRAMES" followed by its lines "segment START DURATION BYTES FRAMES" and "key PTS SEGMENT OFFSET
+ * SIZE"; "cues", followed by the cues in WebVTT. */
 enum {
     STAMP_LENGTH = 12,        /* "HH:MM:SS.mmm" */
     CHUNK_SEGMENTS = 1 << 20, /* more segments than the longest presentation has */
@@ -73,9 +73,8 @@ static void write_rendition(const struct cv_ladder *ladder, size_t rendition,
                      cv_ladder_codec(ladder, rendition), cv_ladder_frames(ladder, rendition));
     for (size_t i = 0; i < list->count; i++) {
         const struct cv_segment *segment = &list->segments[i];
-        cv_buffer_printf(
-            text, "segment %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "\n",
-            segment->start, segment->duration, segment->bytes, segment->frames, segment->object);
+        cv_buffer_printf(text, "segment %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 "\n",
+                         segment->start, segment->duration, segment->bytes, segment->frames);
     }
     for (size_t i = 0; i < list->key_count; i++) {
         const struct cv_key *key = &list->keys[i];
@@ -117,25 +116,15 @@ static int report_one(struct cv_ladder *ladder, enum cv_ladder_part part, const 
     return ladder->finished(ladder->opaque, &file, error);
 }
 
-static int report_object(struct cv_ladder *ladder, size_t rendition, int64_t object,
-                         struct cv_error *error)
-{
-    char name[CV_LADDER_NAME_SIZE], file[CV_PLAYLIST_OBJECT_NAME_SIZE];
-    struct cv_playlist_names names = cv_ladder_names(ladder, rendition, name);
-    cv_playlist_object_name(&names, object, file);
-    return report_one(ladder, CV_LADDER_STREAM, file, error);
-}
-
-/* Adds a segment, which must follow the one before without a gap and have its number on the grid.
- * `before`: the number of segments of other chunks, whose objects it must not share. */
-static int join_segment(struct cv_ladder *ladder, size_t rendition, size_t before, const char *line,
+/* Adds a segment, which must follow the one before without a gap. */
+static int join_segment(struct cv_ladder *ladder, size_t rendition, const char *line,
                         struct cv_error *error)
 {
     struct cv_segment_list *list = &ladder->joined[rendition].list;
     struct cv_segment segment = {0};
-    if (sscanf(line, "segment %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64,
-               &segment.start, &segment.duration, &segment.bytes, &segment.frames,
-               &segment.object) != 5 ||
+    char name[CV_LADDER_NAME_SIZE], file[CV_SEGMENT_NAME_SIZE];
+    if (sscanf(line, "segment %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64, &segment.start,
+               &segment.duration, &segment.bytes, &segment.frames) != 4 ||
         segment.duration < 1 || segment.duration > TICKS_MAX || segment.bytes < 1 ||
         segment.bytes > BYTES_MAX || segment.frames < 1 || segment.frames > FRAMES_MAX ||
         list->count >= CHUNK_SEGMENTS) {
@@ -144,13 +133,9 @@ static int join_segment(struct cv_ladder *ladder, size_t rendition, size_t befor
     if (segment.start != cv_segment_list_end(list)) {
         return fail_text(ladder, "there is a seam before it", error);
     }
-    const struct cv_segment *last = list->count > before ? &list->segments[list->count - 1] : NULL;
-    bool is_new = !last || segment.object != last->object;
-    if (is_new && segment.object != cv_segment_number(segment.start)) {
-        return fail_text(ladder, "a segment lies in an object of others", error);
-    }
-    segment.offset = is_new ? 0 : last->offset + last->bytes;
-    CV_TRY(is_new ? report_object(ladder, rendition, segment.object, error) : 0);
+    struct cv_playlist_names names = cv_ladder_names(ladder, rendition, name);
+    cv_segment_name(&names, segment.start, file);
+    CV_TRY(report_one(ladder, CV_LADDER_STREAM, file, error));
     return cv_segment_list_add(list, &segment, error);
 }
 
@@ -202,7 +187,7 @@ static int join_renditions(struct cv_ladder *ladder, char **line, char **rest,
         size_t before = ladder->joined[rendition].list.count;
         *line = strtok_r(NULL, "\n", rest);
         while (*line && strncmp(*line, "segment ", 8) == 0) {
-            CV_TRY(join_segment(ladder, rendition, before, *line, error));
+            CV_TRY(join_segment(ladder, rendition, *line, error));
             *line = strtok_r(NULL, "\n", rest);
         }
         while (*line && strncmp(*line, "key ", 4) == 0) {

@@ -22,17 +22,6 @@ static const double reorder_slack = 1.25;
 /* The longest group of pictures: a player fetches a whole group before it can switch or seek. */
 static const int64_t group_ticks_max = INT64_C(21) * CV_PLAYLIST_CLOCK / 2;
 
-struct copy_params {
-    const AVCodecParameters *codec; /* of the source's pictures; borrowed while opening */
-    const char *name;               /* of the rendition; borrowed while opening */
-    int max_rate;                   /* highest mean bits per second; the peak may be twice that */
-    int64_t reorder;                /* ticks from decoding a picture to showing it, at most */
-    bool has_sound;
-    int64_t from,
-        until; /* ticks: a part begins at the first key picture shown at or after this time */
-    struct cv_files *files; /* borrowed */
-};
-
 enum copy_place {
     CV_COPY_BEFORE, /* belongs to the part before */
     CV_COPY_PICTURE,
@@ -53,13 +42,15 @@ struct times {
 struct cv_copy {
     struct cv_h264_sets sets;
     struct cv_segments *segments;
-    int max_rate;
-    int64_t reorder;
+    int max_rate;          /* highest mean bits per second; the peak may be twice that */
+    int64_t reorder;       /* ticks from decoding a picture to showing it, at most */
     struct picture *group; /* pictures since the newest key picture, in decoding order */
     size_t count;
     int64_t group_bytes, frames;
-    int64_t end;                /* one tick after the newest picture of the groups before */
-    int64_t from, until, begin; /* limits of the part; time of its first key picture */
+    int64_t end; /* one tick after the newest picture of the groups before */
+    int64_t from,
+        until;     /* ticks: a part begins at the first key picture shown at or after this time */
+    int64_t begin; /* time of the part's first key picture */
     bool has_begun, is_full, has_sound;
     struct times keys;     /* times of groups whose key picture was not decoded yet */
     struct times expected; /* times of pictures of complete groups, in order, not decoded yet */
@@ -148,48 +139,33 @@ const char *cv_copy_refusal(const struct cv_copy *copy)
 
 /* Opens the segments. The writer's stream has parameter sets that are written anew, and of the
  * source's header only size and colours. */
-static int open_segments(struct cv_copy *copy, const struct copy_params *params,
-                         struct cv_error *error)
+static int open_segments(struct cv_copy *copy, const struct cv_ladder *ladder,
+                         const AVCodecParameters *source, struct cv_error *error)
 {
     cv_auto(cv_av_codec_free) AVCodecContext *codec = avcodec_alloc_context3(NULL);
     CV_TRY_MEMORY(codec, error, "a rendition");
     codec->codec_type = AVMEDIA_TYPE_VIDEO;
     codec->codec_id = AV_CODEC_ID_H264;
-    codec->width = params->codec->width;
-    codec->height = params->codec->height;
-    codec->pix_fmt = params->codec->format;
-    codec->color_range = params->codec->color_range;
-    codec->colorspace = params->codec->color_space;
-    codec->color_primaries = params->codec->color_primaries;
-    codec->color_trc = params->codec->color_trc;
+    codec->width = source->width;
+    codec->height = source->height;
+    codec->pix_fmt = source->format;
+    codec->color_range = source->color_range;
+    codec->colorspace = source->color_space;
+    codec->color_primaries = source->color_primaries;
+    codec->color_trc = source->color_trc;
     codec->sample_aspect_ratio = (AVRational){1, 1};
     codec->time_base = (AVRational){1, CV_PLAYLIST_CLOCK};
     CV_TRY(cv_h264_sets_write(&copy->sets, &codec->extradata, &codec->extradata_size, error));
+    char name[CV_LADDER_NAME_SIZE];
     struct cv_segments_params segments = {
-        .name = params->name,
+        .name = cv_ladder_names(ladder, 0, name).name,
         .format = CV_SEGMENT_MP4,
         .codec = codec,
-        .files = params->files,
-        .reorder = params->reorder,
-        .goes_on = params->from > 0,
+        .files = ladder->files,
+        .reorder = copy->reorder,
+        .goes_on = copy->from > 0,
     };
     return cv_segments_new(&segments, &copy->segments, error);
-}
-
-static int copy_new(const struct copy_params *params, struct cv_copy **ret_copy,
-                    struct cv_error *error)
-{
-    cv_auto(cv_copy_free) struct cv_copy *copy = calloc(1, sizeof(*copy));
-    CV_TRY_MEMORY(copy && read_sets(&copy->sets, params->codec), error, "a rendition");
-    copy->max_rate = params->max_rate;
-    copy->reorder = params->reorder;
-    copy->has_sound = params->has_sound;
-    copy->from = params->from;
-    copy->until = params->until;
-    copy->end = INT64_MIN;
-    CV_TRY(open_segments(copy, params, error));
-    *ret_copy = cv_take(copy);
-    return 0;
 }
 
 static void forget_group(struct cv_copy *copy)
@@ -513,21 +489,21 @@ bool cv_ladder_suits(const struct cv_ladder_params *params, const AVCodecParamet
 int cv_ladder_open_copy(struct cv_ladder *ladder, const AVCodecParameters *codec,
                         struct cv_error *error)
 {
-    char name[CV_LADDER_NAME_SIZE];
-    double reorder = fmin(reorder_slack * reordering(ladder->source, codec), reorder_ticks_max);
-    struct copy_params params = {
-        .codec = codec,
-        .name = cv_ladder_names(ladder, 0, name).name,
-        .max_rate = ladder->sizes[0].max_rate,
-        .reorder = (int64_t)reorder,
-        .has_sound = ladder->source->track_count > 0,
-        .from = av_rescale(ladder->chunk.from_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE),
-        .until = ladder->chunk.until_us == INT64_MAX
-                     ? INT64_MAX
-                     : av_rescale(ladder->chunk.until_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE),
-        .files = ladder->files,
-    };
-    return copy_new(&params, &ladder->copy, error);
+    const struct cv_ladder_chunk *chunk = &ladder->chunk;
+    cv_auto(cv_copy_free) struct cv_copy *copy = calloc(1, sizeof(*copy));
+    CV_TRY_MEMORY(copy && read_sets(&copy->sets, codec), error, "a rendition");
+    copy->max_rate = ladder->sizes[0].max_rate;
+    copy->reorder =
+        (int64_t)fmin(reorder_slack * reordering(ladder->source, codec), reorder_ticks_max);
+    copy->has_sound = ladder->source->track_count > 0;
+    copy->from = av_rescale(chunk->from_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
+    copy->until = chunk->until_us == INT64_MAX
+                      ? INT64_MAX
+                      : av_rescale(chunk->until_us, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
+    copy->end = INT64_MIN;
+    CV_TRY(open_segments(copy, ladder, codec, error));
+    ladder->copy = cv_take(copy);
+    return 0;
 }
 
 int cv_ladder_packet(void *opaque, const AVPacket *packet, int64_t pts_us, struct cv_error *error)

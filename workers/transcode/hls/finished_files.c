@@ -9,19 +9,16 @@ struct file {
 
 struct cv_files {
     char *directory;
-    int64_t object_us;
     pthread_mutex_t lock; /* protects the members below */
     struct file *files;
     size_t count;
 };
 
-int cv_files_new(const char *directory, int64_t object_us, struct cv_files **ret_files,
-                 struct cv_error *error)
+int cv_files_new(const char *directory, struct cv_files **ret_files, struct cv_error *error)
 {
     struct cv_files *files = calloc(1, sizeof(*files));
     CV_TRY_MEMORY(files, error, "a list of files");
     (void)pthread_mutex_init(&files->lock, NULL);
-    files->object_us = object_us;
     int result = cv_format(&files->directory, error, "%s", directory);
     if (result != 0) {
         cv_files_free(files);
@@ -47,11 +44,6 @@ void cv_files_free(struct cv_files *files)
 const char *cv_files_directory(const struct cv_files *files)
 {
     return files->directory;
-}
-
-int64_t cv_files_object_us(const struct cv_files *files)
-{
-    return files->object_us;
 }
 
 int cv_files_add(struct cv_files *files, enum cv_ladder_part part, const char *name,

@@ -8,15 +8,13 @@
 
 struct cv_files;
 
-/* `directory` contains the files; copied. Segments that begin within the same period of `object_us`
- * are appended to one file; 0: each has a file of its own. */
-CV_MUST_CHECK int cv_files_new(const char *directory, int64_t object_us,
-                               struct cv_files **ret_files, struct cv_error *error);
+/* `directory` contains the files; copied. */
+CV_MUST_CHECK int cv_files_new(const char *directory, struct cv_files **ret_files,
+                               struct cv_error *error);
 void cv_files_free(struct cv_files *files);
 CV_DEFINE_CLEANUP(struct cv_files *, cv_files_free)
 
 const char *cv_files_directory(const struct cv_files *files);
-int64_t cv_files_object_us(const struct cv_files *files);
 
 /* Adds a complete file; `name` is copied. */
 CV_MUST_CHECK int cv_files_add(struct cv_files *files, enum cv_ladder_part part, const char *name,

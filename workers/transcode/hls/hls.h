@@ -61,7 +61,6 @@ struct cv_ladder_params {
     bool
         for_reading; /* without short_sides: no rendition below 720, unless the source is smaller */
     enum cv_segment_format format;
-    int64_t object_us; /* segments beginning within such a period share an object; 0: none do */
     const struct cv_ladder_chunk *chunk; /* NULL: the whole */
     const AVCodecParameters
         *copied;   /* the source's stream, copied as the largest rendition; NULL: none */

@@ -226,7 +226,7 @@ static int publish(struct cv_ladder *ladder, struct cv_error *error)
                            error));
     }
     const struct cv_playlist_index index = {variants, count, sounds, (size_t)ladder->sound_count,
-                                            target,   true};
+                                            target};
     cv_auto_free char *text = NULL;
     CV_TRY(cv_playlist_multivariant(&index, &text, error));
     CV_TRY(write_text(ladder, "index.m3u8", text, error));
@@ -295,7 +295,7 @@ int cv_ladder_new(const struct cv_ladder_params *params, struct cv_ladder **ret_
     ladder->cadence.grid_us = CV_HLS_SEGMENT_US;
     cv_cadence_expect(&ladder->cadence, params->source->frame_rate);
     cv_poster_init(&ladder->poster, params->source->duration_us);
-    CV_TRY(cv_files_new(params->directory, params->object_us, &ladder->files, error));
+    CV_TRY(cv_files_new(params->directory, &ladder->files, error));
     CV_TRY(cv_sprites_new(params->source->duration_us, params->chunk, ladder->files,
                           &ladder->sprites, error));
     if (params->copied && !params->joins) {

@@ -15,8 +15,6 @@ enum {
      * follow; with separate sound, hls.js 1.7 tells it that only when a picture was shown. Of small
      * pictures 4 are enough in MP4 and 6 in MPEG-TS; of 1440p it decodes five at once. */
     CV_LADDER_LAST_PICTURES = 8,
-    CV_LADDER_SOUND_LEAST_US =
-        250 * 1000, /* likewise, Chromium does not begin with 0.14 s of sound */
 };
 
 struct cv_ladder_track {

@@ -15,11 +15,6 @@ void cv_segment_list_deinit(struct cv_segment_list *list)
     *list = (struct cv_segment_list){0};
 }
 
-int64_t cv_segment_number(int64_t start)
-{
-    return start / av_rescale(CV_LADDER_CHUNK_US, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
-}
-
 int cv_segment_list_add(struct cv_segment_list *list, const struct cv_segment *segment,
                         struct cv_error *error)
 {
@@ -165,31 +160,12 @@ static double seconds(int64_t ticks)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-void cv_playlist_object_name(const struct cv_playlist_names *names, int64_t object,
-                             char name[CV_PLAYLIST_OBJECT_NAME_SIZE])
+void cv_segment_name(const struct cv_playlist_names *names, int64_t start,
+                     char name[CV_SEGMENT_NAME_SIZE])
 {
-    (void)snprintf(name, CV_PLAYLIST_OBJECT_NAME_SIZE, "segment_%s_%05" PRId64 ".%s", names->name,
-                   object, names->extension);
-}
-
-static void object_name(struct cv_buffer *text, const struct cv_playlist_names *names,
-                        const struct cv_segment *segment)
-{
-    char name[CV_PLAYLIST_OBJECT_NAME_SIZE];
-    cv_playlist_object_name(names, segment->object, name);
-    cv_buffer_printf(text, "%s\n", name);
-}
-
-static void byte_range(struct cv_buffer *text, int64_t size, int64_t offset)
-{
-    cv_buffer_printf(text, "#EXT-X-BYTERANGE:%" PRId64 "@%" PRId64 "\n", size, offset);
-}
-
-/* Whether a segment shares its object with another. */
-static bool shares_object(const struct cv_segment_list *list, size_t i)
-{
-    const struct cv_segment *segment = &list->segments[i];
-    return segment->offset > 0 || (i + 1 < list->count && segment[1].object == segment->object);
+    int64_t period = av_rescale(CV_LADDER_CHUNK_US, CV_PLAYLIST_CLOCK, AV_TIME_BASE);
+    (void)snprintf(name, CV_SEGMENT_NAME_SIZE, "segment_%s_%05" PRId64 ".%s", names->name,
+                   start / period, names->extension);
 }
 
 static void head(struct cv_buffer *text, const struct cv_playlist_names *names, int target)
@@ -211,11 +187,9 @@ int cv_playlist_media(const struct cv_segment_list *list, const struct cv_playli
     cv_buffer_text(&text, "#EXT-X-INDEPENDENT-SEGMENTS\n");
     for (size_t i = 0; i < list->count; i++) {
         const struct cv_segment *segment = &list->segments[i];
-        cv_buffer_printf(&text, "#EXTINF:%.6f,\n", seconds(segment->duration));
-        if (shares_object(list, i)) {
-            byte_range(&text, segment->bytes, segment->offset);
-        }
-        object_name(&text, names, segment);
+        char name[CV_SEGMENT_NAME_SIZE];
+        cv_segment_name(names, segment->start, name);
+        cv_buffer_printf(&text, "#EXTINF:%.6f,\n%s\n", seconds(segment->duration), name);
     }
     cv_buffer_text(&text, "#EXT-X-ENDLIST\n");
     return cv_buffer_detach(&text, ret_text, error);
@@ -242,10 +216,10 @@ int cv_playlist_key_frames(const struct cv_segment_list *list,
     cv_buffer_text(&text, "#EXT-X-I-FRAMES-ONLY\n");
     for (size_t i = 0; i < list->key_count; i++) {
         const struct cv_key *key = &list->keys[i];
-        const struct cv_segment *segment = &list->segments[key->segment];
-        cv_buffer_printf(&text, "#EXTINF:%.6f,\n", seconds(key_duration(list, i)));
-        byte_range(&text, key->size, segment->offset + key->offset);
-        object_name(&text, names, segment);
+        char name[CV_SEGMENT_NAME_SIZE];
+        cv_segment_name(names, list->segments[key->segment].start, name);
+        cv_buffer_printf(&text, "#EXTINF:%.6f,\n#EXT-X-BYTERANGE:%" PRId64 "@%" PRId64 "\n%s\n",
+                         seconds(key_duration(list, i)), key->size, key->offset, name);
     }
     cv_buffer_text(&text, "#EXT-X-ENDLIST\n");
     return cv_buffer_detach(&text, ret_text, error);
@@ -331,7 +305,7 @@ int cv_playlist_multivariant(const struct cv_playlist_index *index, char **ret_t
             stream_line(&text, &variants[i], &sound, target);
         }
     }
-    for (size_t i = 0; index->key_frames && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         key_frame_line(&text, &variants[i]);
     }
     return cv_buffer_detach(&text, ret_text, error);

@@ -13,13 +13,7 @@ struct cv_segment {
     int64_t start, duration; /* ticks */
     int64_t bytes;
     int64_t frames; /* pictures, or packets of sound */
-    int64_t object; /* number of the first segment in its object */
-    int64_t offset; /* bytes, from the start of the object */
 };
-
-/* The number of a segment that starts at `start`: the index of the period of CV_LADDER_CHUNK_US in
- * which it begins. At most one segment of a rendition begins in a period, and in some none. */
-int64_t cv_segment_number(int64_t start);
 
 /* The position of a key picture, so that a player can fetch it alone. */
 struct cv_key {
@@ -60,18 +54,20 @@ double cv_segment_list_frame_rate(const struct cv_segment_list *list);
 
 /* The names of a rendition's files. */
 struct cv_playlist_names {
-    const char *name;      /* of the rendition: segment_NAME_00000, by object number */
+    const char *name;      /* of the rendition: segment_NAME_00000 */
     const char *extension; /* "ts" */
     bool has_map;          /* every segment needs init_NAME.mp4 before it */
 };
 
-enum { CV_PLAYLIST_OBJECT_NAME_SIZE = 64 };
+enum { CV_SEGMENT_NAME_SIZE = 64 };
 
-/* Writes the name of the object with that number. */
-void cv_playlist_object_name(const struct cv_playlist_names *names, int64_t object,
-                             char name[CV_PLAYLIST_OBJECT_NAME_SIZE]);
+/* Writes the file name of the segment that starts at `start` (ticks). Its number is that of the period of
+ * CV_LADDER_CHUNK_US in which it begins. At most one segment of a rendition begins in a period, and in
+ * some none. */
+void cv_segment_name(const struct cv_playlist_names *names, int64_t start,
+                     char name[CV_SEGMENT_NAME_SIZE]);
 
-/* Writes a media playlist. Segments that share an object are given by byte ranges. free() the text. */
+/* Writes a media playlist; free() the text. */
 CV_MUST_CHECK int cv_playlist_media(const struct cv_segment_list *list,
                                     const struct cv_playlist_names *names, int target,
                                     char **ret_text, struct cv_error *error);
@@ -109,10 +105,9 @@ struct cv_playlist_index {
     const struct cv_playlist_sound *sounds;
     size_t sound_count; /* 0: silent */
     int target;         /* seconds of the longest segment */
-    bool key_frames;    /* playlists of key frames are listed, too */
 };
 
-/* Writes the multivariant playlist. Players begin with the first variant: the best that a mobile
+/* Writes the multivariant playlist, with those of key frames. Players begin with the first variant: the best that a mobile
  * connection can carry. */
 CV_MUST_CHECK int cv_playlist_multivariant(const struct cv_playlist_index *index, char **ret_text,
                                            struct cv_error *error);

@@ -21,7 +21,7 @@ struct cv_segments {
     bool goes_on;
     char codec[CV_CODEC_NAME_SIZE];
     struct cv_segment_list list; /* complete segments; also the keys of the current one */
-    size_t announced;            /* segments that `files` has got: those of complete objects */
+    size_t announced;            /* segments that `files` has got */
     bool is_open;                /* a segment's file is being written */
     struct cv_segment current;   /* that segment, without its end */
     int64_t next_cut;            /* the next key packet at or after this starts a segment */
@@ -93,44 +93,28 @@ void cv_segments_free(struct cv_segments *segments)
 
 /* ---- one segment ----------------------------------------------------------------------------- */
 
-static void file_name(const struct cv_segments *segments, int64_t number,
-                      char name[CV_PLAYLIST_OBJECT_NAME_SIZE])
+static void file_name(const struct cv_segments *segments, int64_t start,
+                      char name[CV_SEGMENT_NAME_SIZE])
 {
     struct cv_playlist_names names = cv_segments_names(segments);
-    cv_playlist_object_name(&names, number, name);
+    cv_segment_name(&names, start, name);
 }
 
-static int file_path(const struct cv_segments *segments, int64_t number, char **ret_path,
+static int file_path(const struct cv_segments *segments, int64_t start, char **ret_path,
                      struct cv_error *error)
 {
-    char name[CV_PLAYLIST_OBJECT_NAME_SIZE];
-    file_name(segments, number, name);
+    char name[CV_SEGMENT_NAME_SIZE];
+    file_name(segments, start, name);
     return cv_format(ret_path, error, "%s/%s", cv_files_directory(segments->files), name);
-}
-
-/* Sets where the bytes of a segment that begins at `start` go: after the segment before, or to a
- * new object. */
-static void place(const struct cv_segments *segments, int64_t start, struct cv_segment *segment)
-{
-    const struct cv_segment_list *list = &segments->list;
-    const struct cv_segment *last = list->count > 0 ? &list->segments[list->count - 1] : NULL;
-    int64_t stretch =
-        av_rescale(cv_files_object_us(segments->files), CV_PLAYLIST_CLOCK, AV_TIME_BASE);
-    bool joins = last && stretch > 0 && last->start / stretch == start / stretch;
-    *segment = (struct cv_segment){
-        .start = start,
-        .object = joins ? last->object : cv_segment_number(start),
-        .offset = joins ? last->offset + last->bytes : 0,
-    };
 }
 
 static int begin(struct cv_segments *segments, int64_t start, struct cv_error *error)
 {
     cv_auto_free char *path = NULL;
-    CV_TRY(file_path(segments, cv_segment_number(start), &path, error));
+    CV_TRY(file_path(segments, start, &path, error));
     CV_TRY(segments->type->begin(segments->writer, path, error));
     segments->is_open = true;
-    place(segments, start, &segments->current);
+    segments->current = (struct cv_segment){.start = start};
     return 0;
 }
 
@@ -150,21 +134,6 @@ static int append_file(const char *path, const char *tail_path, struct cv_error 
     return 0;
 }
 
-/* Appends a segment's own file to its object: in both formats segments may simply be concatenated. */
-static int join(const struct cv_segments *segments, const struct cv_segment *segment,
-                struct cv_error *error)
-{
-    int64_t number = cv_segment_number(segment->start);
-    if (segment->object == number) {
-        return 0;
-    }
-    cv_auto_free char *path = NULL;
-    cv_auto_free char *own_path = NULL;
-    CV_TRY(file_path(segments, segment->object, &path, error));
-    CV_TRY(file_path(segments, number, &own_path, error));
-    return append_file(path, own_path, error);
-}
-
 /* Completes the current segment. `end` in ticks of 90 kHz; `next_dts` in the encoder's ticks. */
 static int complete(struct cv_segments *segments, int64_t end, int64_t next_dts,
                     struct cv_error *error)
@@ -175,30 +144,18 @@ static int complete(struct cv_segments *segments, int64_t end, int64_t next_dts,
     struct cv_segment segment = segments->current;
     segment.duration = end > segment.start ? end - segment.start : 1;
     segment.bytes = bytes;
-    result = result ? result : join(segments, &segment, error);
     return result ? result : cv_segment_list_add(&segments->list, &segment, error);
 }
 
-/* Reports the objects that will not change any more: all but that of the current segment. */
+/* Reports the complete segments. */
 static int announce(struct cv_segments *segments, struct cv_error *error)
 {
-    const struct cv_segment_list *list = &segments->list;
-    int result = 0;
-    while (result == 0 && segments->announced < list->count) {
-        size_t end = segments->announced;
-        int64_t object = list->segments[end].object;
-        if (segments->is_open && object == segments->current.object) {
-            break;
-        }
-        while (end < list->count && list->segments[end].object == object) {
-            end++;
-        }
-        char name[CV_PLAYLIST_OBJECT_NAME_SIZE];
-        file_name(segments, object, name);
-        result = cv_files_add(segments->files, CV_LADDER_STREAM, name, error);
-        segments->announced = result == 0 ? end : segments->announced;
+    for (; segments->announced < segments->list.count; segments->announced++) {
+        char name[CV_SEGMENT_NAME_SIZE];
+        file_name(segments, segments->list.segments[segments->announced].start, name);
+        CV_TRY(cv_files_add(segments->files, CV_LADDER_STREAM, name, error));
     }
-    return result;
+    return 0;
 }
 
 /* ---- packets --------------------------------------------------------------------------------- */
@@ -245,16 +202,17 @@ int cv_segments_write(struct cv_segments *segments, AVPacket *packet, struct cv_
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
-/* Merges the last segment into the one before. */
+/* Merges the last segment into the one before: in both formats they may simply be concatenated. */
 static int join_tail(struct cv_segments *segments, struct cv_error *error)
 {
     struct cv_segment_list *list = &segments->list;
     struct cv_segment *target = &list->segments[list->count - 2];
-    struct cv_segment *tail = &list->segments[list->count - 1];
-    if (tail->object != target->object) {
-        tail->object = target->object;
-        CV_TRY(join(segments, tail, error));
-    }
+    const struct cv_segment *tail = &list->segments[list->count - 1];
+    cv_auto_free char *path = NULL;
+    cv_auto_free char *tail_path = NULL;
+    CV_TRY(file_path(segments, target->start, &path, error));
+    CV_TRY(file_path(segments, tail->start, &tail_path, error));
+    CV_TRY(append_file(path, tail_path, error));
     for (size_t i = list->key_count; i > 0 && list->keys[i - 1].segment == list->count - 1; i--) {
         list->keys[i - 1].segment--;
         list->keys[i - 1].offset += target->bytes;
