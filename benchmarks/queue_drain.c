@@ -63,23 +63,45 @@ struct drainer {
     struct cv_error error;
 };
 
+/* *ret_rows, to be freed, has one row: "completed", how many of the tokens were still valid. */
+static int complete_jobs(struct cv_db *db, const struct cv_job_list *list,
+                         struct cv_db_result **ret_rows, struct cv_error *error)
+{
+    cv_auto(cv_buffer_deinit) struct cv_buffer ids = CV_BUFFER_INIT;
+    cv_auto(cv_buffer_deinit) struct cv_buffer tokens = CV_BUFFER_INIT;
+    cv_buffer_text(&ids, "{");
+    cv_buffer_text(&tokens, "{");
+    for (size_t i = 0; i < list->count; i++) {
+        cv_db_array_append(&ids, list->jobs[i].id);
+        cv_db_array_append(&tokens, cv_db_number(list->jobs[i].token).text);
+    }
+    cv_buffer_text(&ids, "}");
+    cv_buffer_text(&tokens, "}");
+    CV_TRY_MEMORY(!ids.failed && !tokens.failed, error, "jobs");
+    return cv_db_query_prepared(
+        db,
+        CV_DB_STATEMENT("SELECT complete_jobs($1::uuid[], $2::bigint[]) AS completed", ids.data,
+                        tokens.data),
+        ret_rows, error);
+}
+
 static int drain_connection(struct drainer *drainer, struct cv_db *db)
 {
     while (true) {
         cv_auto(cv_job_list_deinit) struct cv_job_list list = {NULL, 0};
-        size_t completed = 0;
+        cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
         const struct cv_claim_params params = {"bench", queue_drain_type, drainer->limit, LEASE_MS};
         int result = cv_queue_claim(db, &params, &list, &drainer->error);
         if (result == CV_QUEUE_EMPTY) {
             return 0;
         }
         if (result == 0) {
-            result = cv_queue_complete_batch(db, &list, &completed, &drainer->error);
+            result = complete_jobs(db, &list, &rows, &drainer->error);
         }
         if (result) {
             return result;
         }
-        drainer->drained += completed;
+        drainer->drained += (size_t)cv_db_int(rows, 0, "completed", 0);
     }
 }
 

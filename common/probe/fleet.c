@@ -21,24 +21,11 @@ struct cv_fleet {
 
 static const struct cv_metric fleet_up = CV_GAUGE(
     "cortana_fleet_up", "1 while the fleet's numbers could be read from the database.", NULL);
-static const struct cv_metric fleet_read_at =
-    CV_GAUGE("cortana_fleet_read_at_seconds", "When they were read, since 1970.", NULL);
-static const struct cv_metric fleet_read_seconds =
-    CV_GAUGE("cortana_fleet_read_seconds", "How long that took.", NULL);
-
 static const struct cv_metric depth =
     CV_GAUGE("cortana_fleet_jobs", "Jobs by what they wait for.", "job_type", "status");
 static const struct cv_metric oldest =
     CV_GAUGE("cortana_fleet_oldest_seconds", "How long the oldest of them has waited.", "job_type",
              "status");
-static const struct cv_metric tenant_depth =
-    CV_GAUGE("cortana_fleet_tenant_jobs", "Jobs of the 100 tenants with the most open jobs.",
-             "tenant", "priority", "status");
-static const struct cv_metric tenant_oldest =
-    CV_GAUGE("cortana_fleet_tenant_oldest_seconds", "Age of the oldest of a tenant's jobs.",
-             "tenant", "priority", "status");
-static const struct cv_metric flow = CV_GAUGE(
-    "cortana_fleet_job_flow", "What became of jobs in the last five minutes.", "job_type", "event");
 static const struct cv_metric workers =
     CV_GAUGE("cortana_fleet_workers", "Workers; stale: silent for longer than a lease.", "job_type",
              "state");
@@ -46,14 +33,10 @@ static const struct cv_metric slots =
     CV_GAUGE("cortana_fleet_slots", "Jobs that living workers may run at once.", "job_type");
 static const struct cv_metric slots_busy =
     CV_GAUGE("cortana_fleet_slots_busy", "Jobs that living workers say they run.", "job_type");
-static const struct cv_metric disk_level = CV_GAUGE(
-    "cortana_fleet_disk_level", "Scratch disk: 0 ok, 1 warning, 2 critical, 3 emergency.", "host");
-static const struct cv_metric disk_used =
-    CV_GAUGE("cortana_fleet_disk_used_ratio", "Scratch disk: how full it is, 0 to 1.", "host");
 
 /* A statement and its metrics. The first columns are the labels, named like the metric's labels. A
  * column named like the metric (without the prefix) is its value; null values are left out.
- * Workers and hosts that have not reported for long are left out. */
+ * Workers that have not reported for long are left out. */
 static const struct {
     const char *sql;
     struct {
@@ -63,14 +46,6 @@ static const struct {
 } reports[] = {
     {"SELECT job_type, status, depth, oldest_seconds FROM queue_depth",
      {{&depth, "depth"}, {&oldest, "oldest_seconds"}}},
-    {"WITH open AS MATERIALIZED (SELECT * FROM queue_depth_by_tenant)"
-     " SELECT coalesce(tenant_id::text, '') AS tenant, priority, status, sum(depth) AS depth,"
-     "       max(oldest_seconds) AS oldest FROM open WHERE coalesce(tenant_id::text, '') IN"
-     " (SELECT coalesce(tenant_id::text, '') FROM open GROUP BY 1 ORDER BY sum(depth) DESC, 1 "
-     "LIMIT 100)"
-     " GROUP BY 1, 2, 3",
-     {{&tenant_depth, "depth"}, {&tenant_oldest, "oldest"}}},
-    {"SELECT job_type, event, jobs FROM job_flow WHERE job_type IS NOT NULL", {{&flow, "jobs"}}},
     {"SELECT t AS job_type, state, count(*) AS workers"
      " FROM worker_overview, string_to_table(job_types, ',') AS t"
      " WHERE state <> 'stopped' AND silent_seconds < 3600 GROUP BY t, state",
@@ -79,10 +54,6 @@ static const struct {
      " FROM worker_overview, string_to_table(job_types, ',') AS t"
      " WHERE state IN ('running', 'draining') GROUP BY t",
      {{&slots, "slots"}, {&slots_busy, "busy"}}},
-    {"SELECT host, disk_used_percent / 100 AS used,"
-     "       array_position('{ok,warning,critical,emergency}', disk_level) - 1 AS level"
-     " FROM host_overview WHERE disk_checked_at > now() - interval '10 minutes'",
-     {{&disk_level, "level"}, {&disk_used, "used"}}},
 };
 
 static void read_rows(struct cv_metrics *numbers, const struct cv_db_result *rows,
@@ -135,7 +106,6 @@ static void read_fleet(struct cv_fleet *fleet)
     if (cv_metrics_new(&numbers, &error) < 0) {
         return;
     }
-    int64_t begun = cv_monotonic_ms();
     int result = connect_database(fleet, &error);
     result = result < 0 ? result : read_reports(fleet->db, numbers, &error);
     if (result < 0) { /* partial figures would look like complete ones */
@@ -143,10 +113,6 @@ static void read_fleet(struct cv_fleet *fleet)
         if (cv_metrics_new(&numbers, &error) < 0) {
             return;
         }
-    } else {
-        cv_metric_set(numbers, &fleet_read_at, NULL, (double)cv_wall_ms() / 1000);
-        cv_metric_set(numbers, &fleet_read_seconds, NULL,
-                      (double)(cv_monotonic_ms() - begun) / 1000);
     }
     cv_metric_set(numbers, &fleet_up, NULL, result == 0);
     cv_probe_publish(fleet->probe, cv_take(numbers));

@@ -138,8 +138,6 @@ struct cv_probe {
 
 static const struct cv_metric build_info =
     CV_GAUGE("cortana_build_info", "1, with what runs here.", "program", "version");
-static const struct cv_metric start_time = CV_GAUGE(
-    "cortana_process_start_time_seconds", "When this process began to listen, since 1970.", NULL);
 static const struct cv_metric ready = CV_GAUGE("cortana_ready", "1 while /readyz says 200.", NULL);
 static const struct cv_metric dropped =
     CV_COUNTER("cortana_series_dropped_total",
@@ -205,7 +203,6 @@ static void answer_metrics(struct cv_probe *probe, struct answer *answer)
     cv_auto(cv_buffer_deinit) struct cv_buffer why = CV_BUFFER_INIT;
     answer->status = MHD_HTTP_OK;
     answer->content_type = "text/plain; version=0.0.4; charset=utf-8";
-    cv_probe_measure_process(probe->metrics);
     cv_metric_set(probe->metrics, &ready, NULL, is_ready(probe, &why));
     CV_LOCK(&probe->mutex);
     cv_metric_set(
@@ -380,7 +377,6 @@ int cv_probe_start(const struct cv_probe_params *params, struct cv_probe **ret_p
     (void)snprintf(probe->reason, sizeof(probe->reason), "starting");
     CV_TRY(cv_metrics_new(&probe->metrics, error));
     cv_metric_set(probe->metrics, &build_info, CV_LABELS(params->program, CV_VERSION), 1);
-    cv_metric_set(probe->metrics, &start_time, NULL, (double)cv_wall_ms() / 1000);
     int result = start_daemon(probe, params->address, error);
     if (result == 0 && params->shows_fleet) {
         result = cv_fleet_start(probe, &probe->fleet, error);

@@ -25,7 +25,7 @@ enum { CV_METRIC_LABELS_MAX = 4 };
 
 /* A metric family, as static data: its address is its identity. */
 struct cv_metric {
-    const char *name; /* "cortana_jobs_claimed_total"; the prefix and the form are checked */
+    const char *name; /* "cortana_jobs_finished_total"; the prefix and the form are checked */
     const char *help; /* one line */
     enum cv_metric_kind kind;
     const char *labels[CV_METRIC_LABELS_MAX]; /* names; NULL ends the list */
@@ -101,8 +101,8 @@ struct cv_probe_params {
      * of the machine. PORT 0: any free one, see cv_probe_port. */
     const char *address;
     int64_t stall_ms; /* /healthz fails when cv_probe_beat was not called for this long */
-    /* /metrics also shows the whole fleet (families cortana_fleet_…): queue_depth, job_flow,
-     * workers and hosts are read from the database every CORTANA_METRICS_FLEET_MS (15000), in a
+    /* /metrics also shows the whole fleet (families cortana_fleet_…): queue_depth and
+     * workers are read from the database every CORTANA_METRICS_FLEET_MS (15000), in a
      * thread with its own connection. Only one or two processes of a fleet should do this, because
      * each reading makes the database count all waiting jobs. */
     bool shows_fleet;

@@ -3,9 +3,6 @@
 
 #include "common/probe/probe.h"
 
-/* Sets what the kernel knows of this process: CPU time, memory, open files, start. */
-void cv_probe_measure_process(struct cv_metrics *metrics);
-
 /* How often a number found no room. */
 uint64_t cv_metrics_dropped(const struct cv_metrics *metrics);
 

@@ -83,10 +83,8 @@ static int read_job(const struct cv_db_result *rows, int row, struct cv_job *job
     copy_uuid(job->tenant_id, cv_db_text(rows, row, "tenant_id"));
     copy_uuid(job->correlation_id, cv_db_text(rows, row, "correlation_id"));
     job->token = cv_db_int(rows, row, "lease_token", 0);
-    job->sequence = cv_db_int(rows, row, "sequence", 0);
     job->priority = (int)cv_db_int(rows, row, "priority", 0);
     job->attempt = (int)cv_db_int(rows, row, "attempt", 0);
-    job->retry_count = (int)cv_db_int(rows, row, "retry_count", 0);
     job->time_limit_ms = cv_db_int(rows, row, "time_limit_ms", 0);
     job->waited_ms = cv_db_int(rows, row, "waited_ms", 0);
     job->job_type = strdup(cv_db_text(rows, row, "job_type"));
@@ -121,7 +119,7 @@ int cv_queue_claim(struct cv_db *db, const struct cv_claim_params *params,
     CV_TRY(cv_queue_rows(
         db, &rows, error,
         "SELECT j.id, j.video_id, j.tenant_id, j.correlation_id, j.job_type, j.payload,"
-        "       j.lease_token, j.sequence, j.priority, j.attempt, j.retry_count,"
+        "       j.lease_token, j.priority, j.attempt,"
         "       (SELECT extract(epoch FROM t.time_limit) * 1000 FROM job_types t"
         "        WHERE t.name = j.job_type)::bigint AS time_limit_ms,"
         "       (extract(epoch FROM j.started_at - j.ready_at) * 1000)::bigint"
@@ -258,31 +256,6 @@ int cv_queue_complete(struct cv_db *db, const struct cv_job *job, const json_t *
     return cv_queue_run(
         db, error, "SELECT complete_job($1::uuid, $2::bigint, $3::jsonb, $4::jsonb) AS outcome",
         job->id, cv_db_number(job->token).text, result_text, report_text);
-}
-
-int cv_queue_complete_batch(struct cv_db *db, const struct cv_job_list *list, size_t *ret_completed,
-                            struct cv_error *error)
-{
-    cv_auto(cv_buffer_deinit) struct cv_buffer ids = CV_BUFFER_INIT;
-    cv_auto(cv_buffer_deinit) struct cv_buffer tokens = CV_BUFFER_INIT;
-    cv_buffer_text(&ids, "{");
-    cv_buffer_text(&tokens, "{");
-    for (size_t i = 0; i < list->count; i++) {
-        const char *comma = i ? "," : "";
-        cv_buffer_printf(&ids, "%s%s", comma, list->jobs[i].id);
-        cv_buffer_printf(&tokens, "%s%lld", comma, (long long)list->jobs[i].token);
-    }
-    cv_buffer_text(&ids, "}");
-    cv_buffer_text(&tokens, "}");
-    if (ids.failed || tokens.failed) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for %zu jobs", list->count);
-    }
-    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
-    CV_TRY(cv_queue_rows(db, &rows, error,
-                         "SELECT complete_jobs($1::uuid[], $2::bigint[]) AS completed", ids.data,
-                         tokens.data));
-    *ret_completed = (size_t)cv_db_int(rows, 0, "completed", 0);
-    return 0;
 }
 
 int cv_queue_fail(struct cv_db *db, const struct cv_job *job, const struct cv_error *failure,

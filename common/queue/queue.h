@@ -38,11 +38,9 @@ struct cv_job {
     char *job_type;
     json_t *payload; /* JSON null when it could not be parsed */
     int64_t token;
-    int64_t sequence;  /* of the run, in the order of all runs */
     int64_t waited_ms; /* between the moment it became claimable and the claim */
     int priority;      /* 0..10 */
     int attempt;       /* 1 for the first */
-    int retry_count;
     int64_t time_limit_ms;
 };
 
@@ -144,11 +142,6 @@ CV_MUST_CHECK int cv_queue_fence(struct cv_db *db, const struct cv_job *job,
 CV_MUST_CHECK int cv_queue_complete(struct cv_db *db, const struct cv_job *job,
                                     const json_t *result, const struct cv_attempt_report *report,
                                     struct cv_error *error);
-
-/* Completes many jobs at once, without results and reports; *ret_completed counts those whose token
- * was still valid. */
-CV_MUST_CHECK int cv_queue_complete_batch(struct cv_db *db, const struct cv_job_list *list,
-                                          size_t *ret_completed, struct cv_error *error);
 
 /* processing → failed. CV_QUEUE_RETRY when the verdict of `failure` allows a retry and retries are
  * left. 0 when the job becomes a dead letter, or canceled because that had been requested. */

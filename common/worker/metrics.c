@@ -11,8 +11,6 @@ static const double wait_bounds[] = {0.01, 0.05, 0.25, 1, 5, 15, 60, 300, 1800, 
  * limits of job types. */
 static const double run_bounds[] = {0.1, 0.5, 1, 5, 15, 60, 180, 600, 1800, 3600, 10800};
 
-static const struct cv_metric claimed =
-    CV_COUNTER("cortana_jobs_claimed_total", "Jobs that this worker has claimed.", "job_type");
 static const struct cv_metric finished = CV_COUNTER(
     "cortana_jobs_finished_total",
     "What became of them: done, retry (failed, tried again), dead (failed for good), canceled, "
@@ -36,26 +34,19 @@ static const struct cv_metric video_seconds = CV_COUNTER(
 static const struct cv_metric peak_memory =
     CV_GAUGE("cortana_stage_peak_memory_bytes",
              "The most that a stage process of this worker has held.", "job_type");
-static const struct cv_metric slots_all =
-    CV_GAUGE("cortana_slots", "Jobs that this worker may run at once.", "job_type");
-static const struct cv_metric slots_busy =
-    CV_GAUGE("cortana_slots_busy", "Jobs that it runs.", "job_type");
 static const struct cv_metric connected =
     CV_GAUGE("cortana_database_connected", "1 while there is a connection.", NULL);
 static const struct cv_metric first_claim =
     CV_GAUGE("cortana_first_claim_seconds",
              "From the start of the process to the answer to its first claim.", NULL);
-static const struct cv_metric disk_total =
-    CV_GAUGE("cortana_disk_total_bytes", "Size of the scratch directory's disk.", NULL);
 static const struct cv_metric disk_free =
-    CV_GAUGE("cortana_disk_free_bytes", "What is free of it.", NULL);
+    CV_GAUGE("cortana_disk_free_bytes", "What is free of the scratch directory's disk.", NULL);
 static const struct cv_metric disk_level = CV_GAUGE(
     "cortana_disk_level", "0 ok, 1 warning, 2 critical, 3 emergency: nothing is claimed.", NULL);
-static const struct cv_metric store_disk_free =
-    CV_GAUGE("cortana_store_disk_free_bytes",
-             "What is free of a directory store's disk, where scratch lies on another.", NULL);
-static const struct cv_metric store_disk_level =
-    CV_GAUGE("cortana_store_disk_level", "How full that disk is, as cortana_disk_level.", NULL);
+static const struct cv_metric store_disk_level = CV_GAUGE(
+    "cortana_store_disk_level",
+    "How full a directory store's disk is, where scratch lies on another; as cortana_disk_level.",
+    NULL);
 static const struct cv_metric store_refuses = CV_GAUGE(
     "cortana_store_refuses",
     "1 while the store cannot be used: nothing is claimed, and it is tried again and again.", NULL);
@@ -92,14 +83,12 @@ void cv_supervisor_count_start(struct cv_supervisor *supervisor)
 {
     struct cv_metrics *numbers = cv_probe_metrics(supervisor->probe);
     const char *type = supervisor->stage->job_type;
-    cv_metric_add(numbers, &claimed, CV_LABELS(type), 0);
     cv_metric_add(numbers, &leases_lost, CV_LABELS(type), 0);
     for (size_t i = 0; i < CV_COUNT(outcome_names); i++) {
         cv_metric_add(numbers, &finished, CV_LABELS(type, outcome_names[i]), 0);
     }
     cv_metric_add(numbers, &cpu_seconds, CV_LABELS(type), 0);
     cv_metric_add(numbers, &video_seconds, CV_LABELS(type), 0);
-    cv_metric_set(numbers, &slots_all, CV_LABELS(type), supervisor->options.slots);
 }
 
 void cv_supervisor_count_claim(struct cv_supervisor *supervisor, const struct cv_job_list *list)
@@ -112,7 +101,6 @@ void cv_supervisor_count_claim(struct cv_supervisor *supervisor, const struct cv
         cv_log(CV_LOG_INFO, "first look for jobs, %.2f s after the start", age);
         cv_metric_set(numbers, &first_claim, NULL, age);
     }
-    cv_metric_add(numbers, &claimed, CV_LABELS(type), (double)list->count);
     for (size_t i = 0; i < list->count; i++) {
         cv_metric_observe(numbers, &wait_seconds, CV_LABELS(type),
                           (double)list->jobs[i].waited_ms / 1000);
@@ -162,16 +150,13 @@ void cv_supervisor_count_end(struct cv_supervisor *supervisor, const struct cv_s
 void cv_supervisor_count_disk(struct cv_supervisor *supervisor, const struct cv_disk *disk)
 {
     struct cv_metrics *numbers = cv_probe_metrics(supervisor->probe);
-    cv_metric_set(numbers, &disk_total, NULL, (double)disk->total_bytes);
     cv_metric_set(numbers, &disk_free, NULL, (double)disk->free_bytes);
     cv_metric_set(numbers, &disk_level, NULL, disk->level);
 }
 
 void cv_supervisor_count_store_disk(struct cv_supervisor *supervisor, const struct cv_disk *disk)
 {
-    struct cv_metrics *numbers = cv_probe_metrics(supervisor->probe);
-    cv_metric_set(numbers, &store_disk_free, NULL, (double)disk->free_bytes);
-    cv_metric_set(numbers, &store_disk_level, NULL, disk->level);
+    cv_metric_set(cv_probe_metrics(supervisor->probe), &store_disk_level, NULL, disk->level);
 }
 
 void cv_supervisor_count_store(struct cv_supervisor *supervisor, bool refuses)
@@ -181,8 +166,6 @@ void cv_supervisor_count_store(struct cv_supervisor *supervisor, bool refuses)
 
 void cv_supervisor_count_turn(struct cv_supervisor *supervisor)
 {
-    struct cv_metrics *numbers = cv_probe_metrics(supervisor->probe);
-    cv_metric_set(numbers, &connected, NULL, cv_supervisor_is_connected(supervisor));
-    cv_metric_set(numbers, &slots_busy, CV_LABELS(supervisor->stage->job_type),
-                  supervisor->options.slots - cv_supervisor_count_free(supervisor));
+    cv_metric_set(cv_probe_metrics(supervisor->probe), &connected, NULL,
+                  cv_supervisor_is_connected(supervisor));
 }

@@ -23,18 +23,22 @@ static int complete_one_by_one(struct cv_db *db, const struct cv_job_list *list,
     return 0;
 }
 
-static int complete_all(struct cv_db *db, const struct cv_job_list *list, struct cv_error *error)
+static int complete_all(struct cv_db *db, const char *worker, const struct cv_job_list *list,
+                        struct cv_error *error)
 {
-    size_t completed = 0;
-    int result = cv_queue_complete_batch(db, list, &completed, error);
-    if (result == 0 && completed != list->count) {
-        return cv_fail(error, CV_ERROR_LEASE_LOST, "%zu of %zu were completed", completed,
+    cv_auto(cv_db_result_free) struct cv_db_result *rows = NULL;
+    CV_TRY(cv_db_run(db, &rows, error,
+                     "SELECT complete_jobs(array_agg(id), array_agg(lease_token)) AS completed"
+                     " FROM jobs WHERE status = 'processing' AND locked_by = $1",
+                     worker));
+    if (cv_db_int(rows, 0, "completed", 0) != (int64_t)list->count) {
+        return cv_fail(error, CV_ERROR_LEASE_LOST, "not all of %zu jobs were completed",
                        list->count);
     }
-    for (size_t i = 0; result == 0 && i < list->count; i++) {
+    for (size_t i = 0; i < list->count; i++) {
         printf("%s\n", list->jobs[i].id);
     }
-    return result;
+    return 0;
 }
 
 static int drain(struct cv_db *db, char **arguments, int limit, struct cv_error *error)
@@ -47,8 +51,9 @@ static int drain(struct cv_db *db, char **arguments, int limit, struct cv_error 
             return 0;
         }
         if (result == 0) {
-            result = strcmp(arguments[4], "single") == 0 ? complete_one_by_one(db, &list, error)
-                                                         : complete_all(db, &list, error);
+            result = strcmp(arguments[4], "single") == 0
+                         ? complete_one_by_one(db, &list, error)
+                         : complete_all(db, arguments[1], &list, error);
         }
         if (result) {
             return result;

@@ -95,10 +95,8 @@ static void test_a_claim_yields_what_was_enqueued(void **state)
     assert_string_equal(job->job_type, type);
     assert_true(json_equal(job->payload, payload));
     assert_true(job->token > 0);
-    assert_int_equal(job->sequence, 42);
     assert_int_equal(job->priority, 7);
     assert_int_equal(job->attempt, 1);
-    assert_int_equal(job->retry_count, 0);
     assert_int_equal(job->time_limit_ms, 90000);
     struct cv_job_list none = {NULL, 0};
     const struct cv_claim_params many = {"w", type, 9, LEASE_MS};
@@ -150,7 +148,7 @@ static void test_the_life_of_a_job_in_one_transaction(void **state)
                             " AND correlation_id = $1::uuid",
                             job->correlation_id));
     assert_int_equal(cv_db_rows(rows), 1);
-    assert_int_equal(cv_db_int(rows, 0, "sequence", 0), job->sequence);
+    assert_int_equal(cv_db_int(rows, 0, "sequence", 0), 42);
     assert_int_equal(cv_db_int(rows, 0, "priority", 0), job->priority);
 }
 
@@ -231,7 +229,7 @@ static void test_a_lost_lease_is_told_by_every_call(void **state)
     const struct cv_job *zombie = &old.jobs[0];
     assert_true(new.jobs[0].token > zombie->token);
     assert_int_equal(new.jobs[0].attempt, 2);
-    assert_int_equal(new.jobs[0].retry_count, 1);
+    assert_column(id, "retry_count", "1");
     cv_auto(json_decref) json_t *none = json_array();
     struct cv_error failure;
     assert_int_equal(cv_fail(&failure, CV_ERROR_IO, "zombie"), -1);
@@ -247,15 +245,8 @@ static void test_a_lost_lease_is_told_by_every_call(void **state)
     assert_result(0, cv_db_begin(db, &error));
     assert_result(CV_LEASE_LOST, cv_queue_fence(db, zombie, &error));
     cv_db_rollback(db);
-    size_t completed = 1;
-    assert_result(0, cv_queue_complete_batch(db, &old, &completed, &error));
-    assert_int_equal(completed, 0);
-    assert_result(0, cv_queue_complete_batch(db, &new, &completed, &error));
-    assert_int_equal(completed, 1);
+    assert_result(0, cv_queue_complete(db, &new.jobs[0], NULL, NULL, &error));
     assert_column(id, "status", "done");
-    assert_result(0,
-                  cv_queue_complete_batch(db, &(struct cv_job_list){NULL, 0}, &completed, &error));
-    assert_int_equal(completed, 0);
 }
 
 static void test_cancel_and_release(void **state)
@@ -275,7 +266,7 @@ static void test_cancel_and_release(void **state)
     cv_auto(cv_job_list_deinit) struct cv_job_list second = {NULL, 0};
     claim(&second);
     const struct cv_lease lease = {id, second.jobs[0].token};
-    assert_int_equal(second.jobs[0].retry_count, 0);
+    assert_column(id, "retry_count", "0");
     cancel(id);
     assert_result(CV_QUEUE_CANCEL, cv_queue_renew(db, &lease, LEASE_MS, &error));
     assert_result(CV_QUEUE_CANCEL, cv_queue_progress(db, &lease, 0.1, "x", &error));

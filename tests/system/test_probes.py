@@ -125,9 +125,6 @@ def wait_number(port, name, wanted, **labels):
 def test_what_a_worker_has_done(jobs, workers, sql):
     worker, port = start(workers, "--slots", 3)
     wait_ready(port)
-    numbers = scrape(port)
-    assert numbers.get_one("cortana_jobs_claimed_total", job_type="test_stage") == 0
-    assert numbers.get_one("cortana_slots", job_type="test_stage") == 3
     cursor = sql.cursor()
     cursor.execute("INSERT INTO videos (duration) VALUES (90) RETURNING id")
     (video,) = cursor.fetchone()
@@ -140,11 +137,9 @@ def test_what_a_worker_has_done(jobs, workers, sql):
     outcomes = {"done": 2, "retry": 2, "dead": 1}
     for outcome, count in outcomes.items():
         wait_number(port, "cortana_jobs_finished_total", count, job_type="test_stage", outcome=outcome)
-    wait_number(port, "cortana_slots_busy", 1, job_type="test_stage")
     sql.cursor().execute("SELECT cancel_job(%s)", (hanging,))
     wait_number(port, "cortana_jobs_finished_total", 1, job_type="test_stage", outcome="canceled")
     numbers = scrape(port)
-    assert numbers.get_one("cortana_jobs_claimed_total", job_type="test_stage") == 6
     assert numbers.get_one("cortana_job_wait_seconds_count", job_type="test_stage") == 6
     assert numbers.get_one("cortana_job_run_seconds_count", job_type="test_stage") == 6
     assert numbers.get_one("cortana_stage_video_seconds_total", job_type="test_stage") == 92.5
@@ -153,10 +148,9 @@ def test_what_a_worker_has_done(jobs, workers, sql):
     assert numbers.get_one("cortana_stage_cpu_seconds_total", job_type="test_stage") == \
         pytest.approx(spent, abs=0.001)
     assert numbers.get_one("cortana_stage_peak_memory_bytes", job_type="test_stage") > 0
-    assert numbers.get_one("cortana_disk_total_bytes") > numbers.get_one("cortana_disk_free_bytes") > 0
+    assert numbers.get_one("cortana_disk_free_bytes") > 0
     assert numbers.get_one("cortana_database_connected") == 1
     assert 0 < numbers.get_one("cortana_first_claim_seconds") < 60
-    assert numbers.get_one("cortana_process_resident_memory_bytes") > 0
     assert not {name for name in numbers.names() if "fleet" in name}
     assert worker.stop() == 0
 
@@ -183,8 +177,7 @@ def test_numbers_of_the_fleet(jobs, workers, sql):
         numbers = scrape(port)
         known = numbers.get(("cortana_fleet_jobs", frozenset(labels.items()))) == 1
         busy = numbers.get(("cortana_fleet_slots_busy", frozenset({("job_type", "test_stage")}))) == 1
-        disk = numbers.total("cortana_fleet_disk_used_ratio") > 0
-        return numbers if known and busy and disk else None
+        return numbers if known and busy else None
 
     numbers = wait_until(look, "the fleet's numbers")
     assert numbers.get_one("cortana_fleet_up") == 1
@@ -193,11 +186,9 @@ def test_numbers_of_the_fleet(jobs, workers, sql):
     assert numbers.get_one("cortana_fleet_oldest_seconds", job_type="test_table", status="queued") > 0
     assert ("cortana_fleet_oldest_seconds",
             frozenset({("job_type", "ocr"), ("status", "dead")})) not in numbers
-    assert numbers.get_one("cortana_fleet_job_flow", job_type="test_table", event="enqueued") == 1
     assert numbers.get_one("cortana_fleet_workers", job_type="test_stage", state="running") == 1
     assert numbers.get_one("cortana_fleet_slots", job_type="test_stage") == 1
-    assert numbers.total("cortana_fleet_disk_level") == numbers.get_one("cortana_disk_level")
-    sql.cursor().execute("ALTER VIEW job_flow RENAME TO not_there")
+    sql.cursor().execute("ALTER VIEW worker_overview RENAME TO not_there")
     wait_number(port, "cortana_fleet_up", 0)
     assert "cortana_fleet_jobs" not in scrape(port).names()  # what is old would be taken for new
     assert get(port, "/readyz")[0] == 200
