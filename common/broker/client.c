@@ -231,16 +231,6 @@ static int head_object(struct cv_store *base, const char *key, struct cv_object_
     return read_info(of_store(base), &reply, ret_info, error);
 }
 
-static int get_object(struct cv_store *store, const char *key, size_t limit, void **ret_data,
-                      size_t *ret_size, struct cv_error *error)
-{
-    const struct call call = {.operation = CV_WIRE_GET,
-                              .length = limit,
-                              .text = json_pack("{s:s}", "key", key),
-                              .needs_text = true};
-    return call_for_data(of_store(store), &call, limit, ret_data, ret_size, error);
-}
-
 static int get_begin(struct cv_store *store, const char *key, size_t limit,
                      struct cv_store_get **ret_get, struct cv_error *error)
 {
@@ -359,17 +349,16 @@ static int make_put(const struct cv_new_object *object, const struct cv_store_in
                     struct call *call, struct cv_error *error)
 {
     bool is_file = input->fd >= 0;
-    if (object->metadata && object->metadata->count > 0) {
-        return not_for_stages("write an object's metadata", error);
+    if (object->metadata || object->sha256 || object->create_only) {
+        return not_for_stages("put objects with conditions or metadata", error);
     }
     if (!is_file && input->size > CV_WIRE_DATA_MAX) {
         return cv_fail(error, CV_ERROR_LIMIT_EXCEEDED,
                        "%s has more than %d bytes: put them into a file first", object->key,
                        CV_WIRE_DATA_MAX);
     }
-    call->text = json_pack("{s:s, s:s*, s:s*, s:b}", "key", object->key, "file",
-                           is_file ? object->path : NULL, "sha256", object->sha256, "create_only",
-                           object->create_only);
+    call->text =
+        json_pack("{s:s, s:s*}", "key", object->key, "file", is_file ? object->path : NULL);
     call->needs_text = true;
     call->data = is_file ? NULL : input->data;
     call->data_length = is_file ? 0 : input->size;
@@ -559,8 +548,8 @@ static void close_store(struct cv_store *base)
     .presign = presign, .set_cancel = set_cancel
 
 static const struct cv_store_backend remote_backend = {
-    COMMON_FUNCTIONS,     .get = get_object,      .get_begin = get_begin, .get_end = get_end,
-    .get_stop = get_stop, .put_begin = put_begin, .put_end = put_end,     .put_stop = put_stop,
+    COMMON_FUNCTIONS,       .get_begin = get_begin, .get_end = get_end,   .get_stop = get_stop,
+    .put_begin = put_begin, .put_end = put_end,     .put_stop = put_stop,
 };
 static const struct cv_store_backend local_backend = {COMMON_FUNCTIONS};
 

@@ -15,10 +15,9 @@
  * a compromised stage from causing unlimited costs. */
 enum {
     READERS_MAX = 16,
-    GETS_MAX = CV_DOWNLOADS_MAX,
-    BEGUN_BYTES_MAX = 64 << 20, /* bytes of each of these, as of a frame; held in memory here */
+    GETS_MAX = CV_DOWNLOADS_MAX + 1,
+    GET_BYTES_MAX = 64 << 20, /* bytes of each of these, as of a frame; held in memory here */
     PUTS_MAX = 2 * CV_UPLOADS_MAX,
-    GET_BYTES_MAX = 256 << 20, /* bytes of one object that is not read in parts */
     SENT_BYTES_MAX =
         CV_UPLOADS_BYTES_MAX + CV_WIRE_DATA_MAX, /* bytes in memory of puts under way */
     TEXT_SMALL_MAX = 16 << 10, /* text of any request except a batch: a key and a few words */
@@ -159,49 +158,23 @@ static int head(struct server *server, struct request *request, struct answer *a
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static int answer_data(void *data, size_t size, struct answer *answer)
-{
-    answer->owned = data;
-    answer->data = data;
-    answer->data_length = size;
-    return 0;
-}
-
-static size_t get_limit(const struct request *request, size_t most)
-{
-    return request->head.length < most ? (size_t)request->head.length : most;
-}
-
-static int get(struct server *server, struct request *request, struct answer *answer,
-               struct cv_error *error)
-{
-    const char *key = NULL;
-    void *data = NULL;
-    size_t size = 0;
-    CV_TRY(read_key(server, request, CV_GRANT_READ, &key, error));
-    CV_TRY(
-        cv_store_get(server->store, key, get_limit(request, GET_BYTES_MAX), &data, &size, error));
-    return answer_data(data, size, answer);
-}
-
 static int get_begin(struct server *server, struct request *request, struct answer *answer,
                      struct cv_error *error)
 {
     const struct cv_store_backend *backend = server->store->backend;
     const char *key = NULL;
     size_t free_place = 0;
+    CV_TRY(read_key(server, request, CV_GRANT_READ, &key, error));
     while (free_place < GETS_MAX && server->gets[free_place]) {
         free_place++;
     }
     if (free_place == GETS_MAX || !backend->get_begin) {
         return too_many("objects at once", error);
     }
-    int result = read_key(server, request, CV_GRANT_READ, &key, error);
+    size_t limit = request->head.length < GET_BYTES_MAX ? request->head.length : GET_BYTES_MAX;
     answer->handle = free_place;
     answer->has_handle = true;
-    return result ? result
-                  : backend->get_begin(server->store, key, get_limit(request, BEGUN_BYTES_MAX),
-                                       &server->gets[free_place], error);
+    return backend->get_begin(server->store, key, limit, &server->gets[free_place], error);
 }
 
 static struct cv_store_get *remove_get(struct server *server, const struct request *request)
@@ -214,13 +187,13 @@ static int get_end(struct server *server, struct request *request, struct answer
                    struct cv_error *error)
 {
     struct cv_store_get *under_way = remove_get(server, request);
-    void *data = NULL;
-    size_t size = 0;
     if (!under_way) {
         return bad_handle(error);
     }
-    CV_TRY(server->store->backend->get_end(under_way, &data, &size, error));
-    return answer_data(data, size, answer);
+    int result =
+        server->store->backend->get_end(under_way, &answer->owned, &answer->data_length, error);
+    answer->data = answer->owned;
+    return result;
 }
 
 static int get_stop(struct server *server, struct request *request, struct answer *answer,
@@ -316,10 +289,7 @@ static int open_file(const struct server *server, const char *path, struct reque
 static int prepare_put(struct server *server, struct request *request, struct cv_new_object *object,
                        struct cv_store_input *input, struct cv_error *error)
 {
-    *object = (struct cv_new_object){
-        .sha256 = member(request, "sha256"),
-        .create_only = json_is_true(json_object_get(request->text, "create_only")),
-    };
+    *object = (struct cv_new_object){0};
     int result = read_key(server, request, CV_GRANT_WRITE, &object->key, error);
     const char *path = member(request, "file");
     *input =
@@ -540,7 +510,6 @@ static int transcribe(struct server *server, struct request *request, struct ans
 static operation *const operations[CV_WIRE_OPERATION_COUNT] = {
     [CV_WIRE_HELLO] = hello,
     [CV_WIRE_HEAD] = head,
-    [CV_WIRE_GET] = get,
     [CV_WIRE_GET_BEGIN] = get_begin,
     [CV_WIRE_GET_END] = get_end,
     [CV_WIRE_GET_STOP] = get_stop,

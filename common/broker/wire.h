@@ -9,16 +9,15 @@
 #include <sys/uio.h>
 
 enum cv_wire_operation {
-    CV_WIRE_HELLO, /* opens the store; reply: {"name", "remote"} */
-    CV_WIRE_HEAD,  /* {"key"}; reply: an info */
-    CV_WIRE_GET,   /* {"key"}, length: the limit; reply: data */
-    CV_WIRE_GET_BEGIN,
-    CV_WIRE_GET_END,
-    CV_WIRE_GET_STOP,
-    CV_WIRE_OPEN,  /* {"key"}; reply: an info, and a descriptor or a handle */
-    CV_WIRE_READ,  /* handle, offset, length; reply: data */
-    CV_WIRE_CLOSE, /* handle */
-    CV_WIRE_PUT,   /* {"key", "sha256", …}, and data or {"file"} in scratch; reply: an info */
+    CV_WIRE_HELLO,     /* opens the store; reply: {"name", "remote"} */
+    CV_WIRE_HEAD,      /* {"key"}; reply: an info */
+    CV_WIRE_GET_BEGIN, /* {"key"}, length: the limit; reply: a handle */
+    CV_WIRE_GET_END,   /* handle; reply: data */
+    CV_WIRE_GET_STOP,  /* handle */
+    CV_WIRE_OPEN,      /* {"key"}; reply: an info, and a descriptor or a handle */
+    CV_WIRE_READ,      /* handle, offset, length; reply: data */
+    CV_WIRE_CLOSE,     /* handle */
+    CV_WIRE_PUT,       /* {"key"}, and data or {"file"} in scratch; reply: an info */
     CV_WIRE_PUT_BEGIN,
     CV_WIRE_PUT_END,
     CV_WIRE_PUT_STOP,

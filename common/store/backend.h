@@ -45,11 +45,8 @@ struct cv_store_backend {
     /* `metadata` is NULL or empty, and filled. */
     int (*head)(struct cv_store *store, const char *key, struct cv_object_info *ret_info,
                 struct cv_metadata *metadata, struct cv_error *error);
-    /* As cv_store_get; NULL: by a reader. */
-    int (*get)(struct cv_store *store, const char *key, size_t limit, void **ret_data,
-               size_t *ret_size, struct cv_error *error);
-    /* A get that goes on by itself; NULL: only the one above. get_end waits, frees it and gives the
-     * result; get_stop frees it without. */
+    /* A get that goes on by itself; NULL: objects are got by a reader. get_end waits, frees it and
+     * gives the result; get_stop frees it without. */
     int (*get_begin)(struct cv_store *store, const char *key, size_t limit,
                      struct cv_store_get **ret_get, struct cv_error *error);
     int (*get_end)(struct cv_store_get *get, void **ret_data, size_t *ret_size,

@@ -118,9 +118,11 @@ int cv_store_get(struct cv_store *store, const char *key, size_t limit, void **r
                  size_t *ret_size, struct cv_error *error)
 {
     CV_TRY(cv_store_check_key(key, error));
-    if (store->backend->get) {
-        return cv_store_judge(store->backend->get(store, key, limit, ret_data, ret_size, error),
-                              error);
+    if (store->backend->get_begin) {
+        struct cv_store_get *get = NULL;
+        int result = store->backend->get_begin(store, key, limit, &get, error);
+        result = result ? result : store->backend->get_end(get, ret_data, ret_size, error);
+        return cv_store_judge(result, error);
     }
     cv_auto(cv_store_reader_close) struct cv_store_reader *reader = NULL;
     CV_TRY(cv_store_reader_open(store, key, &reader, error));

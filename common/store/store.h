@@ -74,9 +74,7 @@ struct cv_new_object {
     const char *path;   /* the file that holds the bytes; NULL: `data` holds them */
     const char *sha256; /* expected, lower-case hex; a mismatch fails and publishes nothing */
     const struct cv_metadata *metadata; /* NULL: none */
-    /* CV_STORE_EXISTS when the object exists. Some servers ignore this condition: correctness must
-     * not depend on it. */
-    bool create_only;
+    bool create_only; /* CV_STORE_EXISTS when the object exists; in a directory only */
 };
 
 /* `url`: "s3://BUCKET[/PREFIX]", "dir:PATH" or a plain path. NULL: STORE_URL from the environment,
@@ -218,10 +216,8 @@ CV_MUST_CHECK int cv_store_bucket_request(struct cv_store *store,
 
 /* ---- uploads in parts by others ---------------------------------------------------------------- */
 
-enum { CV_STORE_PARTS_MAX = 10000, CV_STORE_PART_BYTES_MIN = 5 << 20 }; /* S3's; the last is free */
-
 struct cv_store_part {
-    int number; /* 1…CV_STORE_PARTS_MAX */
+    int number; /* 1…10,000 */
     int64_t size;
     char etag[CV_STORE_ETAG_SIZE];
 };

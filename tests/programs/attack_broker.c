@@ -81,12 +81,12 @@ static int broker_head(void)
 }
 static int broker_get(void)
 {
-    return ask(CV_WIRE_GET, ORIGINAL, NULL);
+    return ask(CV_WIRE_GET_BEGIN, ORIGINAL, NULL);
 }
 static int broker_get_much(void)
 {
     int result = 0;
-    for (int i = 0; i < 17 && result == 0; i++) {
+    for (int i = 0; i < 18 && result == 0; i++) {
         result = ask_for(CV_WIRE_GET_BEGIN, "{\"key\": \"videos/original/#/master.mp4\"}", NULL,
                          64 << 20);
     }

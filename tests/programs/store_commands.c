@@ -122,7 +122,6 @@ static int call_put(const json_t *call, json_t *answer, struct cv_error *error)
         .path = path,
         .sha256 = text_of(call, "expect_sha256"),
         .metadata = &metadata,
-        .create_only = json_is_true(json_object_get(call, "create_only")),
     };
     struct cv_object_info info;
     int result = cv_store_put(store, &object, &info, error);

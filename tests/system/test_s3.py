@@ -14,7 +14,7 @@ from s3_server import ACCESS_KEY, SECRET_KEY
 from store_client import StoreClient, refused
 from workers import wait_until
 
-EXISTS, CHANGED, NOT_FOUND = 2, 3, 1
+CHANGED, NOT_FOUND = 3, 1
 BIG = 41 * 1000 * 1000  # six parts, the last one short
 QUICK = {"S3_STALL_TIMEOUT_S": "1"}
 
@@ -130,18 +130,6 @@ def test_what_is_missing_is_an_outcome(store):
     assert store.delete(key="none")["result"] == 0
     assert store.move(**{"from": "none", "to": "x"})["result"] == NOT_FOUND
     assert store.list(prefix="none")["entries"] == []
-
-
-def test_create_only(store):
-    assert store.put(key="k", text="first", create_only=True)["result"] == 0
-    assert store.put(key="k", text="second", create_only=True)["result"] == EXISTS
-    assert store.get(key="k")["text"] == "first"
-
-
-def test_create_only_knows_its_own_object_when_the_answer_was_lost(shaky, proxy):
-    fault = proxy.add("PUT .*/mine", swallow=True)
-    assert shaky.put(key="mine", text="x", create_only=True)["result"] == 0
-    assert fault.hits == 1 and len(proxy.seen("PUT .*/mine")) == 2
 
 
 def test_move(store):

@@ -460,7 +460,6 @@ static void set_deadline(struct cv_store *store, int64_t deadline_ms)
 static const struct cv_store_backend backend = {
     .close = close_store,
     .head = cv_s3_head,
-    .get = cv_s3_get,
     .get_begin = cv_s3_get_begin,
     .get_end = cv_s3_get_end,
     .get_stop = cv_s3_get_stop,

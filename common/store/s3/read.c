@@ -374,11 +374,3 @@ void cv_s3_get_stop(struct cv_store_get *get)
     cv_s3_cancel(get->store->client, &get->request);
     get_free(get);
 }
-
-int cv_s3_get(struct cv_store *store, const char *key, size_t limit, void **ret_data,
-              size_t *ret_size, struct cv_error *error)
-{
-    struct cv_store_get *get = NULL;
-    CV_TRY(cv_s3_get_begin(store, key, limit, &get, error));
-    return cv_s3_get_end(get, ret_data, ret_size, error);
-}

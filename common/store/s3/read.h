@@ -4,8 +4,6 @@
 #include "common/store/s3/bucket.h"
 
 /* The backend's functions. */
-CV_MUST_CHECK int cv_s3_get(struct cv_store *store, const char *key, size_t limit, void **ret_data,
-                            size_t *ret_size, struct cv_error *error);
 CV_MUST_CHECK int cv_s3_get_begin(struct cv_store *store, const char *key, size_t limit,
                                   struct cv_store_get **ret_get, struct cv_error *error);
 CV_MUST_CHECK int cv_s3_get_end(struct cv_store_get *get, void **ret_data, size_t *ret_size,

@@ -9,7 +9,6 @@
 enum {
     READ_SIZE = 1 << 20,
     DIGESTS = 2,
-    LOADED_MAX = 64 << 10, /* a file up to this size is read once for hashing and sending */
 };
 
 CV_DEFINE_CLEANUP(EVP_MD_CTX *, EVP_MD_CTX_free)
@@ -139,9 +138,6 @@ static void describe(struct cv_s3_request *request, const struct cv_new_object *
 
 struct cv_store_put {
     struct cv_s3_store *store;
-    char *key;
-    bool create_only;
-    void *data; /* content of a loaded file; else NULL */
     char sha256[CV_S3_HASH_SIZE];
     char md5[CV_S3_MD5_SIZE];
     struct cv_s3_request request;
@@ -150,8 +146,6 @@ struct cv_store_put {
 static void put_free(struct cv_store_put *put)
 {
     cv_s3_request_deinit(&put->request);
-    free(put->key);
-    free(put->data);
     free(put);
 }
 CV_DEFINE_CLEANUP(struct cv_store_put *, put_free)
@@ -168,45 +162,6 @@ static int check_etag(struct cv_s3_request *request, struct cv_error *error)
                    "the bytes were damaged on their way: MD5 %s, ETag %s", put->md5, answer->etag);
 }
 
-/* Checks an object that exists already: an earlier attempt may have put it, and its answer was
- * lost. */
-static int resolve_exists(const struct cv_store_put *put, struct cv_object_info *ret_info,
-                          struct cv_error *error)
-{
-    struct cv_object_info info;
-    if (put->request.attempts > 1 &&
-        cv_s3_head(&put->store->store, put->key, &info, NULL, error) == 0 &&
-        strcasecmp(info.etag, put->md5) == 0) {
-        *ret_info = info;
-        return 0;
-    }
-    return CV_STORE_EXISTS;
-}
-
-/* Loads a small file into memory: one read, one packet. */
-static int load_file(struct cv_store_put *put, struct cv_store_input *input, struct cv_error *error)
-{
-    if (input->fd < 0 || input->size == 0 || input->size > LOADED_MAX) {
-        return 0;
-    }
-    put->data = malloc(input->size);
-    if (!put->data) {
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to put an object");
-    }
-    for (size_t done = 0; done < input->size;) {
-        ssize_t got = pread(input->fd, (char *)put->data + done, input->size - done, (off_t)done);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            return cv_fail_errno(error, got < 0 ? errno : ENODATA, "read the file to be stored");
-        }
-        done += (size_t)got;
-    }
-    *input = (struct cv_store_input){.data = put->data, .size = input->size, .fd = -1};
-    return 0;
-}
-
 /* Calculates the digests of the body. If the signature needs the hash, the whole body is hashed
  * before. */
 static int digest_body(struct cv_store_put *put, const struct cv_store_input *input,
@@ -221,7 +176,7 @@ static int digest_body(struct cv_store_put *put, const struct cv_store_input *in
     }
     if (result == 0 && expected && strcmp(expected, put->sha256) != 0) {
         return cv_fail(error, CV_ERROR_CONFLICT, "the bytes for %s have SHA-256 %s, not %s",
-                       put->key, put->sha256, expected);
+                       put->request.key, put->sha256, expected);
     }
     return result;
 }
@@ -235,17 +190,10 @@ static int begin_put(struct cv_store *store, const struct cv_new_object *object,
         return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "no memory to put an object");
     }
     put->store = cv_s3_of(store);
-    put->create_only = object->create_only;
     struct cv_s3_client *client = put->store->client;
     CV_TRY(cv_s3_request_init(&put->request, client, "PUT", object->key, error));
-    CV_TRY(cv_format(&put->key, error, "%s", object->key));
-    struct cv_store_input body = *input;
-    CV_TRY(load_file(put, &body, error));
-    CV_TRY(digest_body(put, &body, object->sha256, error));
+    CV_TRY(digest_body(put, input, object->sha256, error));
     describe(&put->request, object, put->sha256);
-    if (object->create_only) {
-        cv_s3_pairs_add(&put->request.headers, "if-none-match", "*");
-    }
     put->request.check = check_etag;
     put->request.opaque = put;
     CV_TRY(cv_s3_start(client, &put->request, error));
@@ -257,12 +205,7 @@ static int end_put(struct cv_store_put *put, struct cv_object_info *ret_info,
                    struct cv_error *error)
 {
     struct cv_s3_request *request = &put->request;
-    int result = cv_s3_finish(put->store->client, request, error);
-    if (result) {
-        return put->create_only && request->answer.status == 412
-                   ? resolve_exists(put, ret_info, error)
-                   : result;
-    }
+    CV_TRY(cv_s3_finish(put->store->client, request, error));
     request->answer.content_length = (int64_t)request->body_size;
     request->answer.modified_ms = request->answer.date_ms;
     cv_s3_answer_info(&request->answer, ret_info);
@@ -549,33 +492,14 @@ static int put_multipart(struct cv_store *store, const struct cv_new_object *obj
 
 /* ---- the backend's put ----------------------------------------------------------------------- */
 
-/* Puts an object unless there is one, without the server's help: nearly as good as its condition. */
-static int put_if_missing(struct cv_store *store, const struct cv_new_object *object,
-                          const struct cv_store_input *input, struct cv_object_info *ret_info,
-                          struct cv_error *error)
-{
-    struct cv_object_info info;
-    struct cv_new_object unconditional = *object;
-    unconditional.create_only = false;
-    int result = cv_s3_head(store, object->key, &info, NULL, error);
-    return result == 0                    ? (int)CV_STORE_EXISTS
-           : result == CV_STORE_NOT_FOUND ? cv_s3_put(store, &unconditional, input, ret_info, error)
-                                          : result;
-}
-
 int cv_s3_put(struct cv_store *store, const struct cv_new_object *object,
               const struct cv_store_input *input, struct cv_object_info *ret_info,
               struct cv_error *error)
 {
     if (input->size >= CV_S3_MULTIPART_FROM) {
-        return object->create_only ? put_if_missing(store, object, input, ret_info, error)
-                                   : put_multipart(store, object, input, ret_info, error);
+        return put_multipart(store, object, input, ret_info, error);
     }
     cv_auto(put_free) struct cv_store_put *put = NULL;
-    int result = begin_put(store, object, input, &put, error);
-    result = result ? result : end_put(put, ret_info, error);
-    bool knows_no_condition = put && put->request.answer.status == 501;
-    return result < 0 && object->create_only && knows_no_condition
-               ? put_if_missing(store, object, input, ret_info, error)
-               : result;
+    CV_TRY(begin_put(store, object, input, &put, error));
+    return end_put(put, ret_info, error);
 }
