@@ -433,7 +433,6 @@ static int fill_ahead(struct cv_input *input, struct cv_error *error)
     if (!is_doubted) {
         return 0;
     }
-    input->doubted = true;
     while (result == 0 && !input->ended && input->ahead_count < CV_INPUT_AHEAD_MAX &&
            input->ahead_bytes < AHEAD_BYTES) {
         result = read_ahead(input, error);

@@ -45,7 +45,6 @@ struct cv_input {
     struct cv_timeline timeline;
     AVPacket *ahead[CV_INPUT_AHEAD_MAX]; /* the next packets, in file order */
     size_t ahead_count, ahead_bytes;
-    bool doubted;        /* a time stamp was suspicious */
     bool knows_movie;    /* the movie header's length was asked for */
     int64_t left_out_us; /* the earliest picture behind all shown ones, as far as was read, that an
                            * edit list leaves out; INT64_MAX: none */

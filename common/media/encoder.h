@@ -58,7 +58,14 @@ CV_MUST_CHECK int cv_sound_encoder_packet(struct cv_sound_encoder *encoder, AVPa
 
 /* ---- pictures: H.264 (libx264), VP9 for WebM, palettes for GIF -------------------------------- */
 
+enum cv_video_codec {
+    CV_VIDEO_H264,
+    CV_VIDEO_VP9, /* for WebM */
+    CV_VIDEO_GIF, /* of pictures with palettes (cv_palette) */
+};
+
 struct cv_video_encoder_params {
+    enum cv_video_codec codec;
     int width, height;
     AVRational time_base;
     double frame_rate; /* for the level; 0: unknown */
@@ -72,10 +79,3 @@ struct cv_video_encoder_params {
 /* avcodec_free_context the result. */
 CV_MUST_CHECK int cv_video_encoder_open(const struct cv_video_encoder_params *params,
                                         AVCodecContext **ret_encoder, struct cv_error *error);
-
-/* Opens an encoder for VP9 of ordinary quality (WebM), or for pictures with palettes (cv_palette;
- * GIF). Errors and ownership as above; frame_rate, max_rate and forced_keys are ignored. */
-CV_MUST_CHECK int cv_vp9_encoder_open(const struct cv_video_encoder_params *params,
-                                      AVCodecContext **ret_encoder, struct cv_error *error);
-CV_MUST_CHECK int cv_gif_encoder_open(const struct cv_video_encoder_params *params,
-                                      AVCodecContext **ret_encoder, struct cv_error *error);

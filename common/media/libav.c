@@ -162,9 +162,47 @@ bool cv_av_copy_parameters(AVStream *stream, const AVStream *source)
 
 #endif
 
-/* ---- a queue of packets ---------------------------------------------------------------------- */
+/* ---- files that are written -------------------------------------------------------------------- */
 
-enum { FIRST_CAPACITY = 256 };
+int cv_av_file_begin(AVFormatContext *muxer, const char *option, const char *value,
+                     struct cv_error *error)
+{
+    CV_TRY_AV(avio_open2(&muxer->pb, muxer->url, AVIO_FLAG_WRITE, NULL, NULL), error, CV_ERROR_IO,
+              "cannot create %s", muxer->url);
+    cv_auto(cv_av_dict_free) AVDictionary *options = NULL;
+    int result = av_dict_set(&options, option, value, 0);
+    result = result < 0 ? result : avformat_write_header(muxer, &options);
+    return result < 0
+               ? cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot write %s", muxer->oformat->name)
+               : 0;
+}
+
+int cv_av_file_end(AVFormatContext *muxer, int64_t *ret_bytes, struct cv_error *error)
+{
+    avio_flush(muxer->pb);
+    int result = muxer->pb->error;
+    int64_t bytes = avio_tell(muxer->pb);
+    int closed = avio_closep(&muxer->pb);
+    result = result < 0 ? result : closed;
+    if (result < 0) {
+        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot complete the %s file",
+                          muxer->oformat->name);
+    }
+    if (ret_bytes) {
+        *ret_bytes = bytes;
+    }
+    return 0;
+}
+
+void cv_av_file_free(AVFormatContext *muxer)
+{
+    if (muxer) {
+        (void)avio_closep(&muxer->pb);
+    }
+    avformat_free_context(muxer);
+}
+
+/* ---- a queue of packets ---------------------------------------------------------------------- */
 
 void cv_packet_queue_deinit(struct cv_packet_queue *queue)
 {
@@ -177,30 +215,12 @@ void cv_packet_queue_deinit(struct cv_packet_queue *queue)
 
 int cv_packet_queue_push(struct cv_packet_queue *queue, AVPacket *packet, struct cv_error *error)
 {
-    bool at_end = queue->first + queue->count == queue->capacity;
-    if (at_end && queue->first > queue->count) {
-        (void)memmove(queue->packets, queue->packets + queue->first,
-                      queue->count * sizeof(AVPacket *));
-        queue->first = 0;
-        at_end = false;
-    }
-    if (at_end) {
-        size_t capacity = queue->capacity ? 2 * queue->capacity : FIRST_CAPACITY;
-        AVPacket **packets = reallocarray(queue->packets, capacity, sizeof(AVPacket *));
-        CV_TRY_MEMORY(packets, error, "packets");
-        queue->packets = packets;
-        queue->capacity = capacity;
-    }
+    CV_TRY_MEMORY(CV_MAKE_ROOM(queue->packets, queue->first + queue->count), error, "packets");
     AVPacket *own = av_packet_alloc();
     CV_TRY_MEMORY(own, error, "packets");
     av_packet_move_ref(own, packet);
     queue->packets[queue->first + queue->count++] = own;
     return 0;
-}
-
-AVPacket *cv_packet_queue_peek(const struct cv_packet_queue *queue)
-{
-    return queue->count > 0 ? queue->packets[queue->first] : NULL;
 }
 
 AVPacket *cv_packet_queue_pop(struct cv_packet_queue *queue)
@@ -209,9 +229,6 @@ AVPacket *cv_packet_queue_pop(struct cv_packet_queue *queue)
         return NULL;
     }
     AVPacket *packet = queue->packets[queue->first++];
-    queue->count--;
-    if (queue->count == 0) {
-        queue->first = 0;
-    }
+    queue->first = --queue->count == 0 ? 0 : queue->first;
     return packet;
 }

@@ -39,7 +39,6 @@ CV_DEFINE_AV_FREE(AVFrame, cv_av_frame_free, av_frame_free)
 CV_DEFINE_AV_FREE(AVPacket, cv_av_packet_free, av_packet_free)
 CV_DEFINE_AV_FREE(AVCodecContext, cv_av_codec_free, avcodec_free_context)
 CV_DEFINE_AV_FREE(AVDictionary, cv_av_dict_free, av_dict_free)
-CV_DEFINE_AV_FREE(AVFilterGraph, cv_av_graph_free, avfilter_graph_free)
 CV_DEFINE_AV_FREE(AVFilterInOut, cv_av_inout_free, avfilter_inout_free)
 CV_DEFINE_CLEANUP(struct SwsContext *, sws_freeContext)
 
@@ -60,11 +59,24 @@ const uint8_t *cv_av_stream_data(const AVStream *stream, enum AVPacketSideDataTy
  * if there is no memory. */
 CV_MUST_CHECK bool cv_av_copy_parameters(AVStream *stream, const AVStream *source);
 
+/* ---- files that are written -------------------------------------------------------------------- */
+
+/* Creates the file at the muxer's URL and writes its header, with one option of the muxer. */
+CV_MUST_CHECK int cv_av_file_begin(AVFormatContext *muxer, const char *option, const char *value,
+                                   struct cv_error *error);
+
+/* Closes a muxer's file, and tells its size (unless NULL). */
+CV_MUST_CHECK int cv_av_file_end(AVFormatContext *muxer, int64_t *ret_bytes,
+                                 struct cv_error *error);
+
+/* Frees the muxer (may be NULL), and closes its file if it is open. */
+void cv_av_file_free(AVFormatContext *muxer);
+
 /* ---- a queue of encoded packets ---------------------------------------------------------------- */
 
 struct cv_packet_queue {
     AVPacket **packets;
-    size_t first, count, capacity;
+    size_t first, count;
 };
 
 void cv_packet_queue_deinit(struct cv_packet_queue *queue);
@@ -73,9 +85,6 @@ CV_DEFINE_CLEANUP_ADDRESS(struct cv_packet_queue, cv_packet_queue_deinit)
 /* Appends the packet: moves its data and leaves it blank. */
 CV_MUST_CHECK int cv_packet_queue_push(struct cv_packet_queue *queue, AVPacket *packet,
                                        struct cv_error *error);
-
-/* The first packet, borrowed; NULL if the queue is empty. */
-AVPacket *cv_packet_queue_peek(const struct cv_packet_queue *queue);
 
 /* Removes the first packet and returns it; NULL if the queue is empty. av_packet_free the result. */
 AVPacket *cv_packet_queue_pop(struct cv_packet_queue *queue);

@@ -26,6 +26,7 @@
 #include "common/media/language.h"
 #include "common/media/libav.h"
 #include "common/media/output.h"
+#include "common/media/picture_codec.h"
 #include "common/media/scale.h"
 #include "common/media/sound.h"
 #include "common/media/subtitles.h"

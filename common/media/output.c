@@ -19,7 +19,7 @@ enum {
     GIF_DELAY_MIN = 2, /* hundredths of a second; browsers take less for a tenth of a second */
 };
 
-AVRational cv_sink_mp4_clock(AVRational source)
+AVRational cv_mp4_clock(AVRational source)
 {
     AVRational clock = {1, CLOCK_USUAL};
     if (source.num == 1 && source.den > 0) {
@@ -32,172 +32,16 @@ AVRational cv_sink_mp4_clock(AVRational source)
     return clock;
 }
 
-/* One file through one of FFmpeg's muxers. */
-struct file {
-    AVFormatContext *muxer;
-    AVRational time_base[2]; /* of the encoders */
-    int64_t last_pts;        /* of the pictures, in the muxer's time base */
-    bool counts_priming;     /* sound starts at its first coded sample, priming included */
+struct format {
+    const char *muxer, *option, *value; /* of libavformat; an option of it */
+    enum cv_video_codec codec;
+    AVRational clock; /* time base of the pictures; 0/1: by the source's */
 };
 
-static void file_close(void *sink)
-{
-    struct file *file = sink;
-    if (file) {
-        if (file->muxer) {
-            (void)avio_closep(&file->muxer->pb);
-        }
-        avformat_free_context(file->muxer);
-        free(file);
-    }
-}
-
-static int add_stream(struct file *file, const AVCodecContext *codec, struct cv_error *error)
-{
-    AVStream *stream = avformat_new_stream(file->muxer, NULL);
-    CV_TRY_MEMORY(stream && avcodec_parameters_from_context(stream->codecpar, codec) >= 0, error,
-                  "a video file");
-    stream->time_base = codec->time_base;
-    stream->sample_aspect_ratio = codec->sample_aspect_ratio;
-    file->time_base[stream->index] = codec->time_base;
-    return 0;
-}
-
-/* Sets `option` of the muxer to `value`. */
-static int file_open(const char *format, const char *option, const char *value, const char *path,
-                     const struct cv_sink_streams *streams, void **ret_sink, struct cv_error *error)
-{
-    struct file *file = calloc(1, sizeof(*file));
-    CV_TRY_MEMORY(file, error, "a video file");
-    *ret_sink = file;
-    CV_TRY_AV(avformat_alloc_output_context2(&file->muxer, NULL, format, path), error,
-              CV_ERROR_ENCODE, "cannot open the muxer %s", format);
-    CV_TRY(add_stream(file, streams->video, error));
-    CV_TRY(streams->audio ? add_stream(file, streams->audio, error) : 0);
-    CV_TRY_AV(avio_open2(&file->muxer->pb, path, AVIO_FLAG_WRITE, NULL, NULL), error, CV_ERROR_IO,
-              "cannot create %s", path);
-    cv_auto(cv_av_dict_free) AVDictionary *options = NULL;
-    int result = av_dict_set(&options, option, value, 0);
-    result = result < 0 ? result : avformat_write_header(file->muxer, &options);
-    return result < 0 ? cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot write %s", format) : 0;
-}
-
-static int file_write(void *sink, AVPacket *packet, bool is_video, struct cv_error *error)
-{
-    struct file *file = sink;
-    packet->stream_index = is_video ? 0 : 1;
-    if (!is_video && file->counts_priming) {
-        int64_t priming = file->muxer->streams[1]->codecpar->initial_padding;
-        packet->pts += priming;
-        packet->dts += priming;
-        /* The length of the file is the end of its last packet, and is meant without priming. */
-        int64_t lasts = packet->duration - priming;
-        packet->duration = lasts > PACKET_MIN ? lasts : PACKET_MIN;
-    }
-    av_packet_rescale_ts(packet, file->time_base[packet->stream_index],
-                         file->muxer->streams[packet->stream_index]->time_base);
-    file->last_pts = is_video ? packet->pts : file->last_pts;
-    int result = av_write_frame(file->muxer, packet);
-    return result < 0 ? cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot write %s",
-                                   file->muxer->oformat->name)
-                      : 0;
-}
-
-static int file_finish(void *sink, int64_t end_us, struct cv_error *error)
-{
-    struct file *file = sink;
-    (void)end_us;
-    int result = av_write_trailer(file->muxer);
-    result = result < 0 ? result : file->muxer->pb->error;
-    int closed = avio_closep(&file->muxer->pb);
-    result = result < 0 ? result : closed;
-    return result < 0 ? cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot finish the %s file",
-                                   file->muxer->oformat->name)
-                      : 0;
-}
-
-static int file_chapter(void *sink, int64_t start_us, int64_t end_us, const char *title,
-                        struct cv_error *error)
-{
-    AVFormatContext *muxer = ((struct file *)sink)->muxer;
-    AVChapter *chapter = av_mallocz(sizeof(*chapter));
-    int count = (int)muxer->nb_chapters;
-    if (chapter) {
-        *chapter =
-            (AVChapter){.id = count, .time_base = AV_TIME_BASE_Q, .start = start_us, .end = end_us};
-    }
-    if (!chapter || av_dict_set(&chapter->metadata, "title", title, 0) < 0 ||
-        av_dynarray_add_nofree((void *)&muxer->chapters, &count, chapter) < 0) {
-        if (chapter) {
-            av_dict_free(&chapter->metadata);
-        }
-        av_free(chapter);
-        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a chapter");
-    }
-    muxer->nb_chapters = (unsigned)count;
-    return 0;
-}
-
-/* ---- MP4, WebM, GIF -------------------------------------------------------------------------- */
-
-static int mp4_open(const char *path, const struct cv_sink_streams *streams, void **ret_sink,
-                    struct cv_error *error)
-{
-    return file_open("mp4", "movflags", "+faststart", path, streams, ret_sink, error);
-}
-
-static int webm_open(const char *path, const struct cv_sink_streams *streams, void **ret_sink,
-                     struct cv_error *error)
-{
-    CV_TRY(file_open("webm", "cues_to_front", "1", path, streams, ret_sink, error));
-    struct file *file = *ret_sink;
-    file->counts_priming = true; /* players subtract CodecDelay */
-    return 0;
-}
-
-static int gif_open(const char *path, const struct cv_sink_streams *streams, void **ret_sink,
-                    struct cv_error *error)
-{
-    return file_open("gif", "loop", "0", path, streams, ret_sink, error);
-}
-
-/* Each picture of a GIF has a duration. That of the last picture must be set here, because no
- * picture follows. */
-static int gif_finish(void *sink, int64_t end_us, struct cv_error *error)
-{
-    struct file *file = sink;
-    int64_t end = av_rescale_q(end_us, AV_TIME_BASE_Q, file->muxer->streams[0]->time_base);
-    int64_t stands = end - file->last_pts;
-    stands = stands < GIF_DELAY_MIN ? GIF_DELAY_MIN : stands > UINT16_MAX ? UINT16_MAX : stands;
-    CV_TRY_AV(av_opt_set_int(file->muxer->priv_data, "final_delay", stands, 0), error,
-              CV_ERROR_ENCODE, "cannot finish the GIF");
-    return file_finish(sink, end_us, error);
-}
-
-const struct cv_sink_type cv_sink_mp4 = {
-    .open = mp4_open,
-    .chapter = file_chapter,
-    .write = file_write,
-    .finish = file_finish,
-    .close = file_close,
-    .global_header = true,
-};
-
-const struct cv_sink_type cv_sink_webm = {
-    .open = webm_open,
-    .chapter = file_chapter,
-    .write = file_write,
-    .finish = file_finish,
-    .close = file_close,
-    .global_header = true,
-};
-
-const struct cv_sink_type cv_sink_gif = {
-    .open = gif_open,
-    .write = file_write,
-    .finish = gif_finish,
-    .close = file_close,
-    .global_header = false,
+static const struct format formats[] = {
+    [CV_OUTPUT_MP4] = {"mp4", "movflags", "+faststart", CV_VIDEO_H264, {0, 1}},
+    [CV_OUTPUT_WEBM] = {"webm", "cues_to_front", "1", CV_VIDEO_VP9, {1, 1000}},
+    [CV_OUTPUT_GIF] = {"gif", "loop", "0", CV_VIDEO_GIF, {1, 100}},
 };
 
 /* ---- an output ------------------------------------------------------------------------------- */
@@ -212,8 +56,8 @@ struct shown {
 };
 
 struct cv_output {
-    const struct cv_sink_type *type;
-    void *sink;
+    const struct format *format;
+    AVFormatContext *muxer; /* NULL before the first frame */
     const struct cv_media_info *source;
     char *path;
     struct cv_cancel *cancel;
@@ -223,15 +67,13 @@ struct cv_output {
     enum cv_output_kind kind;
     int width, height;
     int max_frame_rate;    /* 0: none */
-    int64_t origin_us;     /* time 0 of the output on the source's axis */
     AVRational clock;      /* time base of the pictures */
     int64_t step;          /* ticks from one frame to the next, at least */
     AVCodecContext *video; /* NULL before the first frame */
     struct cv_sound_encoder *sound;
-    struct cv_packet_queue video_packets, sound_packets;
-    bool video_done, sound_done;
-    AVFrame *held;   /* the newest picture, until it is known how long it is shown */
-    int64_t held_at; /* ticks; when it is shown */
+    struct cv_packet_queue early; /* sound from before the first frame */
+    AVFrame *held;                /* the newest picture, until it is known how long it is shown */
+    int64_t held_at;              /* ticks; when it is shown */
     AVPacket *packet;
     int64_t frames;
     struct shown shown[IN_FLIGHT]; /* ring buffer, index: frame number */
@@ -239,30 +81,27 @@ struct cv_output {
 
 /* ---- packets on their way into the file ------------------------------------------------------ */
 
-/* Whether the sound packet is written first. Packets are ordered by decoding time, but key frames
- * by presentation time, so that the sound of a segment is written before the cut that follows it. */
-static bool sound_is_next(const struct cv_output *output, const AVPacket *video,
-                          const AVPacket *sound)
+/* Writes a packet; takes its data. libavformat orders those of both streams by time. */
+static int write_packet(struct cv_output *output, AVPacket *packet, bool is_video,
+                        struct cv_error *error)
 {
-    int64_t time = video->flags & AV_PKT_FLAG_KEY ? video->pts : video->dts;
-    return av_compare_ts(sound->dts, (AVRational){1, CV_SOUND_RATE}, time, output->clock) < 0;
-}
-
-static int write_packets(struct cv_output *output, struct cv_error *error)
-{
-    for (;;) {
-        const AVPacket *video = cv_packet_queue_peek(&output->video_packets);
-        const AVPacket *sound = cv_packet_queue_peek(&output->sound_packets);
-        bool more_video = !video && !output->video_done;
-        bool more_sound = !sound && output->sound && !output->sound_done;
-        if (more_video || more_sound || (!video && !sound)) {
-            return 0;
-        }
-        bool is_video = !sound || (video && !sound_is_next(output, video, sound));
-        cv_auto(cv_av_packet_free) AVPacket *packet =
-            cv_packet_queue_pop(is_video ? &output->video_packets : &output->sound_packets);
-        CV_TRY(output->type->write(output->sink, packet, is_video, error));
+    const AVStream *stream = output->muxer->streams[is_video ? 0 : 1];
+    if (!is_video && output->kind == CV_OUTPUT_WEBM) {
+        /* Players subtract CodecDelay. The length of the file is the end of its last packet, and is meant
+         * without priming. */
+        int64_t priming = stream->codecpar->initial_padding;
+        int64_t lasts = packet->duration - priming;
+        packet->pts += priming;
+        packet->dts += priming;
+        packet->duration = lasts > PACKET_MIN ? lasts : PACKET_MIN;
     }
+    packet->stream_index = stream->index;
+    av_packet_rescale_ts(packet, is_video ? output->clock : (AVRational){1, CV_SOUND_RATE},
+                         stream->time_base);
+    int result = av_interleaved_write_frame(output->muxer, packet);
+    return result < 0 ? cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot write %s",
+                                   output->format->muxer)
+                      : 0;
 }
 
 static int64_t duration_of(const struct cv_output *output, int64_t ticks)
@@ -280,69 +119,40 @@ static int collect_video(struct cv_output *output, struct cv_error *error)
 {
     for (;;) {
         int result = avcodec_receive_packet(output->video, output->packet);
-        if (result == AVERROR(EAGAIN)) {
-            return 0;
-        }
-        if (result == AVERROR_EOF) {
-            output->video_done = true;
+        if (result == AVERROR(EAGAIN) || result == AVERROR_EOF) {
             return 0;
         }
         if (result < 0) {
             return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot encode a picture");
         }
         output->packet->duration = duration_of(output, output->packet->pts);
-        CV_TRY(cv_packet_queue_push(&output->video_packets, output->packet, error));
+        CV_TRY(write_packet(output, output->packet, true, error));
     }
 }
 
 static int collect_sound(struct cv_output *output, struct cv_error *error)
 {
-    while (output->sound && !output->sound_done) {
+    while (output->sound) {
         int result = cv_sound_encoder_packet(output->sound, output->packet, error);
-        if (result == CV_SOUND_END) {
-            output->sound_done = true;
-        }
         if (result != CV_SOUND_PACKET) {
             return result < 0 ? result : 0;
         }
-        CV_TRY(cv_packet_queue_push(&output->sound_packets, output->packet, error));
+        CV_TRY(output->muxer ? write_packet(output, output->packet, false, error)
+                             : cv_packet_queue_push(&output->early, output->packet, error));
     }
     return 0;
 }
 
-/* Writes the encoders' packets to the sink, in order. Packets wait until the sink is open, which is
- * at the first frame. */
+/* Writes what the encoders have ready. */
 static int pump(struct cv_output *output, struct cv_error *error)
 {
     CV_TRY(collect_sound(output, error));
-    if (!output->video) {
-        return 0;
-    }
-    CV_TRY(collect_video(output, error));
-    return write_packets(output, error);
+    return output->muxer ? collect_video(output, error) : 0;
 }
 
 enum { SOUND_BEHIND_US = 10 * 1000 * 1000 }; /* if sound is this late, silence is written instead */
 
-static const struct cv_sink_type *const sinks[] = {
-    [CV_OUTPUT_MP4] = &cv_sink_mp4,
-    [CV_OUTPUT_WEBM] = &cv_sink_webm,
-    [CV_OUTPUT_GIF] = &cv_sink_gif,
-};
-
 /* ---- life ------------------------------------------------------------------------------------ */
-
-static AVRational clock_of(enum cv_output_kind kind, AVRational source)
-{
-    switch (kind) {
-    case CV_OUTPUT_WEBM:
-        return (AVRational){1, 1000};
-    case CV_OUTPUT_GIF:
-        return (AVRational){1, 100};
-    default:
-        return cv_sink_mp4_clock(source);
-    }
-}
 
 static int drain_sound(void *opaque, struct cv_error *error)
 {
@@ -355,7 +165,6 @@ static int open_sound(struct cv_output *output, struct cv_error *error)
         return 0;
     }
     struct cv_sound_encoder_params params = {
-        .origin_us = output->origin_us,
         .opus = output->kind == CV_OUTPUT_WEBM,
         .global_header = true,
         .cancel = output->cancel,
@@ -373,10 +182,10 @@ int cv_output_new(const struct cv_output_params *params, struct cv_output **ret_
     cv_auto(cv_output_free) struct cv_output *output = calloc(1, sizeof(*output));
     CV_TRY_MEMORY(output && (output->packet = av_packet_alloc()), error, "an output");
     output->kind = params->kind;
-    output->type = sinks[params->kind];
-    output->clock = clock_of(params->kind, source->time_base);
+    output->format = &formats[params->kind];
+    output->clock =
+        output->format->clock.num ? output->format->clock : cv_mp4_clock(source->time_base);
     output->source = source;
-    output->origin_us = params->origin_us;
     output->cancel = params->cancel;
     output->threads = params->threads < 1 ? 1 : params->threads;
     output->max_frame_rate = params->max_frame_rate;
@@ -396,11 +205,10 @@ int cv_output_new(const struct cv_output_params *params, struct cv_output **ret_
 void cv_output_free(struct cv_output *output)
 {
     if (output) {
-        output->type->close(output->sink);
+        cv_av_file_free(output->muxer);
         avcodec_free_context(&output->video);
         cv_sound_encoder_free(output->sound);
-        cv_packet_queue_deinit(&output->video_packets);
-        cv_packet_queue_deinit(&output->sound_packets);
+        cv_packet_queue_deinit(&output->early);
         cv_fit_free(output->fit);
         cv_palette_free(output->palette);
         av_frame_free(&output->held);
@@ -425,47 +233,73 @@ int cv_output_silence(struct cv_output *output, int64_t until_us, struct cv_erro
 int cv_output_chapter(struct cv_output *output, int64_t start_us, int64_t end_us, const char *title,
                       struct cv_error *error)
 {
-    bool is_possible = output->sink && output->type->chapter;
-    return is_possible ? output->type->chapter(output->sink, start_us - output->origin_us,
-                                               end_us - output->origin_us, title, error)
-                       : 0;
+    AVFormatContext *muxer = output->muxer;
+    if (!muxer || output->kind == CV_OUTPUT_GIF) {
+        return 0;
+    }
+    AVChapter *chapter = av_mallocz(sizeof(*chapter));
+    int count = (int)muxer->nb_chapters;
+    if (chapter) {
+        *chapter =
+            (AVChapter){.id = count, .time_base = AV_TIME_BASE_Q, .start = start_us, .end = end_us};
+    }
+    if (!chapter || av_dict_set(&chapter->metadata, "title", title, 0) < 0 ||
+        av_dynarray_add_nofree((void *)&muxer->chapters, &count, chapter) < 0) {
+        if (chapter) {
+            av_dict_free(&chapter->metadata);
+        }
+        av_free(chapter);
+        return cv_fail(error, CV_ERROR_OUT_OF_MEMORY, "out of memory for a chapter");
+    }
+    muxer->nb_chapters = (unsigned)count;
+    return 0;
 }
 
 /* ---- pictures -------------------------------------------------------------------------------- */
 
-static int open_pictures(struct cv_output *output, const struct cv_video_encoder_params *params,
-                         struct cv_error *error)
+static int add_stream(struct cv_output *output, const AVCodecContext *codec, struct cv_error *error)
 {
-    switch (output->kind) {
-    case CV_OUTPUT_WEBM:
-        return cv_vp9_encoder_open(params, &output->video, error);
-    case CV_OUTPUT_GIF:
-        return cv_gif_encoder_open(params, &output->video, error);
-    default:
-        return cv_video_encoder_open(params, &output->video, error);
+    AVStream *stream = avformat_new_stream(output->muxer, NULL);
+    CV_TRY_MEMORY(stream && avcodec_parameters_from_context(stream->codecpar, codec) >= 0, error,
+                  "a video file");
+    stream->time_base = codec->time_base;
+    stream->sample_aspect_ratio = codec->sample_aspect_ratio;
+    return 0;
+}
+
+static int open_file(struct cv_output *output, struct cv_error *error)
+{
+    const struct format *format = output->format;
+    CV_TRY_AV(avformat_alloc_output_context2(&output->muxer, NULL, format->muxer, output->path),
+              error, CV_ERROR_ENCODE, "cannot open the muxer %s", format->muxer);
+    output->muxer->max_interleave_delta = 0; /* however long a picture stands */
+    CV_TRY(add_stream(output, output->video, error));
+    CV_TRY(output->sound ? add_stream(output, cv_sound_encoder_codec(output->sound), error) : 0);
+    CV_TRY(cv_av_file_begin(output->muxer, format->option, format->value, error));
+    while (output->early.count > 0) {
+        cv_auto(cv_av_packet_free) AVPacket *packet = cv_packet_queue_pop(&output->early);
+        CV_TRY(write_packet(output, packet, false, error));
     }
+    return 0;
 }
 
 static int open_streams(struct cv_output *output, const AVFrame *first, struct cv_error *error)
 {
     struct cv_video_encoder_params params = {
+        .codec = output->format->codec,
         .width = output->width,
         .height = output->height,
         .time_base = output->clock,
         .frame_rate = output->source->frame_rate,
         .threads = output->threads,
-        .global_header = output->type->global_header,
+        .global_header = output->kind != CV_OUTPUT_GIF,
         .first = first,
     };
     if (output->max_frame_rate > 0 && params.frame_rate > output->max_frame_rate) {
         params.frame_rate = output->max_frame_rate;
     }
-    CV_TRY(open_pictures(output, &params, error));
-    struct cv_sink_streams streams = {
-        .video = output->video,
-        .audio = output->sound ? cv_sound_encoder_codec(output->sound) : NULL,
-    };
-    return output->type->open(output->path, &streams, &output->sink, error);
+    CV_TRY(cv_video_encoder_open(&params, &output->video, error));
+    return open_file(output, error);
 }
 
 /* Makes the held picture what the encoder takes; av_frame_free the result. */
@@ -500,8 +334,8 @@ static int show_held(struct cv_output *output, int64_t until, struct cv_error *e
  * at that time. */
 static int64_t tick_of(const struct cv_output *output, int64_t time_us)
 {
-    int64_t tick = av_rescale_q_rnd(time_us - output->origin_us - ROUNDED_US, AV_TIME_BASE_Q,
-                                    output->clock, AV_ROUND_UP);
+    int64_t tick =
+        av_rescale_q_rnd(time_us - ROUNDED_US, AV_TIME_BASE_Q, output->clock, AV_ROUND_UP);
     return tick > 0 ? tick : 0;
 }
 
@@ -542,25 +376,39 @@ static int show_last(struct cv_output *output, int64_t end, struct cv_error *err
     return is_seen ? show_held(output, end, error) : 0;
 }
 
+/* Each picture of a GIF has a duration. That of the last picture must be set here, because no
+ * picture follows. */
+static int finish_file(struct cv_output *output, int64_t end, struct cv_error *error)
+{
+    if (output->kind == CV_OUTPUT_GIF) {
+        int64_t stands = end - output->shown[(output->frames - 1) % IN_FLIGHT].ticks;
+        stands = stands < GIF_DELAY_MIN ? GIF_DELAY_MIN : stands > UINT16_MAX ? UINT16_MAX : stands;
+        CV_TRY_AV(av_opt_set_int(output->muxer->priv_data, "final_delay", stands, 0), error,
+                  CV_ERROR_ENCODE, "cannot finish the GIF");
+    }
+    CV_TRY_AV(av_write_trailer(output->muxer), error, CV_ERROR_ENCODE, "cannot finish the %s file",
+              output->format->muxer);
+    return cv_av_file_end(output->muxer, NULL, error);
+}
+
 int cv_output_finish(struct cv_output *output, int64_t end_us,
                      struct cv_output_summary *ret_summary, struct cv_error *error)
 {
     if (!output->held) {
         return cv_fail(error, CV_ERROR_INTERNAL, "no frame was written to the output");
     }
-    int64_t length_us = end_us - output->origin_us;
-    int64_t end = av_rescale_q(length_us, AV_TIME_BASE_Q, output->clock);
+    int64_t end = av_rescale_q(end_us, AV_TIME_BASE_Q, output->clock);
     CV_TRY(show_last(output, end, error));
     CV_TRY(output->sound ? cv_sound_encoder_finish(output->sound, end_us, error) : 0);
     CV_TRY_AV(avcodec_send_frame(output->video, NULL), error, CV_ERROR_ENCODE,
               "cannot end the pictures");
     CV_TRY(pump(output, error));
-    CV_TRY(output->type->finish(output->sink, length_us, error));
+    CV_TRY(finish_file(output, end, error));
     *ret_summary = (struct cv_output_summary){
         .width = output->width,
         .height = output->height,
         .frames = output->frames,
-        .duration_us = length_us,
+        .duration_us = end_us,
         .sound = output->sound != NULL,
     };
     return 0;

@@ -16,7 +16,6 @@ struct cv_output_params {
     enum cv_output_kind kind;
     const char *path;                   /* the file */
     const struct cv_media_info *source; /* borrowed until the output is freed */
-    int64_t origin_us;                  /* time 0 of the output on the source's axis */
     struct cv_cancel *cancel;           /* borrowed; an abort ends long operations; may be NULL */
     int threads;                        /* 0 = 1 */
     int max_side;                       /* longest side in pixels; 0: that of the source */
@@ -35,9 +34,9 @@ struct cv_output_summary {
  * are even, and never larger than the source's.
  *
  * At each of its times the output shows the frame that the source shows at that time. So it starts
- * with the frame that is shown at `origin_us`, a frame that is too short for the output's times is
+ * with the frame that is shown at time 0, a frame that is too short for the output's times is
  * left out, and one that comes too early for `max_frame_rate` is shown later, if it is still shown
- * then. If the frames start later than `origin_us`, the first one is shown from there on. The times
+ * then. If the frames start later, the first one is shown from there on. The times
  * of an MP4 are exact to the source's tick. */
 struct cv_output;
 CV_MUST_CHECK int cv_output_new(const struct cv_output_params *params,
@@ -46,7 +45,7 @@ void cv_output_free(struct cv_output *output);
 CV_DEFINE_CLEANUP(struct cv_output *, cv_output_free)
 
 /* Adds a frame or a block of sound. Frames and sound each come in presentation order, interleaved
- * as a decoder returns them. Frames and sound from before `origin_us` may be given. */
+ * as a decoder returns them. Frames and sound from before time 0 may be given. */
 CV_MUST_CHECK int cv_output_frame(struct cv_output *output, const struct cv_video_frame *frame,
                                   struct cv_error *error);
 CV_MUST_CHECK int cv_output_sound(struct cv_output *output, const struct cv_sound *sound,
@@ -61,36 +60,11 @@ CV_MUST_CHECK int cv_output_silence(struct cv_output *output, int64_t until_us,
 CV_MUST_CHECK int cv_output_chapter(struct cv_output *output, int64_t start_us, int64_t end_us,
                                     const char *title, struct cv_error *error);
 
-/* Ends pictures and sound at `end_us` on the source's axis, and completes the file: the last frame
+/* Ends pictures and sound at `end_us`, and completes the file: the last frame
  * is shown until then, and silence is added to sound that is shorter. */
 CV_MUST_CHECK int cv_output_finish(struct cv_output *output, int64_t end_us,
                                    struct cv_output_summary *ret_summary, struct cv_error *error);
 
-/* Writes encoded packets to a file of one format. */
-
-struct cv_sink_streams {
-    const AVCodecContext *video;
-    const AVCodecContext *audio; /* NULL: silent */
-};
-
-/* One output format. `sink` is the object that open() returned. */
-struct cv_sink_type {
-    int (*open)(const char *path, const struct cv_sink_streams *streams, void **ret_sink,
-                struct cv_error *error);
-    /* Writes one packet. Packets of both streams must come in order of their decoding times, in
-     * their encoder's time base. Takes the packet's data over. */
-    int (*write)(void *sink, AVPacket *packet, bool is_video, struct cv_error *error);
-    /* Completes the files; `end_us` is where the presentation ends. */
-    int (*finish)(void *sink, int64_t end_us, struct cv_error *error);
-    void (*close)(void *sink);
-    int (*chapter)(void *sink, int64_t start_us, int64_t end_us, const char *title,
-                   struct cv_error *error); /* NULL: the format has none */
-    bool global_header;
-};
-
-/* `path` is the file. A GIF takes no sound. */
-extern const struct cv_sink_type cv_sink_mp4, cv_sink_webm, cv_sink_gif;
-
 /* The time base of the pictures in an MP4. It has both the source's ticks and milliseconds, so that
  * pictures of the source and a start that was asked for in milliseconds are exact. */
-AVRational cv_sink_mp4_clock(AVRational source);
+AVRational cv_mp4_clock(AVRational source);

@@ -330,7 +330,7 @@ int cv_tone_map(const AVFrame *picture, AVFrame **ret_frame, struct cv_error *er
 
 /* ---- the size and format of a rendition ------------------------------------------------------ */
 
-enum { SIDE_MIN = 2, BLACK_LUMA = 16, BLACK_CHROMA = 128 };
+enum { SIDE_MIN = 2 };
 
 struct cv_fit {
     int source_width, source_height;
@@ -377,14 +377,6 @@ void cv_fit_free(struct cv_fit *fit)
     }
 }
 
-static void fill(AVFrame *frame, int plane, int width, int height, uint8_t value)
-{
-    for (int y = 0; y < height; y++) {
-        (void)memset(frame->data[plane] + (ptrdiff_t)y * frame->linesize[plane], value,
-                     (size_t)width);
-    }
-}
-
 /* Copies `picture` (8-bit 4:2:0, even, no larger than the rendition) to the middle of a black
  * frame. */
 static int centre(const struct cv_fit *fit, const AVFrame *picture, AVFrame **ret_frame,
@@ -394,19 +386,16 @@ static int centre(const struct cv_fit *fit, const AVFrame *picture, AVFrame **re
     assert(picture);
     CV_TRY(cv_picture_new(fit->width, fit->height, AV_PIX_FMT_YUV420P, &frame, error));
     CV_TRY_MEMORY(av_frame_copy_props(frame, picture) >= 0, error, "a picture");
-    fill(frame, 0, fit->width, fit->height, BLACK_LUMA);
-    fill(frame, 1, fit->width / 2, fit->height / 2, BLACK_CHROMA);
-    fill(frame, 2, fit->width / 2, fit->height / 2, BLACK_CHROMA);
+    const ptrdiff_t strides[4] = {frame->linesize[0], frame->linesize[1], frame->linesize[2]};
+    (void)av_image_fill_black(frame->data, strides, frame->format, AVCOL_RANGE_MPEG, frame->width,
+                              frame->height);
     int left = (fit->width - picture->width) / 4 * 2, top = (fit->height - picture->height) / 4 * 2;
     for (int plane = 0; plane < 3; plane++) {
         int half = plane > 0;
-        for (int y = 0; y < picture->height >> half; y++) {
-            (void)memcpy(frame->data[plane] +
-                             (ptrdiff_t)((top >> half) + y) * frame->linesize[plane] +
-                             (left >> half),
-                         picture->data[plane] + (ptrdiff_t)y * picture->linesize[plane],
-                         (size_t)(picture->width >> half));
-        }
+        av_image_copy_plane(frame->data[plane] + (ptrdiff_t)(top >> half) * frame->linesize[plane] +
+                                (left >> half),
+                            frame->linesize[plane], picture->data[plane], picture->linesize[plane],
+                            picture->width >> half, picture->height >> half);
     }
     *ret_frame = cv_take(frame);
     return 0;

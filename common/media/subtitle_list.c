@@ -51,13 +51,7 @@ static int add_line(struct cv_subtitle_list *list, const struct cv_subtitle *lin
     if (list->count == CV_SUBTITLE_LINES_MAX) {
         return 0;
     }
-    if (list->count == list->capacity) {
-        size_t capacity = list->capacity > 0 ? 2 * list->capacity : 64;
-        struct cv_subtitle *items = reallocarray(list->items, capacity, sizeof(*items));
-        CV_TRY_MEMORY(items, error, "subtitles");
-        list->items = items;
-        list->capacity = capacity;
-    }
+    CV_TRY_MEMORY(CV_MAKE_ROOM(list->items, list->count), error, "subtitles");
     list->items[list->count] = *line;
     list->items[list->count].text = strdup(line->text);
     CV_TRY_MEMORY(list->items[list->count].text, error, "subtitles");

@@ -334,10 +334,10 @@ int cv_subtitle_tracks_end(struct cv_subtitle_tracks *tracks, int64_t zero_us,
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* The bytes of a file, for libavformat. */
+/* The bytes of a file are the buffer that libavformat reads. */
 struct file {
-    unsigned char *data;
-    int64_t size, at;
+    unsigned char *data; /* of av_malloc; it belongs to `io` when there is one */
+    int64_t size;
     AVIOContext *io;
     AVFormatContext *format;
 };
@@ -345,26 +345,10 @@ struct file {
 static void file_deinit(struct file *file)
 {
     avformat_close_input(&file->format);
-    if (file->io) {
-        av_freep(&file->io->buffer);
-        avio_context_free(&file->io);
-    }
-    free(file->data);
+    av_free(file->io ? file->io->buffer : file->data);
+    avio_context_free(&file->io);
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct file, file_deinit)
-
-static int read_bytes(void *opaque, uint8_t *buffer, int size)
-{
-    struct file *file = opaque;
-    int64_t left = file->size - file->at;
-    size = size < left ? size : (int)left;
-    if (size <= 0) {
-        return AVERROR_EOF;
-    }
-    (void)memcpy(buffer, file->data + file->at, (size_t)size);
-    file->at += size;
-    return size;
-}
 
 static bool is_utf8(const unsigned char *bytes, int64_t size)
 {
@@ -403,7 +387,7 @@ static int read_whole(const struct cv_byte_source *source, struct file *file,
                        "the file has more than %d MiB, which no subtitles have",
                        CV_SUBTITLE_FILE_MAX >> 20);
     }
-    file->data = calloc(1, (size_t)source->size + 1);
+    file->data = av_mallocz((size_t)source->size + 1);
     CV_TRY_MEMORY(file->data, error, "subtitles");
     for (size_t count = 1; count > 0 && file->size < source->size; file->size += (int64_t)count) {
         CV_TRY(source->read(source->opaque, file->size, file->data + file->size,
@@ -415,16 +399,11 @@ static int read_whole(const struct cv_byte_source *source, struct file *file,
 /* By the ending of its name: what a text is cannot be told from any first line. */
 static int open_file(struct file *file, const char *ending, struct cv_error *error)
 {
-    enum { BUFFER = 1 << 16 };
     const AVInputFormat *demuxer = av_find_input_format(strcmp(ending, "vtt") == 0   ? "webvtt"
                                                         : strcmp(ending, "srt") == 0 ? "srt"
                                                                                      : "ass");
-    unsigned char *buffer = av_malloc(BUFFER);
-    file->io = buffer ? avio_alloc_context(buffer, BUFFER, 0, file, read_bytes, NULL, NULL) : NULL;
+    file->io = avio_alloc_context(file->data, (int)file->size, 0, NULL, NULL, NULL, NULL);
     file->format = avformat_alloc_context();
-    if (!file->io) {
-        av_free(buffer);
-    }
     CV_TRY_MEMORY(file->io && file->format && demuxer, error, "subtitles");
     file->format->pb = file->io;
     file->format->flags |= AVFMT_FLAG_CUSTOM_IO;

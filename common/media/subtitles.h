@@ -24,7 +24,7 @@ struct cv_subtitle {
 
 struct cv_subtitle_list {
     struct cv_subtitle *items;
-    size_t count, capacity;
+    size_t count;
 };
 
 void cv_subtitle_list_deinit(struct cv_subtitle_list *list);

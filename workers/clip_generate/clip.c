@@ -252,11 +252,3 @@ int clip_run(struct cv_stage_context *context, const json_t *payload, json_t **r
     return request.format == CLIP_JPG ? make_still(context, &request, ret_result, error)
                                       : make_clip(context, &request, ret_result, error);
 }
-
-/* Nothing is written: a clip is only an object in the store, and its path is in the job's result. */
-int clip_commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
-                struct cv_error *error)
-{
-    (void)db, (void)job, (void)result, (void)error;
-    return 0;
-}

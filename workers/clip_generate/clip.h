@@ -3,8 +3,7 @@
 
 #include "common/worker/worker.h"
 
-/* cv_stage.run and cv_stage.commit. */
+/* cv_stage.run. Nothing is committed: a clip is only an object in the store, and its path is in the job's
+ * result. */
 CV_MUST_CHECK int clip_run(struct cv_stage_context *context, const json_t *payload,
                            json_t **ret_result, struct cv_error *error);
-CV_MUST_CHECK int clip_commit(struct cv_db *db, const struct cv_job *job, const json_t *result,
-                              struct cv_error *error);

@@ -24,7 +24,6 @@ int main(int argc, char **argv)
         .limits = {.memory_bytes = MEMORY_BYTES},
         .grants = grants,
         .run = clip_run,
-        .commit = clip_commit,
     };
     return cv_worker_main(&stage, argc, argv);
 }

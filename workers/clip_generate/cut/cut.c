@@ -51,18 +51,10 @@ CV_DEFINE_CLEANUP_ADDRESS(struct view, view_deinit)
 static int open_view(struct view *view, const struct cv_byte_source *source, struct cv_error *error)
 {
     CV_TRY(cv_input_open(source, view->check->cancel, &view->input, error));
-    const AVStream *stream = view->input->video;
-    const AVCodec *codec = avcodec_find_decoder(stream->codecpar->codec_id);
-    view->decoder = avcodec_alloc_context3(codec);
     view->packet = av_packet_alloc();
     view->frame = av_frame_alloc();
-    CV_TRY_MEMORY(view->decoder && view->packet && view->frame &&
-                      avcodec_parameters_to_context(view->decoder, stream->codecpar) >= 0,
-                  error, "a clip's check");
-    view->decoder->pkt_timebase = stream->time_base;
-    view->decoder->thread_count = view->check->threads;
-    int result = avcodec_open2(view->decoder, codec, NULL);
-    return result < 0 ? cv_fail_av(error, result, CV_ERROR_DECODE, "cannot open the decoder") : 0;
+    CV_TRY_MEMORY(view->packet && view->frame, error, "a clip's check");
+    return cv_codec_open(view->input->video, view->check->threads, &view->decoder, error);
 }
 
 /* The mean difference of two pictures' brightness; huge if size or format differ. */
@@ -316,7 +308,7 @@ static int prepare(struct cv_cut_state *cut, struct cv_error *error)
 {
     cut->encoding = (struct cv_cut_encoding){
         .input = cut->input,
-        .clock = cv_sink_mp4_clock(cut->input->video->time_base),
+        .clock = cv_mp4_clock(cut->input->video->time_base),
         .threads = cut->params->threads,
         .reason = cut->reason,
     };

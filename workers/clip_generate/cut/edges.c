@@ -98,18 +98,10 @@ CV_DEFINE_CLEANUP_ADDRESS(struct work, work_deinit)
 static int open_work(struct work *work, struct cv_error *error)
 {
     const struct cv_cut_encoding *encoding = work->encoding;
-    const AVStream *stream = encoding->input->video;
-    const AVCodec *codec = avcodec_find_decoder(AV_CODEC_ID_H264);
-    work->decoder = avcodec_alloc_context3(codec);
     work->frame = av_frame_alloc();
     work->packet = av_packet_alloc();
-    CV_TRY_MEMORY(work->decoder && work->frame && work->packet &&
-                      avcodec_parameters_to_context(work->decoder, stream->codecpar) >= 0,
-                  error, "a decoder");
-    work->decoder->pkt_timebase = stream->time_base;
-    work->decoder->thread_count = encoding->threads;
-    CV_TRY_AV(avcodec_open2(work->decoder, codec, NULL), error, CV_ERROR_DECODE,
-              "cannot open the H.264 decoder");
+    CV_TRY_MEMORY(work->frame && work->packet, error, "a decoder");
+    CV_TRY(cv_codec_open(encoding->input->video, encoding->threads, &work->decoder, error));
     CV_TRY(cv_cut_encoder_open(encoding, &work->encoder, error));
     assert(work->encoder);
     cv_auto(cv_h264_sets_deinit) struct cv_h264_sets made = {0};

@@ -9,7 +9,7 @@ struct cv_cut_file {
     int depth;
     int64_t step;
     int64_t *times; /* times of all pictures, increasing */
-    size_t count, capacity, written;
+    size_t count, written;
     size_t groups[2];            /* starts of the two newest groups */
     struct cv_packet_queue held; /* the newest group, until the time after it is known */
     char *reason;
@@ -19,10 +19,7 @@ void cv_cut_file_close(struct cv_cut_file *file)
 {
     if (file) {
         cv_packet_queue_deinit(&file->held);
-        if (file->muxer) {
-            (void)avio_closep(&file->muxer->pb);
-        }
-        avformat_free_context(file->muxer);
+        cv_av_file_free(file->muxer);
         free(file->times);
         free(file);
     }
@@ -84,14 +81,7 @@ int cv_cut_file_open(const struct cv_cut_file_params *params, struct cv_cut_file
     CV_TRY_AV(avformat_alloc_output_context2(&file->muxer, NULL, "mp4", params->path), error,
               CV_ERROR_ENCODE, "cannot open the MP4 muxer");
     CV_TRY(add_streams(file, params, error));
-    CV_TRY_AV(avio_open2(&file->muxer->pb, params->path, AVIO_FLAG_WRITE, NULL, NULL), error,
-              CV_ERROR_IO, "cannot create %s", params->path);
-    cv_auto(cv_av_dict_free) AVDictionary *options = NULL;
-    int result = av_dict_set(&options, "movflags", "+faststart", 0);
-    result = result < 0 ? result : avformat_write_header(file->muxer, &options);
-    if (result < 0) {
-        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot write MP4");
-    }
+    CV_TRY(cv_av_file_begin(file->muxer, "movflags", "+faststart", error));
     *ret_file = cv_take(file);
     return 0;
 }
@@ -161,18 +151,11 @@ static int write_held(struct cv_cut_file *file, int64_t end, struct cv_error *er
 static int record_times(struct cv_cut_file *file, const struct cv_packet_queue *pictures,
                         struct cv_error *error)
 {
-    size_t needed = file->count + pictures->count;
-    if (needed > file->capacity) {
-        size_t capacity = 2 * needed;
-        int64_t *times = reallocarray(file->times, capacity, sizeof(*times));
-        CV_TRY_MEMORY(times, error, "a clip's times");
-        file->times = times;
-        file->capacity = capacity;
-    }
     size_t start = file->count;
     file->groups[0] = file->groups[1];
     file->groups[1] = start;
     for (size_t i = 0; i < pictures->count; i++) {
+        CV_TRY_MEMORY(CV_MAKE_ROOM(file->times, file->count), error, "a clip's times");
         file->times[file->count++] = pictures->packets[pictures->first + i]->pts;
     }
     qsort(file->times + start, pictures->count, sizeof(*file->times), compare_times);
@@ -202,12 +185,8 @@ int cv_cut_file_pictures(struct cv_cut_file *file, struct cv_packet_queue *pictu
 int cv_cut_file_finish(struct cv_cut_file *file, int64_t end, struct cv_error *error)
 {
     CV_TRY(write_held(file, end, error));
-    int result = av_write_trailer(file->muxer);
-    result = result < 0 ? result : file->muxer->pb->error;
-    int closed = avio_closep(&file->muxer->pb);
-    result = result < 0 ? result : closed;
-    return result < 0 ? cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot finish the MP4 file")
-                      : 0;
+    CV_TRY_AV(av_write_trailer(file->muxer), error, CV_ERROR_ENCODE, "cannot finish the MP4 file");
+    return cv_av_file_end(file->muxer, NULL, error);
 }
 
 /* ---- sound ----------------------------------------------------------------------------------- */
@@ -273,20 +252,14 @@ static int open_encoder(struct cv_cut_sound *sound, int64_t origin_us, struct cv
 int cv_cut_sound_new(const struct cv_input *input, int64_t origin_us, bool mute,
                      struct cv_cut_sound **ret_sound, struct cv_error *error)
 {
-    const AVCodec *codec = avcodec_find_decoder(input->audio->codecpar->codec_id);
     cv_auto(cv_cut_sound_free) struct cv_cut_sound *sound = calloc(1, sizeof(*sound));
     if (sound) {
         sound->input = input;
         sound->frame = av_frame_alloc();
         sound->packet = av_packet_alloc();
-        sound->decoder = avcodec_alloc_context3(codec);
     }
-    CV_TRY_MEMORY(sound && sound->frame && sound->packet && sound->decoder &&
-                      avcodec_parameters_to_context(sound->decoder, input->audio->codecpar) >= 0,
-                  error, "sound");
-    sound->decoder->pkt_timebase = input->audio->time_base;
-    CV_TRY_AV(avcodec_open2(sound->decoder, codec, NULL), error, CV_ERROR_UNSUPPORTED_MEDIA,
-              "cannot open the decoder %s", codec->name);
+    CV_TRY_MEMORY(sound && sound->frame && sound->packet, error, "sound");
+    CV_TRY(cv_codec_open(input->audio, 1, &sound->decoder, error));
     CV_TRY(mute ? 0 : open_encoder(sound, origin_us, error));
     *ret_sound = cv_take(sound);
     return 0;

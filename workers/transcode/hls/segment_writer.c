@@ -30,10 +30,7 @@ static void mp4_close(void *writer)
 {
     struct mp4 *mp4 = writer;
     if (mp4) {
-        if (mp4->muxer) {
-            (void)avio_closep(&mp4->muxer->pb);
-        }
-        avformat_free_context(mp4->muxer);
+        cv_av_file_free(mp4->muxer);
         av_packet_free(&mp4->held);
         free(mp4);
     }
@@ -50,20 +47,6 @@ static int open_muxer(struct mp4 *mp4, struct cv_error *error)
                   error, "a segment");
     stream->time_base = mp4->clock;
     stream->codecpar->initial_padding = 0; /* the priming was dropped */
-    return 0;
-}
-
-static int close_file(struct mp4 *mp4, int64_t *ret_bytes, struct cv_error *error)
-{
-    avio_flush(mp4->muxer->pb);
-    int result = mp4->muxer->pb->error;
-    int64_t bytes = avio_tell(mp4->muxer->pb);
-    int closed = avio_closep(&mp4->muxer->pb);
-    result = result < 0 ? result : closed;
-    if (result < 0) {
-        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot complete a segment");
-    }
-    *ret_bytes = bytes;
     return 0;
 }
 
@@ -218,7 +201,7 @@ static int mp4_end(void *writer, int64_t end, int64_t *ret_bytes, struct cv_erro
     struct mp4 *mp4 = writer;
     CV_TRY(mp4->held->size > 0 ? write_held(mp4, end, error) : 0);
     CV_TRY(flush(mp4, error));
-    return close_file(mp4, ret_bytes, error);
+    return cv_av_file_end(mp4->muxer, ret_bytes, error);
 }
 
 const struct cv_segment_writer_type cv_segment_writer_mp4 = {
@@ -251,10 +234,7 @@ static void ts_close(void *writer)
 {
     struct ts *ts = writer;
     if (ts) {
-        if (ts->muxer) {
-            (void)avio_closep(&ts->muxer->pb);
-        }
-        avformat_free_context(ts->muxer);
+        cv_av_file_free(ts->muxer);
         free(ts);
     }
 }
@@ -322,17 +302,9 @@ static int ts_end(void *writer, int64_t end, int64_t *ret_bytes, struct cv_error
 {
     (void)end;
     struct ts *ts = writer;
-    int result = av_write_frame(ts->muxer, NULL); /* writes sound that the muxer has collected */
-    avio_flush(ts->muxer->pb);
-    result = result < 0 ? result : ts->muxer->pb->error;
-    int64_t bytes = avio_tell(ts->muxer->pb);
-    int closed = avio_closep(&ts->muxer->pb);
-    result = result < 0 ? result : closed;
-    if (result < 0) {
-        return cv_fail_av(error, result, CV_ERROR_ENCODE, "cannot complete a segment");
-    }
-    *ret_bytes = bytes;
-    return 0;
+    /* Writes sound that the muxer has collected. */
+    CV_TRY_AV(av_write_frame(ts->muxer, NULL), error, CV_ERROR_ENCODE, "cannot write a segment");
+    return cv_av_file_end(ts->muxer, ret_bytes, error);
 }
 
 const struct cv_segment_writer_type cv_segment_writer_ts = {

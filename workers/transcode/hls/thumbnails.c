@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <libavutil/imgutils.h>
 #include <math.h>
-#include <string.h>
 
 enum {
     INTERVAL_UNKNOWN_US = 2 * 1000 * 1000
@@ -237,12 +236,10 @@ static void copy_tile(const struct cv_sprites *sprites, const AVFrame *tile, int
         int half = plane > 0;
         int x = place % COLUMNS * sprites->tile_width >> half;
         int y = place / COLUMNS * sprites->tile_height >> half;
-        for (int row = 0; row < sprites->tile_height >> half; row++) {
-            (void)memcpy(sprites->sheet->data[plane] +
-                             (ptrdiff_t)(y + row) * sprites->sheet->linesize[plane] + x,
-                         tile->data[plane] + (ptrdiff_t)row * tile->linesize[plane],
-                         (size_t)(sprites->tile_width >> half));
-        }
+        av_image_copy_plane(
+            sprites->sheet->data[plane] + (ptrdiff_t)y * sprites->sheet->linesize[plane] + x,
+            sprites->sheet->linesize[plane], tile->data[plane], tile->linesize[plane],
+            sprites->tile_width >> half, sprites->tile_height >> half);
     }
 }
 
