@@ -3,8 +3,8 @@
  * segment_index, embed, webhook and object_remove with and without names to resolve. The system
  * tests run every stage under it, with and without AddressSanitizer. It also has the close
  * relatives that another version of the C library or of a codec would use. Calls that are not
- * listed fail with ENOSYS, as on an older kernel, so that libraries fall back; calls that only an
- * attack would use fail with EPERM. */
+ * listed, or not with these arguments, fail with ENOSYS, as on an older kernel, so that libraries
+ * fall back. */
 #include "common/worker/system_calls.h"
 
 #include "common/worker/sanitizer.h"
@@ -43,24 +43,17 @@ static const char *const allowed[] = {
     "lseek",
     "_llseek",
     "sendfile",
-    "sendfile64",
     "copy_file_range",
     "fsync",
     "fdatasync",
     "sync_file_range",
     "ftruncate",
-    "ftruncate64",
     "fallocate",
     "fadvise64",
-    "fadvise64_64",
     "readahead",
     "stat",
-    "stat64",
     "lstat",
-    "lstat64",
     "fstat",
-    "fstat64",
-    "fstatat64",
     "newfstatat",
     "statx",
     "statfs",
@@ -99,7 +92,6 @@ static const char *const allowed[] = {
     "get_mempolicy",
     /* threads of this process */
     "futex",
-    "futex_time64",
     "futex_waitv",
     "set_robust_list",
     "get_robust_list",
@@ -116,11 +108,8 @@ static const char *const allowed[] = {
     "exit_group",
     /* time */
     "clock_gettime",
-    "clock_gettime64",
     "clock_getres",
-    "clock_getres_time64",
     "clock_nanosleep",
-    "clock_nanosleep_time64",
     "nanosleep",
     "gettimeofday",
     "time",
@@ -140,11 +129,9 @@ static const char *const allowed[] = {
     /* waiting, and descriptors that were open at the start */
     "poll",
     "ppoll",
-    "ppoll_time64",
     "select",
     "_newselect",
     "pselect6",
-    "pselect6_time64",
     "eventfd",
     "eventfd2",
     "pipe",
@@ -198,166 +185,6 @@ static const char *const allowed_to_sanitizers[] = {
     "tgkill",
 };
 
-/* Calls that attacks use: they fail with EPERM; every other call that is not allowed fails with
- * ENOSYS. */
-static const char *const refused[] = {
-    /* other programs and processes */
-    "execve",
-    "execveat",
-    "fork",
-    "vfork",
-    "ptrace",
-    "process_vm_readv",
-    "process_vm_writev",
-    "process_madvise",
-    "kcmp",
-    "pidfd_open",
-    "pidfd_getfd",
-    "pidfd_send_signal",
-    "tkill",
-    "rt_sigqueueinfo",
-    "rt_tgsigqueueinfo",
-    "setpgid",
-    "setsid",
-    "setpriority",
-    "setrlimit",
-    "sched_setaffinity",
-    "sched_setparam",
-    "sched_setscheduler",
-    "sched_setattr",
-    "ioprio_set",
-    "migrate_pages",
-    "move_pages",
-    "wait4",
-    "waitid",
-    /* what Landlock does not restrict: owners, modes, times and extended attributes of any file */
-    "chmod",
-    "fchmod",
-    "fchmodat",
-    "fchmodat2",
-    "chown",
-    "lchown",
-    "fchown",
-    "fchownat",
-    "chown32",
-    "lchown32",
-    "fchown32",
-    "utime",
-    "utimes",
-    "utimensat",
-    "futimesat",
-    "setxattr",
-    "lsetxattr",
-    "fsetxattr",
-    "setxattrat",
-    "removexattr",
-    "lremovexattr",
-    "fremovexattr",
-    "removexattrat",
-    "truncate",
-    "truncate64",
-    "mknod",
-    "mknodat",
-    "link",
-    "linkat",
-    "symlink",
-    "symlinkat",
-    "flock",
-    "inotify_init",
-    "inotify_init1",
-    "fanotify_init",
-    "name_to_handle_at",
-    "open_by_handle_at",
-    /* memory that outlives the process or is charged to nobody */
-    "shmget",
-    "shmat",
-    "shmctl",
-    "shmdt",
-    "semget",
-    "semop",
-    "semtimedop",
-    "semctl",
-    "msgget",
-    "msgsnd",
-    "msgrcv",
-    "msgctl",
-    "ipc",
-    "mq_open",
-    "mq_unlink",
-    "memfd_create",
-    "memfd_secret",
-    "mlock",
-    "mlock2",
-    "mlockall",
-    "remap_file_pages",
-    /* mounts, namespaces, the kernel itself */
-    "mount",
-    "umount",
-    "umount2",
-    "mount_setattr",
-    "move_mount",
-    "open_tree",
-    "fsopen",
-    "fsmount",
-    "fsconfig",
-    "fspick",
-    "pivot_root",
-    "chroot",
-    "unshare",
-    "setns",
-    "bpf",
-    "init_module",
-    "finit_module",
-    "delete_module",
-    "kexec_load",
-    "kexec_file_load",
-    "reboot",
-    "swapon",
-    "swapoff",
-    "syslog",
-    "acct",
-    "quotactl",
-    "quotactl_fd",
-    "iopl",
-    "ioperm",
-    "perf_event_open",
-    "userfaultfd",
-    "io_uring_setup",
-    "io_uring_enter",
-    "io_uring_register",
-    "io_setup",
-    "landlock_create_ruleset",
-    "seccomp",
-    /* keys, identity, clocks, names of the machine */
-    "keyctl",
-    "add_key",
-    "request_key",
-    "setuid",
-    "setgid",
-    "setreuid",
-    "setregid",
-    "setresuid",
-    "setresgid",
-    "setgroups",
-    "setfsuid",
-    "setfsgid",
-    "capset",
-    "personality",
-    "settimeofday",
-    "clock_settime",
-    "clock_adjtime",
-    "adjtimex",
-    "sethostname",
-    "setdomainname",
-    /* sockets; sendmsg can pass descriptors, which count against other processes of the user */
-    "sendmsg",
-    "socketpair",
-    "bind",
-    "listen",
-    "accept",
-    "accept4",
-};
-
 /* Flags for memory that RLIMIT_DATA does not count, or that is reserved for others. */
 static const uint32_t uncounted_mappings = MAP_GROWSDOWN | MAP_HUGETLB;
 
@@ -375,22 +202,11 @@ struct rules {
     int result; /* the first failure */
 };
 
-static bool is_for_sanitizers(const char *name)
-{
-    for (size_t i = 0; CV_UNDER_SANITIZER && i < CV_COUNT(allowed_to_sanitizers); i++) {
-        if (strcmp(allowed_to_sanitizers[i], name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void name_all(struct rules *rules, const char *const *names, size_t count, uint32_t action)
 {
     for (size_t i = 0; i < count && rules->result >= 0; i++) {
         int number = seccomp_syscall_resolve_name(names[i]);
-        bool is_allowed = action != SCMP_ACT_ALLOW && is_for_sanitizers(names[i]);
-        if (number != __NR_SCMP_ERROR && number >= 0 && !is_allowed) {
+        if (number >= 0) {
             rules->result = seccomp_rule_add_array(rules->filter, action, number, 0, NULL);
         }
     }
@@ -401,15 +217,6 @@ static void allow_if(struct rules *rules, int number, struct scmp_arg_cmp condit
     if (rules->result >= 0) {
         rules->result =
             seccomp_rule_add_array(rules->filter, SCMP_ACT_ALLOW, number, 1, &condition);
-    }
-}
-
-static void refuse_if(struct rules *rules, int number, int error_number,
-                      struct scmp_arg_cmp condition)
-{
-    if (rules->result >= 0) {
-        rules->result = seccomp_rule_add_array(
-            rules->filter, SCMP_ACT_ERRNO((uint32_t)error_number), number, 1, &condition);
     }
 }
 
@@ -459,35 +266,14 @@ static void allow_arguments(struct rules *rules)
     allow_if(rules, SCMP_SYS(clone), SCMP_CMP64(0, SCMP_CMP_MASKED_EQ, shared | apart, shared));
 }
 
-/* If a call is refused for its argument, it fails with EPERM, too, not with ENOSYS. */
-static void refuse_arguments(struct rules *rules)
-{
-    if (CV_UNDER_SANITIZER) {
-        return;
-    }
-    uint32_t self = (uint32_t)getpid();
-    refuse_if(rules, SCMP_SYS(kill), EPERM, SCMP_A0_32(SCMP_CMP_NE, self, 0));
-    refuse_if(rules, SCMP_SYS(tgkill), EPERM, SCMP_A0_32(SCMP_CMP_NE, self, 0));
-    refuse_if(rules, SCMP_SYS(prlimit64), EPERM, SCMP_A0_32(SCMP_CMP_NE, 0, 0));
-    refuse_if(rules, SCMP_SYS(clone), EPERM, SCMP_CMP64(0, SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
-}
-
-/* Refuses MSG_FASTOPEN, with which sending opens a TCP connection that the rule for ports does not
+/* Without MSG_FASTOPEN, with which sending opens a TCP connection that the rule for ports does not
  * see. */
 static void allow_sending(struct rules *rules, unsigned families)
 {
-    static const struct {
-        int number;
-        unsigned flags; /* index of the argument with the flags */
-    } calls[] = {{SCMP_SYS(sendto), 3}, {SCMP_SYS(sendmmsg), 3}};
-    size_t count = families ? CV_COUNT(calls) : CV_COUNT(calls) - 1;
-    for (size_t i = 0; i < count; i++) {
-        const struct scmp_arg_cmp is_plain =
-            SCMP_CMP64(calls[i].flags, SCMP_CMP_MASKED_EQ, MSG_FASTOPEN, 0);
-        const struct scmp_arg_cmp is_connecting =
-            SCMP_CMP64(calls[i].flags, SCMP_CMP_MASKED_EQ, MSG_FASTOPEN, MSG_FASTOPEN);
-        allow_if(rules, calls[i].number, is_plain);
-        refuse_if(rules, calls[i].number, EPERM, is_connecting);
+    const struct scmp_arg_cmp is_plain = SCMP_CMP64(3, SCMP_CMP_MASKED_EQ, MSG_FASTOPEN, 0);
+    allow_if(rules, SCMP_SYS(sendto), is_plain);
+    if (families) {
+        allow_if(rules, SCMP_SYS(sendmmsg), is_plain);
     }
 }
 
@@ -542,10 +328,7 @@ static void add_rules(struct rules *rules, const struct cv_sandbox *sandbox)
     allow_sockets(rules, sandbox->families);
     if (CV_UNDER_SANITIZER) {
         name_all(rules, allowed_to_sanitizers, CV_COUNT(allowed_to_sanitizers), SCMP_ACT_ALLOW);
-    } else {
-        refuse_arguments(rules);
     }
-    name_all(rules, refused, CV_COUNT(refused), SCMP_ACT_ERRNO(EPERM));
 }
 
 int cv_system_calls_enter(const struct cv_sandbox *sandbox, unsigned *layers,
