@@ -39,11 +39,7 @@ static bool is_failure_code(int code)
     return code == CV_EXIT_PERMANENT || code == CV_EXIT_RETRY || code == CV_EXIT_STOP;
 }
 
-static void fail(struct cv_verdict_result *verdict, enum cv_error_type type, const char *text)
-{
-    int r = cv_fail(&verdict->failure, type, "%s", text);
-    (void)r;
-}
+#define FAIL(verdict, ...) (void)!cv_fail(&(verdict)->failure, __VA_ARGS__)
 
 /* Whether a crash was caused by a lack of memory: a library may abort then (C++'s bad_alloc does),
  * and the stage's memory was near its limit. */
@@ -57,18 +53,16 @@ static void read_signal(const struct cv_child *child, struct cv_verdict_result *
 {
     int number = WTERMSIG(child->status);
     if ((number == SIGABRT || number == SIGSEGV || number == SIGKILL) && ran_out_of_memory(child)) {
-        fail(verdict, CV_ERROR_OUT_OF_MEMORY, "the stage used up its memory");
+        FAIL(verdict, CV_ERROR_OUT_OF_MEMORY, "the stage used up its memory");
         return;
     }
     for (size_t i = 0; i < CV_COUNT(signal_meanings); i++) {
         if (signal_meanings[i].number == number) {
-            fail(verdict, signal_meanings[i].type, signal_meanings[i].message);
+            FAIL(verdict, signal_meanings[i].type, "%s", signal_meanings[i].message);
             return;
         }
     }
-    int r =
-        cv_fail(&verdict->failure, CV_ERROR_STAGE_CRASHED, "the stage ended by signal %d", number);
-    (void)r;
+    FAIL(verdict, CV_ERROR_STAGE_CRASHED, "the stage ended by signal %d", number);
 }
 
 /* Reads a failure. The stage names only the type, which must exist; the verdict comes from the
@@ -79,25 +73,24 @@ static void read_failure(const json_t *output, int code, struct cv_verdict_resul
     const char *name = json_string_value(json_object_get(object, "type"));
     const char *message = json_string_value(json_object_get(object, "message"));
     if (!name || !message) {
-        int r = cv_fail(&verdict->failure, CV_ERROR_STAGE_PROTOCOL,
-                        "the stage ended with exit code %d and no error", code);
-        (void)r;
+        FAIL(verdict, CV_ERROR_STAGE_PROTOCOL, "the stage ended with exit code %d and no error",
+             code);
         return;
     }
     enum cv_error_type type = cv_error_type_from_name(name);
     if (strcmp(cv_error_type_name(type), name) != 0) {
-        fail(verdict, CV_ERROR_STAGE_PROTOCOL, "the stage named an error type that does not exist");
+        FAIL(verdict, CV_ERROR_STAGE_PROTOCOL, "the stage named an error type that does not exist");
         return;
     }
     if (type == CV_ERROR_CANCELED || type == CV_ERROR_LEASE_LOST) {
         /* Only this supervisor may ask a stage to stop, and it did not. */
-        fail(verdict, CV_ERROR_STAGE_CRASHED, "the stage was terminated from outside");
+        FAIL(verdict, CV_ERROR_STAGE_CRASHED, "the stage was terminated from outside");
         return;
     }
     const json_t *retry_after = json_object_get(object, "retry_after_ms");
-    fail(verdict, type, message);
+    FAIL(verdict, type, "%s", message);
     if (!verdict->failure.message[0]) {
-        fail(verdict, type, "the stage gives no reason");
+        FAIL(verdict, type, "the stage gives no reason");
     }
     if (json_is_integer(retry_after) && json_integer_value(retry_after) > 0) {
         verdict->failure.retry_after_ms = json_integer_value(retry_after);
@@ -154,9 +147,9 @@ static void read_result(json_t *output, const json_t *grants, struct cv_verdict_
 {
     json_t *artifacts = json_object_get(output, "artifacts");
     if (json_object_get(output, "error")) {
-        fail(verdict, CV_ERROR_STAGE_PROTOCOL, "the stage reported an error and success at once");
+        FAIL(verdict, CV_ERROR_STAGE_PROTOCOL, "the stage reported an error and success at once");
     } else if (!are_artifacts(artifacts, grants)) {
-        fail(verdict, CV_ERROR_STAGE_PROTOCOL,
+        FAIL(verdict, CV_ERROR_STAGE_PROTOCOL,
              "the stage's list of artifacts is not readable, or names what is not the job's");
     } else {
         verdict->artifacts = json_incref(artifacts);
@@ -184,9 +177,8 @@ void cv_verdict_read(const struct cv_child *child, const json_t *grants,
 {
     *verdict = (struct cv_verdict_result){.result = NULL};
     if (child->output_too_large) {
-        int r = cv_fail(&verdict->failure, CV_ERROR_STAGE_PROTOCOL,
-                        "the stage's result is larger than %d MiB", CV_OUTPUT_MAX >> 20);
-        (void)r;
+        FAIL(verdict, CV_ERROR_STAGE_PROTOCOL, "the stage's result is larger than %d MiB",
+             CV_OUTPUT_MAX >> 20);
         return;
     }
     if (WIFSIGNALED(child->status)) {
@@ -195,19 +187,18 @@ void cv_verdict_read(const struct cv_child *child, const json_t *grants,
     }
     int code = WEXITSTATUS(child->status);
     if (code != CV_EXIT_DONE && !is_failure_code(code)) {
-        int r = cv_fail(&verdict->failure, CV_ERROR_STAGE_PROTOCOL,
-                        "the stage ended with exit code %d, which says nothing", code);
-        (void)r;
+        FAIL(verdict, CV_ERROR_STAGE_PROTOCOL,
+             "the stage ended with exit code %d, which says nothing", code);
         return;
     }
     if (child->output.failed) {
-        fail(verdict, CV_ERROR_OUT_OF_MEMORY, "out of memory for the stage's result");
+        FAIL(verdict, CV_ERROR_OUT_OF_MEMORY, "out of memory for the stage's result");
         return;
     }
     json_error_t reason;
     const char *text = child->output.data ? child->output.data : "";
     if (is_bomb(text, child->output.length)) {
-        fail(verdict, CV_ERROR_STAGE_PROTOCOL, "the stage's result has more values than it may");
+        FAIL(verdict, CV_ERROR_STAGE_PROTOCOL, "the stage's result has more values than it may");
         return;
     }
     cv_auto(json_decref) json_t *output =
@@ -215,9 +206,8 @@ void cv_verdict_read(const struct cv_child *child, const json_t *grants,
     verdict->program = json_incref(json_object_get(output, "program"));
     (void)json_object_del(output, "program");
     if (!json_is_object(output)) {
-        int r = cv_fail(&verdict->failure, CV_ERROR_STAGE_PROTOCOL,
-                        "the stage printed no JSON object (exit code %d)", code);
-        (void)r;
+        FAIL(verdict, CV_ERROR_STAGE_PROTOCOL, "the stage printed no JSON object (exit code %d)",
+             code);
     } else if (code == CV_EXIT_DONE) {
         read_result(output, grants, verdict);
     } else {

@@ -238,7 +238,7 @@ def test_one_that_finds_no_room_waits_for_it(place, tmp_path, limit):
     scheduler = Worker([place.program("scheduler"), *QUICK],
                        {**os.environ, "DATABASE_URL": place.url.replace("postgres@", f"{role}@")}, tmp_path / "log")
     place.started.append(scheduler)
-    (said,) = wait_until(lambda: scheduler.says("waiting for the database"), "it to say what is wrong")
+    (said,) = wait_until(lambda: scheduler.says("not ready"), "it to say what is wrong")
     assert "too many connections for role" in said["message"]
     assert scheduler.is_alive()
     place.schedule(catch_up="all")
@@ -251,7 +251,7 @@ def test_one_that_finds_no_room_waits_for_it(place, tmp_path, limit):
 def test_one_that_waits_may_be_stopped(place, tmp_path):
     scheduler = Worker([place.program("scheduler")],
                        {**os.environ, "DATABASE_URL": f"host={tmp_path} dbname=nowhere"}, tmp_path / "log")
-    wait_until(lambda: scheduler.says("waiting for the database"), "it to wait")
+    wait_until(lambda: scheduler.says("not ready"), "it to wait")
     assert scheduler.stop() == 0
 
 

@@ -1,4 +1,4 @@
-#include "workers/object_remove/remove.h"
+#include "common/store/store.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -113,42 +113,6 @@ static void test_inbox(void **state)
     }
 }
 
-static void test_removal_takes_all_and_no_more(void **state)
-{
-    (void)state;
-    char path[] = "/tmp/cv-objects-XXXXXX";
-    struct cv_error error;
-    assert_non_null(mkdtemp(path));
-    cv_auto(cv_store_close) struct cv_store *store = NULL;
-    assert_int_equal(cv_store_open(path, &store, &error), 0);
-    static const char *const keys[] = {
-        "videos/original/" ID "/master.mp4",
-        "videos/clips/" ID "/c.gif",
-        "frames/" ID "/1.jpg",
-        "lines/" ID "/0.pack",
-        "thumbs/" ID "/poster.jpg",
-        "videos/proxy/" ID "/a/b.ts",
-        "lines/" TEAM "/0.pack",
-        "inbox/" ID "/a.mp4",
-    };
-    for (size_t i = 0; i < CV_COUNT(keys); i++) {
-        const struct cv_new_object object = {.key = keys[i], .data = "x", .size = 1};
-        assert_int_equal(cv_store_put(store, &object, NULL, &error), 0);
-    }
-    struct cv_objects_removal removal = {.store = store};
-    assert_int_equal(cv_objects_remove_video(&removal, ID, &error), 0);
-    assert_int_equal(removal.removed, 6);
-    assert_int_equal(cv_objects_remove_video(&removal, ID, &error), 0);
-    assert_int_equal(removal.removed, 6);
-    assert_int_equal(cv_store_head(store, keys[6], NULL, &error), 0);
-    assert_int_equal(cv_store_head(store, keys[7], NULL, &error), 0);
-    assert_int_equal(cv_store_delete_many(store, keys + 6, 2, &error), 0);
-    char incoming[64];
-    (void)snprintf(incoming, sizeof(incoming), "%s/.incoming", path);
-    (void)rmdir(incoming);
-    assert_int_equal(rmdir(path), 0);
-}
-
 static void test_people_see_no_keys(void **state)
 {
     static const struct {
@@ -181,7 +145,6 @@ int main(void)
         cmocka_unit_test(test_what_is_an_original),
         cmocka_unit_test(test_the_type_follows_from_the_key),
         cmocka_unit_test(test_inbox),
-        cmocka_unit_test(test_removal_takes_all_and_no_more),
         cmocka_unit_test(test_people_see_no_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -277,24 +277,15 @@ static int open_both(struct parts *parts, struct cv_error *error)
  * is to stop. */
 static int open_patiently(struct parts *parts, struct cv_error *error)
 {
-    enum { FIRST_PAUSE_MS = 250, PAUSE_MOST_MS = 5000 };
+    enum { PAUSE_MS = 2000 };
     struct cv_daemon *daemon = &parts->daemon;
-    for (int tries = 0;; tries++) {
-        int result = open_both(parts, error);
-        if (result == 0 || cv_daemon_is_stopping(daemon)) {
-            return 0;
-        }
-        if (error->verdict != CV_VERDICT_RETRY) {
-            return result;
-        }
-        if (tries == 0) {
-            cv_log(CV_LOG_WARN, "waiting for the database: %s", error->message);
-        }
-        cv_probe_set_reason(daemon->probe, error->message);
-        cv_probe_beat(daemon->probe);
-        (void)cv_cancel_wait(daemon->cancel,
-                             (int)cv_pause_ms(tries, FIRST_PAUSE_MS, PAUSE_MOST_MS));
+    int result = open_both(parts, error);
+    while (result && error->verdict == CV_VERDICT_RETRY && !cv_daemon_is_stopping(daemon)) {
+        cv_daemon_set_reason(daemon, error->message);
+        cv_daemon_wait(daemon, NULL, cv_monotonic_ms() + PAUSE_MS);
+        result = open_both(parts, error);
     }
+    return cv_daemon_is_stopping(daemon) ? 0 : result;
 }
 
 static int run(const struct options *options, struct cv_error *error)
