@@ -37,6 +37,7 @@ from store_client import StoreClient  # noqa: E402
 
 BUCKET, S3_HOST, S3_PORT, PG_PORT = "cortana", "s3.storage.svc.cluster.local", 8000, 5432
 DEADLINE = 600
+VIDEO = ROOT / "fixtures/feed.mp4"  # whose transcode goes on for as long as a worker is killed at it, and a new version comes
 
 # The overlay for development, with leases short enough to see one run out, and the version to be run.
 OVERLAY = """
@@ -255,7 +256,7 @@ def quiet_run(system):
     """From nothing: how long until the first job of a stage that was scaled to nothing is claimed."""
     owner = str(uuid.uuid4())
     began = time.monotonic()
-    system.quiet = system.scan(owner, ROOT / "fixtures/chat.mp4")
+    system.quiet = system.scan(owner, VIDEO)
     say(f"  found after {time.monotonic() - began:.1f} s")
     assert not system.scaler.pods.get("transcode"), "it was not scaled to nothing"
     system.scaler.step()
@@ -272,7 +273,7 @@ def quiet_run(system):
 
 def disturbed_run(system):
     owner = str(uuid.uuid4())
-    system.video = system.scan(owner, ROOT / "fixtures/chat.mp4")
+    system.video = system.scan(owner, VIDEO)
     system.wait(lambda: system.running("transcode"), "the transcode to be well under way")
     system.scaler.pods["transcode"][0].kill()
     say("  transcode killed at work")

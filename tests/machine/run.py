@@ -104,7 +104,7 @@ def put(server, name):
 def wait_ready(server, name):
     """What is said on standard error, such as a warning of a slow database, is no answer."""
     server.wait("; ".join(f"cortana videos --status {state} --name {name} --json 2>/dev/null" for state in ("ready", "failed")), f"{name} to be ready")
-    assert server.ask(f"cortana videos --status ready --name {name} --json 2>/dev/null").strip(), jobs(server)
+    assert server.ask(f"cortana videos --status ready --name {name} --json 2>/dev/null").strip(), server.ask("cortana jobs", check=False)
     assert not server.ask("cortana jobs --status failed --json 2>/dev/null").strip()
 
 
@@ -112,10 +112,6 @@ def at_stage(server, stage, command):
     """As soon as a stage is at work: what the command says then."""
     look = f"pgrep -f '^[^ ]*{stage}-worker --once' >/dev/null"
     return server.ask(f"timeout {server.SECONDS_MAX} sh -c \"until {look}; do sleep 0.02; done\" && {command}")
-
-
-def jobs(server):
-    return server.ask("cortana jobs", check=False)
 
 
 def answers(server):
