@@ -61,11 +61,38 @@ static void test_a_framed_icon_is_no_letter(void **state)
     }
 }
 
+/* Small coloured digits bleed into their paper, and fill their boxes like pictures; a dash and a point are no measure of
+ * how high letters are. */
+static void test_coloured_digits_are_no_pictures(void **state)
+{
+    (void)state;
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(200, 80, night);
+    struct colour red = {240, 110, 100};
+    const struct cv_box letters[] = {
+        {40, 36, 10, 2}, {53, 30, 10, 13}, {65, 40, 3, 3}, {71, 30, 10, 13}};
+    for (size_t i = 0; i < CV_COUNT(letters); i++) {
+        fill_box(&frame, letters[i], red);
+        if (letters[i].height > 9) {
+            fill_box(&frame, (struct cv_box){letters[i].x + 3, 33, 3, 3}, night);
+            fill_box(&frame, (struct cv_box){letters[i].x + 3, 38, 3, 2}, night);
+        }
+    }
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
+    assert_int_equal(lines.count, 1);
+    cv_auto(ocr_crop_deinit) struct ocr_crop crop = {0};
+    struct cv_error error;
+    assert_int_equal(ocr_crop_make(&frame, &lines.items[0],
+                                   lines.glyphs + lines.items[0].first_glyph, &crop, &error),
+                     0);
+    assert_int_equal(crop.emoji_count, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_edge_of_a_mark_is_no_letter),
         cmocka_unit_test(test_a_framed_icon_is_no_letter),
+        cmocka_unit_test(test_coloured_digits_are_no_pictures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -189,6 +189,31 @@ static void test_an_arrow_is_no_letter(void **state)
     assert_int_equal(arrows_of(9, true, true, "↓"), 0);
 }
 
+/* A four of 10 pixels, of a serif font: a stem, and above its bar a slope and paper between them. */
+static void test_a_small_four_is_no_arrow(void **state)
+{
+    enum { FOUR_WIDTH = 9, FOUR_HEIGHT = 10 };
+    static uint8_t four[FOUR_HEIGHT][FOUR_WIDTH] = {
+        {255, 255, 255, 255, 255, 102, 0, 221, 255},
+        {255, 255, 255, 255, 204, 68, 0, 221, 255},
+        {255, 255, 255, 238, 51, 187, 0, 221, 255},
+        {255, 255, 255, 102, 170, 204, 0, 221, 255},
+        {255, 255, 187, 102, 255, 204, 0, 204, 255},
+        {255, 238, 34, 255, 255, 204, 0, 221, 255},
+        {255, 136, 0, 0, 0, 0, 0, 0, 17},
+        {238, 255, 255, 255, 255, 204, 0, 221, 255},
+        {255, 255, 255, 255, 255, 204, 0, 204, 255},
+        {255, 255, 255, 255, 153, 34, 0, 68, 187},
+    };
+    struct ocr_crop crop = {
+        .width = FOUR_WIDTH, .height = FOUR_HEIGHT, .tall = FOUR_HEIGHT, .grey = four[0]};
+    struct ocr_special_characters marks;
+
+    (void)state;
+    ocr_special_characters_find(&crop, &marks);
+    assert_int_equal(marks.count, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +222,7 @@ int main(void)
         cmocka_unit_test(test_marks_come_back_into_the_text),
         cmocka_unit_test(test_two_dots_and_none),
         cmocka_unit_test(test_an_arrow_is_no_letter),
+        cmocka_unit_test(test_a_small_four_is_no_arrow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -151,14 +151,15 @@ static bool is_solid(const struct cluster *cluster, int letter)
            box->width * 10 >= box->height * 7 && box->width * 10 <= box->height * 14;
 }
 
-/* Median height of the clusters that are no emoji so far; 0 with fewer than two of them. */
-static int median_height(const struct cluster *clusters, size_t count)
+/* Median height of the clusters that are no emoji so far, nor dots and dashes of a line with capitals of `tall` pixels: "-4.3"
+ * has more of these than digits; 0 with fewer than two of them. */
+static int median_height(const struct cluster *clusters, size_t count, int tall)
 {
     int heights[CLUSTERS_MAX];
     size_t letters = 0;
 
     for (size_t i = 0; i < count; i++) {
-        if (!clusters[i].emoji) {
+        if (!clusters[i].emoji && clusters[i].box.height * 2 >= tall) {
             heights[letters++] = clusters[i].box.height;
         }
     }
@@ -322,7 +323,7 @@ size_t ocr_emoji_candidates(const struct cv_frame *frame, const struct cv_ink *i
             letters_tall = cv_max(letters_tall, clusters[i].box.height);
         }
     }
-    int letter = median_height(clusters, count);
+    int letter = median_height(clusters, count, line->tall);
     for (size_t i = 0; i < count; i++) {
         clusters[i].emoji = clusters[i].emoji || is_large_shape(&clusters[i], letter) ||
                             is_solid(&clusters[i], letter) ||

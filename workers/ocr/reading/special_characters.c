@@ -105,6 +105,7 @@ static void add(struct ocr_special_characters *marks, struct cv_box box, const c
 /* The ink of one row of a glyph that is laid so that an arrow of it would point up. */
 struct extent {
     int from, to; /* `to` exclusive; 0 where there is no ink */
+    bool has_gap; /* paper between them */
 };
 
 /* A glyph, and the side its point would be on. */
@@ -127,7 +128,8 @@ static int breadth_of(const struct turned_glyph *glyph)
 static struct extent extent_at(const struct turned_glyph *glyph, int at)
 {
     int along = glyph->side % 2 ? length_of(glyph) - 1 - at : at;
-    struct extent extent = {0, 0};
+    struct extent extent = {0, 0, false};
+    int ink = 0;
 
     for (int i = 0; i < breadth_of(glyph); i++) {
         int x = glyph->box.x + (glyph->side < 2 ? i : along);
@@ -135,16 +137,19 @@ static struct extent extent_at(const struct turned_glyph *glyph, int at)
         if (level_at(glyph->crop, x, y) < SHAPE_INK) {
             extent.from = extent.to ? extent.from : i;
             extent.to = i + 1;
+            ink++;
         }
     }
+    extent.has_gap = ink < extent.to - extent.from;
     return extent;
 }
 
 /* Whether a glyph is an arrow: from its point on it widens, to its full breadth, and is at once a stem in the
- * middle. A T begins wide, a plus sign is square and widens all at once, a 1 has its stem at the side, a 4 narrows slowly. */
+ * middle. A T begins wide, a plus sign is square and widens all at once, a 1 has its stem at the side, a 4 has a bar below paper. */
 static bool is_arrow(const struct turned_glyph *glyph)
 {
     int length = length_of(glyph), breadth = breadth_of(glyph), widest = 0, most = 0;
+    bool has_gap = false, is_closed = false;
 
     if (length < ARROW_MIN || breadth * 20 > length * 17 || breadth * 10 < length * 3) {
         return false;
@@ -155,10 +160,12 @@ static bool is_arrow(const struct turned_glyph *glyph)
         if (!width || abs(extent.from + extent.to - breadth) * 6 > breadth + 5) {
             return false; /* not in the middle */
         }
+        is_closed = width > most ? has_gap && !extent.has_gap : is_closed;
+        has_gap |= extent.has_gap;
         widest = width > most ? at : widest;
         most = cv_max(most, width);
     }
-    if (widest * 10 < length || widest * 10 > length * 6) {
+    if (is_closed || widest * 10 < length || widest * 10 > length * 6) {
         return false;
     }
     struct extent point = extent_at(glyph, 0), half = extent_at(glyph, (widest + 1) / 2);
