@@ -155,6 +155,25 @@ static void test_a_line_that_is_read_surely_is_read_by_one_model(void **state)
     }
 }
 
+/* The letters of "-rw-r--r--" are read as 工, its dashes as a listed numeral. */
+static void test_dashes_prove_no_script(void **state)
+{
+    static const struct {
+        struct read_word words[4];
+        int proven;
+    } cases[] = {
+        {{{"一", "chi_sim", 0, 20, 0.9, true}, {"一", "chi_sim", 24, 44, 0.9, true}}, 0},
+        {{{"无法", "chi_sim", 0, 44, 0.9, true}, {"一", "chi_sim", 48, 68, 0.9, true}}, 4},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CV_COUNT(cases); i++) {
+        cv_auto(ocr_words_deinit) struct ocr_words words = {0};
+        add_read(cases[i].words, &words);
+        assert_int_equal(ocr_words_proven(&words), cases[i].proven);
+    }
+}
+
 static void test_emoji_stand_where_the_line_has_them(void **state)
 {
     (void)state;
@@ -298,6 +317,9 @@ static void test_icons_beside_a_line_are_no_words(void **state)
         {{{"&", 0, 30, NULL}}, 0.9, "&"},
         {{{"Carrier", 0, 100, NULL}, {">", 112, 112 + 2 * TALL, NULL}}, 0.9, "Carrier"},
         {{{"Home", 0, 80, NULL}, {">", 92, 92 + TALL / 2, NULL}}, 0.9, "Home >"},
+        {{{">", 0, TALL, NULL}, {"14.95", 42, 110, NULL}}, 0.9, "> 14.95"},
+        {{{">", 0, TALL, NULL}, {"Reply", 42, 110, NULL}}, 0.9, "Reply"},
+        {{{"-", 0, 10, NULL}, {"4.6", 24, 80, NULL}}, 0.3, "- 4.6"},
     };
     for (size_t i = 0; i < CV_COUNT(cases); i++) {
         cv_auto(ocr_reading_deinit) struct ocr_reading reading = {0};
@@ -561,23 +583,58 @@ static void test_digits_belong_to_the_name_that_they_touch(void **state)
     }
 }
 
-static void test_a_unit_apart_from_its_number_is_a_word(void **state)
+/* Reads a word whose letters are 16 pixels wide, and stand apart by `rooms`; a point that was not read stands before the
+ * letter at `lost`. */
+static void expect_number(const char *read, const int *rooms, int lost, const char *wanted)
 {
-    (void)state;
-    for (int apart = 0; apart < 2; apart++) {
-        cv_auto(ocr_words_deinit) struct ocr_words words = {0};
-        struct cv_error error;
-        char text[] = "12ms";
-        for (int i = 0; text[i]; i++) {
-            int left = 20 * i + (i > 1 ? apart * 16 : 0);
-            struct ocr_symbol symbol = {.text = {text[i], '\0'}, .left = left, .right = left + 16};
-            assert_int_equal(ocr_words_add_symbol(&words, &symbol, &error), 0);
+    enum { LETTER = 16, POINT = 5 };
+    static uint8_t pixels[TALL * WIDTH];
+    cv_auto(ocr_words_deinit) struct ocr_words words = {0};
+    struct ocr_line_picture line = {.grey = pixels, .width = WIDTH, .height = TALL, .tall = TALL};
+    struct cv_error error;
+    char text[16];
+    int left = 4;
+
+    memset(pixels, 255, sizeof(pixels));
+    (void)snprintf(text, sizeof(text), "%s", read);
+    for (int i = 0; text[i]; i++) {
+        bool is_point = text[i] == '.';
+        int ink = left + (i == lost ? POINT + 6 : 0), right = ink + (is_point ? POINT : LETTER);
+        for (int y = 0; y < TALL; y++) {
+            memset(pixels + y * WIDTH + ink, is_point && y < TALL - POINT ? 255 : 0,
+                   (size_t)(right - ink));
+            if (i == lost && y >= TALL - POINT) {
+                memset(pixels + y * WIDTH + left, 0, POINT);
+            }
         }
-        struct ocr_word word = {.text = text, .symbol_count = strlen(text)};
-        assert_int_equal(ocr_words_add(&words, &word, &error), 0);
-        assert_int_equal(ocr_words_part_units(&words, TALL, &error), 0);
-        assert_string_equal(words.items[0].text, apart ? "12 ms" : "12ms");
+        struct ocr_symbol symbol = {
+            .text = {text[i], '\0'}, .left = left, .right = right, .bottom = TALL};
+        assert_int_equal(ocr_words_add_symbol(&words, &symbol, &error), 0);
+        left = right + rooms[i];
     }
+    struct ocr_word word = {.text = text, .symbol_count = strlen(text)};
+    assert_int_equal(ocr_words_add(&words, &word, &error), 0);
+    assert_int_equal(ocr_words_mend_numbers(&words, &line, &error), 0);
+    assert_string_equal(words.items[0].text, wanted);
+}
+
+static void test_numbers_have_the_blanks_and_points_of_their_ink(void **state)
+{
+    enum { NEAR = 5, BLANK = 13, APART = 18, NOT = -1 };
+
+    (void)state;
+    expect_number("12ms", (int[]){NEAR, APART, NEAR, 0}, NOT, "12 ms");
+    expect_number("12ms", (int[]){NEAR, BLANK, NEAR, 0}, NOT, "12ms");
+    expect_number("+4.2", (int[]){BLANK, NEAR, NEAR, 0}, NOT, "+ 4.2");
+    expect_number("+4.2", (int[]){NEAR, NEAR, NEAR, 0}, NOT, "+4.2");
+    expect_number("71.4%", (int[]){NEAR, NEAR, NEAR, BLANK, 0}, NOT, "71.4 %");
+    /* a hyphen and a one leave room free themselves; letters are no signs, and brackets none of a number */
+    expect_number("5-28", (int[]){10, 10, NEAR, 0}, NOT, "5-28");
+    expect_number("+1", (int[]){10, 0}, NOT, "+1");
+    expect_number("x=(2", (int[]){BLANK, BLANK, BLANK, 0}, NOT, "x=(2");
+    expect_number("+75", (int[]){BLANK, NEAR, 0}, 2, "+ 7.5");
+    expect_number("v75", (int[]){NEAR, NEAR, 0}, 2, "v7.5");
+    expect_number("x5", (int[]){NEAR, 0}, 1, "x5");
 }
 
 int main(void)
@@ -586,6 +643,7 @@ int main(void)
         cmocka_unit_test(test_blanks_are_those_of_the_model),
         cmocka_unit_test(test_each_word_is_of_the_model_that_reads_it_best),
         cmocka_unit_test(test_a_line_that_is_read_surely_is_read_by_one_model),
+        cmocka_unit_test(test_dashes_prove_no_script),
         cmocka_unit_test(test_emoji_stand_where_the_line_has_them),
         cmocka_unit_test(test_each_word_has_its_box),
         cmocka_unit_test(test_words_without_ink_are_laid_out_by_length),
@@ -599,7 +657,7 @@ int main(void)
         cmocka_unit_test(test_signs_in_addresses_are_letters),
         cmocka_unit_test(test_a_one_is_known_by_its_ink),
         cmocka_unit_test(test_digits_belong_to_the_name_that_they_touch),
-        cmocka_unit_test(test_a_unit_apart_from_its_number_is_a_word),
+        cmocka_unit_test(test_numbers_have_the_blanks_and_points_of_their_ink),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

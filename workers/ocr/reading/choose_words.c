@@ -162,10 +162,12 @@ bool ocr_words_are_doubtful(const struct ocr_words *words)
     return is_doubtful;
 }
 
-/* The Thai model reads words of its list into Hebrew. */
-static bool is_thai(const char *model)
+/* Whether a word of a model's list proves nothing: the Thai model reads words of its list into Hebrew, and the Chinese ones
+ * read a dash as their numeral one. */
+static bool is_no_proof(const struct ocr_word *word)
 {
-    return strcmp(model, "tha") == 0 || strcmp(model, "Thai") == 0;
+    return strcmp(word->language, "tha") == 0 || strcmp(word->language, "Thai") == 0 ||
+           strcmp(word->text, "一") == 0;
 }
 
 int ocr_words_proven(const struct ocr_words *words)
@@ -177,7 +179,7 @@ int ocr_words_proven(const struct ocr_words *words)
         struct letters letters = letters_of(word->text);
         int weight = letters.native * (letters.is_square ? 2 : 1);
         bool is_native = letters.native > letters.latin && word->sure >= SURE;
-        proven += is_native && word->is_listed && !is_thai(word->language) ? weight : 0;
+        proven += is_native && word->is_listed && !is_no_proof(word) ? weight : 0;
         others += is_native ? 0 : weight + letters.latin;
     }
     return proven > others ? proven : 0;

@@ -119,8 +119,10 @@ enum {
     APART_TALL = 55,  /* hundredths of a capital's height: a blank in text is 30 to 50 */
     APART_TIMES = 16, /* tenths of the line's other gaps */
     /* Hundredths of a capital's height. In 48 recordings signs like > = ~ + are at most 86 wide. A Wi-Fi symbol
-     * that is read as one of them is 130 to 210 wide, a check mark 96 to 136. */
+     * that is read as one of them is 130 to 210 wide, a check mark 96 to 136. Before numbers they are up to 107 in
+     * 1,560 drawn lines. */
     SIGN_WIDTH = 95,
+    NUMBER_SIGN_WIDTH = 115,
 };
 static const double ICON_SURE = 0.60;
 /* By so much the rest of the line is surer than an icon. */
@@ -193,8 +195,20 @@ static double sure_of(const struct ocr_words *words, size_t from, size_t to)
     return bytes ? sum / (double)bytes : 0;
 }
 
+/* Whether a word is one sign of mathematics, of a currency, or a dash, before a number. */
+static bool is_number_sign(const struct ocr_word *word, const struct ocr_word *next)
+{
+    utf8proc_int32_t point;
+    size_t size = ocr_next_point(word->text, &point);
+    utf8proc_category_t category = utf8proc_category(point);
+
+    return !word->text[size] && looks_of(next->text).letters == 0 && looks_of(next->text).digits &&
+           (category == UTF8PROC_CATEGORY_SM || category == UTF8PROC_CATEGORY_SC ||
+            category == UTF8PROC_CATEGORY_PD);
+}
+
 /* Whether a word is one sign of mathematics, of a currency, or of quotation, and wider than such a sign is. */
-static bool is_too_wide(const struct ocr_word *word, int tall)
+static bool is_too_wide(const struct ocr_word *word, int widest, int tall)
 {
     utf8proc_int32_t point;
     size_t size = ocr_next_point(word->text, &point);
@@ -203,7 +217,7 @@ static bool is_too_wide(const struct ocr_word *word, int tall)
                      category == UTF8PROC_CATEGORY_PI || category == UTF8PROC_CATEGORY_PF;
 
     return is_narrow && point < MARKS_FROM && !word->text[size] &&
-           (word->right - word->left) * 100 > SIGN_WIDTH * tall;
+           (word->right - word->left) * 100 > widest * tall;
 }
 
 static bool is_first_icon(const struct ocr_words *words, int tall)
@@ -216,8 +230,13 @@ static bool is_first_icon(const struct ocr_words *words, int tall)
     if (looks.characters > ICON_CHARACTERS || looks.is_foreign) {
         return false;
     }
-    if (looks.signs == looks.characters || is_too_wide(word, tall)) {
+    bool is_of_number = is_number_sign(word, word + 1);
+    if ((looks.signs == looks.characters && !is_of_number) ||
+        is_too_wide(word, is_of_number ? NUMBER_SIGN_WIDTH : SIGN_WIDTH, tall)) {
         return true;
+    }
+    if (is_of_number) {
+        return false;
     }
     bool is_guess =
         word->sure < ICON_SURE && sure_of(words, 1, words->count) >= word->sure + REST_SURER;
@@ -235,7 +254,7 @@ static bool is_last_icon(const struct ocr_words *words, int tall)
     if (looks.characters > ICON_CHARACTERS || looks.is_foreign || looks.digits || looks.letters) {
         return false;
     }
-    return looks.signs == looks.characters || is_too_wide(word, tall) ||
+    return looks.signs == looks.characters || is_too_wide(word, SIGN_WIDTH, tall) ||
            (word->sure < ICON_SURE &&
             sure_of(words, 0, words->count - 1) >= word->sure + REST_SURER);
 }

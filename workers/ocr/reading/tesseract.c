@@ -226,6 +226,6 @@ int ocr_words_finish(struct ocr_words *words, const struct ocr_line_picture *lin
     CV_TRY(ocr_words_join_cells(words, error));
     CV_TRY(ocr_words_mend_names(words, line, error));
     ocr_words_mend_codes(words, line);
-    CV_TRY(ocr_words_part_units(words, line->tall, error));
+    CV_TRY(ocr_words_mend_numbers(words, line, error));
     return ocr_words_join(words, line, ret_reading, error);
 }

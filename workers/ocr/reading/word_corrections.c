@@ -246,7 +246,7 @@ int ocr_words_join_cells(struct ocr_words *words, struct cv_error *error)
     return 0;
 }
 
-/* ---- codes and units ---------------------------------------------------------------------------- */
+/* ---- codes ---------------------------------------------------------------------------- */
 
 /* Words that belong to no language: hexadecimal numbers, such as the hashes of commits, and
  * numbers with slashed or dotted zeros. Tesseract reads some of their digits as letters or as other digits. */
@@ -449,26 +449,4 @@ void ocr_words_mend_codes(struct ocr_words *words, const struct ocr_line_picture
             from = to + (text[to] != '\0');
         }
     }
-}
-
-int ocr_words_part_units(struct ocr_words *words, int tall, struct cv_error *error)
-{
-    /* Hundredths of a capital's height: letters of one word are up to 25 apart, "2 ms" of a display 73. */
-    enum { APART = 60 };
-
-    for (size_t i = 0; i < words->count; i++) {
-        struct ocr_word *word = &words->items[i];
-        const struct ocr_symbol *symbols = words->symbols + word->first_symbol;
-        size_t digits = strspn(word->text, "0123456789.,");
-        if (!digits || word->symbol_count != strlen(word->text) ||
-            !isalpha((unsigned char)word->text[digits]) ||
-            (symbols[digits].left - symbols[digits - 1].right) * 100 < APART * tall) {
-            continue;
-        }
-        char *parted = NULL;
-        CV_TRY(cv_format(&parted, error, "%.*s %s", (int)digits, word->text, word->text + digits));
-        free(word->text);
-        word->text = parted;
-    }
-    return 0;
 }

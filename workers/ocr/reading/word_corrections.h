@@ -20,5 +20,9 @@ void ocr_words_mend_codes(struct ocr_words *words, const struct ocr_line_picture
 CV_MUST_CHECK int ocr_words_mend_names(struct ocr_words *words, const struct ocr_line_picture *line,
                                        struct cv_error *error);
 
-/* Puts a blank between a number and its unit where one word has both, and room between them ("2 ms"). */
-CV_MUST_CHECK int ocr_words_part_units(struct ocr_words *words, int tall, struct cv_error *error);
+/* Puts a blank between a number and its sign or unit where one word has both, and room between them ("+ 4.2", "2 ms"),
+ * and points and commas that were taken for a part of the digit behind them. `line` is the picture that the words were
+ * read in. */
+CV_MUST_CHECK int ocr_words_mend_numbers(struct ocr_words *words,
+                                         const struct ocr_line_picture *line,
+                                         struct cv_error *error);
