@@ -9,7 +9,9 @@ with the models that a truth lists in "languages"; without it, nobody says in wh
 
 "phrases" is the share of the runs of three words of a true line, typed as they stand on screen, for which
 search_segments() has a result from the time of that line. Two characters are a word where a script has no blanks.
---lost prints the others, but of recordings that were neither fitted nor looked at only how many there are.
+"numbers" is the share of the numbers of true lines, with the signs and the units of signs beside them ("+ 4.2 %"), that a
+segment of that time has, as words of its own and with the same blanks; dashes are equal. --lost prints the phrases and the
+numbers that are not found, but of recordings that were neither fitted nor looked at only how many there are.
 
 Results of `sample` and `ocr` are kept under --cache by the hash of the program and of its input, so that a
 run after a change of one stage repeats that stage alone. Prints a table, or with --json one object a line.
@@ -155,6 +157,38 @@ def phrases_of(text):
     return runs + [run[i:i + 2 * WORDS] for run in UNSPACED.findall(text) for i in range(0, len(run) - 2 * WORDS + 1, 2)]
 
 
+DASHES = str.maketrans("\u2010\u2011\u2012\u2013\u2014\u2212", "------")
+DIGIT = re.compile(r"\d")
+
+
+def words_of(text):
+    """The words of a text in the form in which numbers are compared."""
+    words = unicodedata.normalize("NFKC", text).translate(DASHES).casefold().split()
+    return [word.rstrip(",;:.") or word for word in words]
+
+
+def numbers_of(text):
+    """Each run of words that have a digit or are nothing but signs, as one text; those without a digit are left out."""
+    runs = [[]]
+    for word in words_of(text):
+        if DIGIT.search(word) or not any(letter.isalnum() for letter in word):
+            runs[-1].append(word)
+        else:
+            runs.append([])
+    return [" ".join(run) for run in runs if DIGIT.search(" ".join(run))]
+
+
+def count_numbers(truth, segments):
+    """How many numbers a recording has, and those that no segment of their time has."""
+    texts = [(f" {' '.join(words_of(one['text']))} ", one["t_start"], one["t_end"]) for one in segments]
+    asked = [(number, line) for line in truth["lines"] if line["t_end_ms"] - line["t_start_ms"] >= LONG_MS
+             for number in numbers_of(line["text"])]
+    lost = [number for number, line in asked if not any(
+        f" {number} " in text and start <= line["t_end_ms"] + SLACK_MS and end >= line["t_start_ms"] - SLACK_MS
+        for text, start, end in texts)]
+    return len(asked), sorted(lost)
+
+
 class Index:
     """segment_index over a database of the benchmark's own."""
 
@@ -212,9 +246,9 @@ def mean(values):
     return sum(values) / len(values) if values else 0.0
 
 
-def phrase_recall(all_figures):
-    """Of all phrases of some recordings together; None where there are none."""
-    asked, lost = (sum(figures["phrases"][key] for figures in all_figures) for key in ("asked", "lost"))
+def share_found(what, all_figures):
+    """Of all phrases or numbers of some recordings together; None where there are none."""
+    asked, lost = (sum(figures[what][key] for figures in all_figures) for key in ("asked", "lost"))
     return 1 - lost / asked if asked else None
 
 
@@ -222,7 +256,7 @@ def print_row(name, row):
     print(f"{name:18}" + "".join(f"{value:9.3f}" if isinstance(value, float) else f"{value!s:>9}" for value in row))
 
 
-COLUMNS = ["recall", "precision", "per line", "phrases", "start95", "end95", "sample s", "ocr s", "read by"]
+COLUMNS = ["recall", "precision", "per line", "phrases", "numbers", "start95", "end95", "sample s", "ocr s", "read by"]
 
 
 def print_table(all_rows):
@@ -236,13 +270,13 @@ def print_table(all_rows):
 def print_means(seen, rows):
     for name, figures, sample_cpu, ocr_cpu, models in rows:
         print_row(name, [figures["line_recall"], figures["segment_precision"], figures["segments_per_line"],
-                         phrase_recall([figures]),
+                         share_found("phrases", [figures]), share_found("numbers", [figures]),
                          figures["t_start_err_ms"]["p95"], figures["t_end_err_ms"]["p95"], sample_cpu, ocr_cpu,
                          f"  {models}"])
     means = [mean([row[1][key] for row in rows]) for key in ("line_recall", "segment_precision", "segments_per_line")]
     times = [mean([row[1][key]["p95"] for row in rows]) for key in ("t_start_err_ms", "t_end_err_ms")]
-    print_row(f"mean, {seen}", [*means, phrase_recall([row[1] for row in rows]), *times,
-                                sum(row[2] for row in rows), sum(row[3] for row in rows)])
+    print_row(f"mean, {seen}", [*means, *(share_found(what, [row[1] for row in rows]) for what in ("phrases", "numbers")),
+                                *times, sum(row[2] for row in rows), sum(row[3] for row in rows)])
     for kind in ("mention", "hashtag", "url", "emoji"):
         entities = [row[1]["entities"][kind] for row in rows]
         want, have = (sum(entity[key] for entity in entities) for key in ("want", "have"))
@@ -277,11 +311,13 @@ def main():
         index = Index(options.build.resolve(), cluster.migrated_database())
         for recording, (result, sample_cpu, ocr_cpu) in zip(wanted, found):
             video = str(uuid.uuid4())
-            figures = score(recording, index.export(result["detections"], video), folder)
-            asked, lost = index.phrases(video, json.loads(recording.truth.read_text()))
-            figures["phrases"] = {"asked": asked, "lost": len(lost)}
-            if options.lost and recording.seen != SEEN[0]:
-                print(*(f"{recording.name}: {phrase}" for phrase in lost), sep="\n", file=sys.stderr)
+            export, truth = index.export(result["detections"], video), json.loads(recording.truth.read_text())
+            figures = score(recording, export, folder)
+            for what, (asked, lost) in (("phrases", index.phrases(video, truth)),
+                                        ("numbers", count_numbers(truth, export["segments"]))):
+                figures[what] = {"asked": asked, "lost": len(lost)}
+                if options.lost and recording.seen != SEEN[0]:
+                    print("".join(f"{recording.name}: {text}\n" for text in lost), end="", file=sys.stderr)
             rows.append((recording, recording.name, figures, sample_cpu, ocr_cpu, result["languages"]))
     if options.json:
         for recording, name, figures, sample_cpu, ocr_cpu, models in rows:
