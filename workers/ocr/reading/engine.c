@@ -6,9 +6,6 @@
 
 #include <string.h>
 
-/* The models that are before the others in a reading: each of the list, or no one. */
-enum { ALL_AT_ONCE = OCR_LANGUAGES_MAX, LEADS };
-
 struct ocr_engine {
     char *data_path;
     char *languages; /* joined with '+' */
@@ -18,7 +15,7 @@ struct ocr_engine {
     bool is_guided;
     size_t around; /* the model of the last line whose language is sure; model_count: none yet */
     /* Made when they are first wanted, by what leads; [1]: with word lists. */
-    TessBaseAPI *apis[LEADS][2];
+    TessBaseAPI *apis[OCR_LANGUAGES_MAX][2];
     int64_t columns; /* that its models have read */
     struct ocr_choice *choice;
     struct cv_reasons *reasons; /* NULL: not asked for; borrowed */
@@ -52,8 +49,7 @@ static int engine_led_by(struct ocr_engine *engine, size_t lead, bool with_words
 
     if (!*api) {
         CV_TRY(
-            lead == ALL_AT_ONCE ? cv_format(&languages, error, "%s", engine->languages)
-            : lead == 0 || !engine->is_guided
+            lead == 0 || !engine->is_guided
                 ? cv_format(&languages, error, "%s", engine->models[lead])
                 : cv_format(&languages, error, "%s+%s", engine->models[lead], engine->models[0]));
         CV_TRY(ocr_tesseract_start(engine->data_path, languages, with_words, api, error));
@@ -85,7 +81,7 @@ void ocr_engine_free(struct ocr_engine *engine)
     if (!engine) {
         return;
     }
-    for (size_t i = 0; i < LEADS; i++) {
+    for (size_t i = 0; i < OCR_LANGUAGES_MAX; i++) {
         ocr_tesseract_stop(engine->apis[i][false]);
         ocr_tesseract_stop(engine->apis[i][true]);
     }
@@ -176,7 +172,7 @@ static int read_led(struct ocr_engine *engine, size_t lead, const struct ocr_lin
     TessBaseAPI *api = NULL;
 
     CV_TRY(engine_led_by(engine, lead, line->dictionary == OCR_WITH_WORDS, &api, error));
-    size_t models = lead == ALL_AT_ONCE ? engine->model_count : lead == 0 ? 1 : 2;
+    size_t models = lead == 0 ? 1 : 2;
     engine->columns += (int64_t)line->width * (int64_t)models;
     cv_auto(ocr_words_deinit) struct ocr_words words = {0};
     CV_TRY(ocr_tesseract_read(api, line, &words, error));
@@ -197,9 +193,6 @@ static const double OWN_LEAD = 0.10;
 
 /* The same of a line whose language is but that of the line before. */
 static const double AROUND_LEAD = 0.03;
-
-/* Below this the first model's reading of words in no known language may be a misreading. */
-static const double UNSURE = 0.80;
 
 /* Reads a line once more, with another lead, and keeps the new reading unless it is less sure by more
  * than `less`. */
@@ -282,8 +275,7 @@ static int recognize_words(struct ocr_engine *engine, const struct ocr_line_pict
 }
 
 /* The first model alone, and then, where the line is in another language, that one. What is too short
- * to say is in the language of the line before it; words that are in none, and of which the first model
- * is not sure, are read by all of them. */
+ * to say is in the language of the line before it. */
 static int recognize_guided(struct ocr_engine *engine, const struct ocr_line_picture *line,
                             struct ocr_reading *reading, struct cv_error *error)
 {
@@ -298,9 +290,6 @@ static int recognize_guided(struct ocr_engine *engine, const struct ocr_line_pic
     if (own > 0 && own < engine->model_count) {
         double less = own == tongue.model ? OWN_LEAD : AROUND_LEAD;
         CV_TRY(read_again(engine, own, less, line, reading, error));
-    } else if (own == engine->model_count && tongue.letters >= OCR_TONGUE_LETTERS_SURE &&
-               reading->confidence < UNSURE) {
-        CV_TRY(read_again(engine, ALL_AT_ONCE, 0, line, reading, error));
     }
     if (own < engine->model_count) {
         set_language(engine, own, reading);

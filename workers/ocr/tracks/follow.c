@@ -176,7 +176,7 @@ static bool is_elsewhere(const struct ocr_track *track, const struct cv_box *pla
     return place->x != track->box.x || place->y != track->box.y;
 }
 
-/* Whether a place shows the picture of a line, changed by a codec, a shade, or a movement by a part of a pixel. What the
+/* Whether a place shows the picture of a line, changed by a codec. What the
  * finder found there is left to be read where the known reading is unsure, where the picture is sharper, and where it is
  * alike in place and levels: another digit may be. */
 static int shows(const struct ocr_session *session, const struct ocr_track *track,
@@ -194,9 +194,6 @@ static int shows(const struct ocr_session *session, const struct ocr_track *trac
         return 0;
     }
     CV_TRY(ocr_match_likeness(&track->crop, session->frame, corner(place), &likeness, error));
-    if (likeness == OCR_LIKENESS_NONE && !has_moved) {
-        return ocr_match_shaded(&track->crop, session->frame, corner(place), ret_is, error);
-    }
     *ret_is = (likeness == OCR_LIKENESS_SAME && (has_moved || !is_found)) ||
               (likeness == OCR_LIKENESS_BLURRED && has_moved);
     return 0;

@@ -120,7 +120,6 @@ static int place_error(const struct cv_tracks *tracks, const struct cv_track *tr
         }
     }
     bool may_jump = likeness == CV_LIKENESS_SAME && !motion->dx && !motion->dy &&
-                    cv_sizes_fit(from, to) &&
                     cv_is_still(to, cv_end_of(&tracks->detections[detection]));
     if (error < 0 && may_jump) {
         int apart = abs(from.x - to.x) + abs(from.y - to.y);

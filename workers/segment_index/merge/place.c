@@ -18,12 +18,6 @@ int cv_apart_x(struct cv_box a, struct cv_box b)
     return least(left, least(right, centre));
 }
 
-bool cv_sizes_fit(struct cv_box a, struct cv_box b)
-{
-    int low = least(a.height, b.height), high = a.height + b.height - low;
-    return high <= 2 * low + 4;
-}
-
 bool cv_is_same_size(struct cv_box a, struct cv_box b)
 {
     return abs(a.width - b.width) <= STILL_PIXELS && abs(a.height - b.height) <= STILL_PIXELS;
@@ -32,7 +26,7 @@ bool cv_is_same_size(struct cv_box a, struct cv_box b)
 bool cv_is_same_place(struct cv_box a, struct cv_box b)
 {
     int height = least(a.height, b.height);
-    return cv_sizes_fit(a, b) && abs(a.y - b.y) + abs(a.y + a.height - b.y - b.height) <= height &&
+    return abs(a.y - b.y) + abs(a.y + a.height - b.y - b.height) <= height &&
            cv_apart_x(a, b) <= height;
 }
 

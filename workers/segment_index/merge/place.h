@@ -9,10 +9,6 @@ enum { CV_OVERLAP_MS = 50 };
 /* How far apart two boxes stand sideways: OCR noise at one end moves that end alone. */
 int cv_apart_x(struct cv_box a, struct cv_box b);
 
-/* Whether the boxes have heights that one line can have in two frames: noise adds or takes an
- * ascender. */
-bool cv_sizes_fit(struct cv_box a, struct cv_box b);
-
 /* Whether a text that stood in one box may have moved to the other one. Where the sizes differ, another page
  * shows the same text. */
 bool cv_is_same_size(struct cv_box a, struct cv_box b);
