@@ -111,6 +111,42 @@ static void test_a_blurred_line_is_known(void **state)
     assert_int_equal(likeness("", 0, "Redis stays on metal"), OCR_LIKENESS_NONE);
 }
 
+/* Small text, `quarters` of a pixel lower: where a recording has another size than the screen, its content moves by
+ * parts of a pixel. */
+static struct cv_frame picture_lower(const char *text, int quarters)
+{
+    struct cv_frame frame = new_frame(WIDTH, HEIGHT, white);
+
+    (void)draw_text(&frame, text, 40, 80, 8, grey);
+    for (int c = 0; c < 3; c++) {
+        for (int i = WIDTH * HEIGHT - 1; i >= WIDTH; i--) {
+            uint8_t *at = frame.plane[c] + i;
+            *at = (uint8_t)((*at * (4 - quarters) + at[-WIDTH] * quarters + 2) / 4);
+        }
+    }
+    compute_luma(&frame);
+    return frame;
+}
+
+static enum ocr_likeness likeness_lower(const char *text, const char *after)
+{
+    cv_auto(cv_frame_deinit) struct cv_frame before = picture_lower(text, 4);
+    cv_auto(cv_frame_deinit) struct cv_frame frame = picture_lower(after, 2);
+
+    return likeness_in(&before, &frame);
+}
+
+static void test_a_line_that_moved_by_a_part_of_a_pixel_is_known(void **state)
+{
+    (void)state;
+    assert_int_equal(likeness_lower("Redis stays on metal", "Redis stays on metal"),
+                     OCR_LIKENESS_SAME);
+    assert_int_equal(likeness_lower("Redis stays in metal", "Redis stays on metal"),
+                     OCR_LIKENESS_NONE);
+    assert_int_equal(likeness_lower("Score 1,476", "Score 1,477"), OCR_LIKENESS_NONE);
+    assert_int_equal(likeness_lower("Score 1,476", "Score 1,478"), OCR_LIKENESS_NONE);
+}
+
 static void test_a_letter_for_a_digit_is_no_other_number(void **state)
 {
     (void)state;
@@ -434,6 +470,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_stands_is_read_among_too_much),
         cmocka_unit_test(test_a_blurred_line_is_known),
+        cmocka_unit_test(test_a_line_that_moved_by_a_part_of_a_pixel_is_known),
         cmocka_unit_test(test_a_letter_for_a_digit_is_no_other_number),
         cmocka_unit_test(test_a_line_begins_while_it_is_blurred),
         cmocka_unit_test(test_a_pointer_does_not_end_a_line),

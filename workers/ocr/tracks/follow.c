@@ -176,7 +176,7 @@ static bool is_elsewhere(const struct ocr_track *track, const struct cv_box *pla
     return place->x != track->box.x || place->y != track->box.y;
 }
 
-/* Whether a place shows the picture of a line, changed by a codec. What the
+/* Whether a place shows the picture of a line, changed by a codec, or by a movement by a part of a pixel. What the
  * finder found there is left to be read where the known reading is unsure, where the picture is sharper, and where it is
  * alike in place and levels: another digit may be. */
 static int shows(const struct ocr_session *session, const struct ocr_track *track,

@@ -37,7 +37,7 @@ enum ocr_likeness {
     OCR_LIKENESS_SHARPER, /* the same, sharper: what was read of the line counts less */
 };
 
-/* Compares the line with what `frame` shows at `at` ± OCR_MATCH_REACH, by correlation, part by
+/* Compares the line with what `frame` shows at `at` ± OCR_MATCH_REACH, between the pixels too, by correlation, part by
  * part: unlike ocr_match, deaf to blur and noise that are the same all over the line, and to a missing dot. */
 CV_MUST_CHECK int ocr_match_likeness(const struct ocr_crop *crop, const struct cv_frame *frame,
                                      struct cv_point at, enum ocr_likeness *ret_likeness,
