@@ -151,20 +151,27 @@ static bool is_solid(const struct cluster *cluster, int letter)
            box->width * 10 >= box->height * 7 && box->width * 10 <= box->height * 14;
 }
 
-/* Median height of the clusters that are no emoji so far, nor dots and dashes of a line with capitals of `tall` pixels: "-4.3"
- * has more of these than digits; 0 with fewer than two of them. */
+/* Median height of the clusters that are no emoji so far; 0 with fewer than two of them. Where it is that of a dot or dash, as in
+ * "-4.3", below half of the line's capitals of `tall` pixels, these do not count. */
 static int median_height(const struct cluster *clusters, size_t count, int tall)
 {
     int heights[CLUSTERS_MAX];
-    size_t letters = 0;
+    size_t letters = 0, dots = 0;
 
     for (size_t i = 0; i < count; i++) {
-        if (!clusters[i].emoji && clusters[i].box.height * 2 >= tall) {
+        if (!clusters[i].emoji) {
             heights[letters++] = clusters[i].box.height;
         }
     }
+    if (letters < 2) {
+        return 0;
+    }
     qsort(heights, letters, sizeof(*heights), cv_compare_ints);
-    return letters >= 2 ? heights[(letters - 1) / 2] : 0;
+    bool is_dot = heights[(letters - 1) / 2] * 2 < tall;
+    while (is_dot && dots < letters && heights[dots] * 2 < tall) {
+        dots++;
+    }
+    return letters - dots >= 2 ? heights[dots + (letters - dots - 1) / 2] : 0;
 }
 
 static double median_mean(const struct cluster *clusters, size_t count, int channel)
