@@ -134,7 +134,7 @@ def test_a_workflow_with_two_languages_side_by_side(pipeline, fixtures_dir, tmp_
         {"key": "index", "job_type": "segment_index", "depends_on": ["ocr_english", "ocr_german"]}]))
     pipeline.environment |= SMALL
     pipeline.start("transcode", "sample", "ocr", "segment_index")
-    video = pipeline.submit(beginning(fixtures_dir / "subtitles.mp4", tmp_path, 16), VIDEO, workflow="bilingual")
+    video = pipeline.submit(beginning(fixtures_dir / "subtitles.mp4", tmp_path, 20), VIDEO, workflow="bilingual")
     assert pipeline.wait(video) == "ready", pipeline.failures()
     assert pipeline.query("SELECT status FROM runs") == [("done",)]
     steps = dict(pipeline.query("SELECT step, count(*) FROM jobs GROUP BY step"))

@@ -161,7 +161,7 @@ def test_a_reel_shows_what_a_search_finds_with_a_card_before_each_place(pipeline
     expired = "SELECT key FROM expired_clips(3650, 10)"   # goes with the first of its videos that is deleted
     assert pipeline.query(expired) == []
     pipeline.query("SELECT delete_video(%s)", videos["feed"])
-    assert pipeline.query(expired) == [(made["path"].split("?")[0],)]
+    assert (made["path"].split("?")[0],) in pipeline.query(expired)
 
 
 # ---- what is covered ------------------------------------------------------------------------------------------------------
