@@ -12,7 +12,7 @@ ADMIN = token(app_metadata={"team_id": TEAM, "cortana_role": "admin"})
 VIEWER = token(app_metadata={"team_id": TEAM, "cortana_role": "viewer"})
 OTHER = token(sub=BOB, app_metadata={"cortana_role": "admin"})
 SERVICE = token(role="service_role", sub=None)
-# Four segments of four seconds; in "s" they share an object, as with CORTANA_OBJECT_SECONDS.
+# Four segments of four seconds; in "s" they are byte ranges of one object.
 HEAD = "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:4\n#EXT-X-MEDIA-SEQUENCE:0\n#EXT-X-PLAYLIST-TYPE:VOD\n#EXT-X-MAP:URI=\"init_{0}.mp4\"\n"
 OWN_OBJECTS = HEAD.format("v") + "".join(f"#EXTINF:4.000000,\nsegment_v_{n:05}.m4s\n" for n in range(4)) + "#EXT-X-ENDLIST\n"
 ONE_OBJECT = HEAD.format("s") + "".join(f"#EXTINF:4.000000,\n#EXT-X-BYTERANGE:100@{100 * n}\nsegment_s_00000.m4s\n" for n in range(4)) + "#EXT-X-ENDLIST\n"
