@@ -52,6 +52,9 @@ int cli_tokens_prepare(const char *directory, char ret_owner[CLI_OWNER_SIZE],
     int result = read_line(path, owner, sizeof(owner), error);
     if (result == 1) {
         result = read_line("/proc/sys/kernel/random/uuid", owner, sizeof(owner), error);
+        if (result == 1) {
+            return cv_fail(error, CV_ERROR_CONFIGURATION, "/proc is not mounted");
+        }
         result = result ? result : cli_replace_file(path, owner, error);
     }
     if (result == 0 && !cv_is_uuid(owner)) {

@@ -15,7 +15,7 @@
  * a compromised stage from causing unlimited costs. */
 enum {
     READERS_MAX = 16,
-    GETS_MAX = CV_DOWNLOADS_MAX + 1,
+    GETS_MAX = CV_DOWNLOADS_MAX + 1, /* theirs, and one cv_store_get() meanwhile */
     GET_BYTES_MAX = 64 << 20, /* bytes of each of these, as of a frame; held in memory here */
     PUTS_MAX = 2 * CV_UPLOADS_MAX,
     SENT_BYTES_MAX =
@@ -165,10 +165,14 @@ static int get_begin(struct server *server, struct request *request, struct answ
     const char *key = NULL;
     size_t free_place = 0;
     CV_TRY(read_key(server, request, CV_GRANT_READ, &key, error));
+    if (!backend->get_begin) {
+        return cv_fail(error, CV_ERROR_INTERNAL,
+                       "objects of a directory are read through a descriptor");
+    }
     while (free_place < GETS_MAX && server->gets[free_place]) {
         free_place++;
     }
-    if (free_place == GETS_MAX || !backend->get_begin) {
+    if (free_place == GETS_MAX) {
         return too_many("objects at once", error);
     }
     size_t limit = request->head.length < GET_BYTES_MAX ? request->head.length : GET_BYTES_MAX;

@@ -352,6 +352,23 @@ static void test_create_only_keeps_what_is_there(void **state)
     assert_int_equal(count_incoming(fixture), 0);
 }
 
+/* It is refused before anything is sent: nothing listens at this endpoint. */
+static void test_a_bucket_refuses_create_only(void **state)
+{
+    (void)state;
+    struct cv_store *bucket = NULL;
+    assert_int_equal(setenv("S3_ENDPOINT", "http://127.0.0.1:1", 1), 0);
+    assert_int_equal(setenv("S3_ACCESS_KEY_ID", "id", 1), 0);
+    assert_int_equal(setenv("S3_SECRET_ACCESS_KEY", "secret", 1), 0);
+    assert_int_equal(cv_store_open("s3://bucket", &bucket, &error), 0);
+    const struct cv_new_object once = {.key = "a", .data = "x", .size = 1, .create_only = true};
+    assert_int_equal(cv_store_put(bucket, &once, NULL, &error), -1);
+    assert_int_equal(error.type, CV_ERROR_INTERNAL);
+    cv_store_close(bucket);
+    assert_int_equal(unsetenv("S3_ACCESS_KEY_ID"), 0); /* other tests have no credentials */
+    assert_int_equal(unsetenv("S3_SECRET_ACCESS_KEY"), 0);
+}
+
 static int move_object(struct cv_store *store, const char *from, const char *to,
                        const char *if_etag, struct cv_object_info *ret_info)
 {
@@ -530,6 +547,7 @@ int main(void)
         TEST(test_list_by_prefix),
         TEST(test_metadata_is_kept),
         TEST(test_create_only_keeps_what_is_there),
+        TEST(test_a_bucket_refuses_create_only),
         TEST(test_move),
         TEST(test_delete_many_tries_all),
         TEST(test_downloads_come_in_order),

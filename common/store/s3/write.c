@@ -113,9 +113,13 @@ int cv_s3_request_body(struct cv_s3_request *request, const struct cv_s3_client 
 }
 
 /* Sets type and metadata of a new object as headers. */
-static void describe(struct cv_s3_request *request, const struct cv_new_object *object,
-                     const char *sha256)
+static int describe(struct cv_s3_request *request, const struct cv_new_object *object,
+                    const char *sha256, struct cv_error *error)
 {
+    if (object->create_only) { /* not every server has If-None-Match */
+        return cv_fail(error, CV_ERROR_INTERNAL,
+                       "%s cannot be stored with create_only: only a directory can", object->key);
+    }
     cv_s3_pairs_add(&request->headers, "content-type", cv_media_type(object->key));
     if (sha256 && sha256[0]) {
         cv_s3_pairs_add(&request->headers, "x-amz-meta-" CV_S3_DIGEST_NAME, sha256);
@@ -125,13 +129,10 @@ static void describe(struct cv_s3_request *request, const struct cv_new_object *
         char name[sizeof("x-amz-meta-") + CV_STORE_METADATA_NAME_MAX];
         (void)snprintf(name, sizeof(name), "x-amz-meta-%s", entry->name);
         cv_auto_free char *value = NULL;
-        struct cv_error ignored;
-        if (cv_s3_metadata_encode(entry->value, &value, &ignored)) {
-            request->headers.failed = true;
-            return;
-        }
+        CV_TRY(cv_s3_metadata_encode(entry->value, &value, error));
         cv_s3_pairs_add(&request->headers, name, value);
     }
+    return 0;
 }
 
 /* ---- one request ----------------------------------------------------------------------------- */
@@ -193,7 +194,7 @@ static int begin_put(struct cv_store *store, const struct cv_new_object *object,
     struct cv_s3_client *client = put->store->client;
     CV_TRY(cv_s3_request_init(&put->request, client, "PUT", object->key, error));
     CV_TRY(digest_body(put, input, object->sha256, error));
-    describe(&put->request, object, put->sha256);
+    CV_TRY(describe(&put->request, object, put->sha256, error));
     put->request.check = check_etag;
     put->request.opaque = put;
     CV_TRY(cv_s3_start(client, &put->request, error));
@@ -253,7 +254,7 @@ int cv_s3_multipart_begin(struct cv_s3_store *store, const struct cv_new_object 
     cv_auto(cv_s3_request_deinit) struct cv_s3_request request;
     CV_TRY(cv_s3_request_init(&request, store->client, "POST", object->key, error));
     cv_s3_pairs_add(&request.query, "uploads", "");
-    describe(&request, object, object->sha256);
+    CV_TRY(describe(&request, object, object->sha256, error));
     request.check = check_upload_id;
     CV_TRY(cv_s3_perform(store->client, &request, error));
     char id[UPLOAD_ID_SIZE];

@@ -107,7 +107,7 @@ struct cv_playlist_index {
     int target;         /* seconds of the longest segment */
 };
 
-/* Writes the multivariant playlist, with those of key frames. Players begin with the first variant: the best that a mobile
- * connection can carry. */
+/* Writes the multivariant playlist, with those of key frames. Players begin with the first variant:
+ * the best that a mobile connection can carry. */
 CV_MUST_CHECK int cv_playlist_multivariant(const struct cv_playlist_index *index, char **ret_text,
                                            struct cv_error *error);
