@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 
+import jsonschema
 from workers import Worker, wait_until
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
@@ -27,6 +28,13 @@ def content_of(operation, status):
     if "$ref" in answer:
         answer = DOCUMENT["components"]["responses"][answer["$ref"].rsplit("/", 1)[1]]
     return answer.get("content", {})
+
+
+def check_body(answer, schema):
+    """The answer's body, which is as a schema of the document, or the one of this name there, has it."""
+    schema = {"$ref": f"#/components/schemas/{schema}"} if isinstance(schema, str) else schema
+    jsonschema.Draft202012Validator({**schema, "components": DOCUMENT["components"]}).validate(answer.json)
+    return answer.json
 
 
 def base64url(data):

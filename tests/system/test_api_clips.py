@@ -5,10 +5,9 @@ import threading
 import time
 import uuid
 
-import jsonschema
 import psycopg2
 import pytest
-from api import ALICE, BOB, DOCUMENT, MATE, TEAM, Gateway, token
+from api import ALICE, BOB, DOCUMENT, MATE, TEAM, Gateway, check_body, token
 
 OWNER = token(app_metadata={"team_id": TEAM})
 STRANGER = token(sub=str(uuid.uuid4()))
@@ -22,17 +21,11 @@ def gateway(program, place, library, store, tmp_path_factory):
     assert started.process.stop() == 0
 
 
-def check(answer, schema):
-    jsonschema.Draft202012Validator({"$ref": f"#/components/schemas/{schema}", "components": DOCUMENT["components"]}).validate(
-        answer.json)
-    return answer.json
-
-
 def request(gateway, library, t_start, bearer=OWNER):
     answer = gateway.ask("/clips", bearer, "POST", {"video_id": library.videos["own"], "t_start": t_start, "t_end": t_start + 500,
                                                    "padding_ms": 0})
     assert answer.status == 202, answer.data
-    return check(answer, "Clip")
+    return check_body(answer, "Clip")
 
 
 def finish(queue, store, clip):
@@ -75,7 +68,7 @@ def test_a_clip_from_request_to_removal(gateway, place, library, store):
     path = f"/clips/{clip['id']}"
     assert gateway.ask(path, OWNER, "DELETE").status == 409
     file = finish(place[1], store, clip)
-    done = check(gateway.ask(path, OWNER), "Clip")
+    done = check_body(gateway.ask(path, OWNER), "Clip")
     assert done["state"] == "done" and done["expires"]
     download = gateway.ask(done["url"], base="")
     assert (download.status, download.data) == (200, BYTES) and download.headers["Content-Type"] == "video/mp4"
@@ -84,7 +77,7 @@ def test_a_clip_from_request_to_removal(gateway, place, library, store):
     assert "Content-Disposition" not in gateway.ask(plain, base="").headers
     for wrong in ("?name=", "?name=a/b", "?name=..", "?name=a%22b", "?name=" + "x" * 81, "?x=1", "?name=a&x=1"):
         assert gateway.ask(plain + wrong, base="").status == 404
-    listed = check(gateway.ask(f"/clips?video={library.videos['own']}", OWNER), "ClipList")["items"]
+    listed = check_body(gateway.ask(f"/clips?video={library.videos['own']}", OWNER), "ClipList")["items"]
     assert [item["id"] for item in listed] == [clip["id"]] and listed[0]["url"]
     assert gateway.ask(path, STRANGER, "DELETE").status == 404
     assert gateway.ask(path, token(app_metadata={"cortana_role": "viewer", "team_id": TEAM}), "DELETE").status == 403
@@ -92,7 +85,7 @@ def test_a_clip_from_request_to_removal(gateway, place, library, store):
     for _ in range(2):  # asked again, it is removed again
         assert gateway.ask(path, OWNER, "DELETE").status == 204 and not file.exists()
     assert gateway.ask(done["url"], base="").status == 404
-    assert check(gateway.ask(path, OWNER), "Clip")["url"] is None
+    assert check_body(gateway.ask(path, OWNER), "Clip")["url"] is None
     assert gateway.ask(f"/clips?video={library.videos['own']}", OWNER).json["items"] == []
 
 
@@ -132,7 +125,7 @@ def test_pages_of_clips(gateway, place, library):
     made = [request(gateway, library, 1000 + n)["id"] for n in range(3)]
     found, cursor = [], ""
     while cursor is not None:
-        page = check(gateway.ask(f"/clips?video={library.videos['own']}&limit=1{cursor}", OWNER), "ClipList")
+        page = check_body(gateway.ask(f"/clips?video={library.videos['own']}&limit=1{cursor}", OWNER), "ClipList")
         found += [item["id"] for item in page["items"]]
         cursor = page["next"] and f"&cursor={page['next']}"
     assert found[:3] == made[::-1] and len(found) == len(set(found))
@@ -148,7 +141,7 @@ def reel(gateway, place, library):
     place[1].run("DELETE FROM jobs WHERE job_type = 'clip_generate'")
     answer = gateway.ask("/clips/reel", OWNER, "POST", {"q": "bridge", "sort": "time"})
     assert answer.status == 202, answer.data
-    return check(answer, "Clip")
+    return check_body(answer, "Clip")
 
 
 def shown(queue, reel):
@@ -229,6 +222,6 @@ def lines_at(queue, video, starts, lasts):
 def test_a_reel_has_bounds(gateway, place, library, count, apart, lasts, places, parts, length):
     """At most 100 parts, of 20 minutes with their cards; of a line that stands for long the first 5 s. Two seconds before the first and behind each."""
     lines_at(place[1], library.videos["own"], [n * apart for n in range(count)], lasts)
-    made = check(gateway.ask("/clips/reel", OWNER, "POST", {"q": "harbour", "sort": "time"}), "Clip")
+    made = check_body(gateway.ask("/clips/reel", OWNER, "POST", {"q": "harbour", "sort": "time"}), "Clip")
     asked = place[1].value("SELECT payload FROM jobs WHERE id = %s", made["job_id"])["parts"]
     assert (made["places"], made["parts"], sum(part["t_end"] - part["t_start"] for part in asked)) == (places, parts, length)

@@ -17,7 +17,7 @@ from faults import Faults
 from invariants import INVARIANTS, violations
 from tcp_gate import PgBouncer, TcpGate
 from test_faults import FAST_RETRIES
-from workers import STAGE_SCHEMA, Jobs, Workers, find_faketime, stages_of, wait_until
+from workers import STAGE_SCHEMA, Jobs, Workers, find_faketime, revive, stages_of, wait_until
 
 LEASE_MS = 1500
 DIAMOND = """INSERT INTO workflows (name, steps) VALUES ('diamond', '[
@@ -136,19 +136,13 @@ class QueueFaults(Faults):
     """Test stages and schedulers on three ways to the database, one of them through a pooler."""
 
     def __init__(self, dice, cluster, gates, pooler, starters, clock):
-        super().__init__(dice, cluster, gates, clock, LEASE_MS, self.processes, self.revive)
-        self.starters = starters
+        super().__init__(dice, cluster, gates, clock, LEASE_MS, self.processes, lambda: revive(self.workers, starters))
         self.workers = [start() for start in starters]
         self.kinds[pooler.restart] = 4
 
     def processes(self):
         supervisors = [worker.pid for worker in self.workers if worker.is_alive()]
         return supervisors, [pid for supervisor in supervisors for pid in stages_of(supervisor)]
-
-    def revive(self):
-        for index, worker in enumerate(self.workers):
-            if not worker.is_alive():
-                self.workers[index] = self.starters[index]()
 
 
 @pytest.fixture

@@ -243,6 +243,13 @@ class Jobs:
 # ---- chaos -------------------------------------------------------------------------------------------
 
 
+def revive(workers, starters):
+    """Starts dead workers anew, each by its own starter."""
+    for index, worker in enumerate(workers):
+        if not worker.is_alive():
+            workers[index] = starters[index]()
+
+
 class Chaos:
     """Keeps workers running and kills supervisors and stages of theirs at random instants.
 
@@ -260,11 +267,6 @@ class Chaos:
         self.workers = [start() for start in starters]
         self.killed = collections.Counter()
         self.seen = set()
-
-    def revive(self):
-        for index, worker in enumerate(self.workers):
-            if not worker.is_alive():
-                self.workers[index] = self.starters[index]()
 
     def kill_one(self):
         """One victim, if there is any: a supervisor as likely as a stage."""
@@ -287,10 +289,10 @@ class Chaos:
                 self.add_work()
             time.sleep(self.random.uniform(0, self.longest_pause))  # the random instant itself
             self.kill_one()
-            self.revive()
+            revive(self.workers, self.starters)
 
         def is_over():
-            self.revive()
+            revive(self.workers, self.starters)
             return self.is_finished()
 
         wait_until(is_over, "the work to be finished after the last kill", deadline)
