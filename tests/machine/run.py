@@ -6,8 +6,8 @@ usage: tests/machine/run.py BUILD_FOLDER [--keep] [--upgrade] [STEP…]
 
 CORTANA_MACHINE says where: namespaces, or emulator; unset, the emulator where namespaces are refused. With --keep the machine
 goes on after the last step, or the one that failed; with STEPs these are done in the machine that goes on. With --upgrade a
-server of Debian 12 becomes one of 13. The packages are those of the commit that is checked out, or CORTANA_MACHINE_PACKAGE, and
-of 13 CORTANA_MACHINE_NEXT_PACKAGE. Disk, kernel and package are kept in the build folder. Needs
+server of Debian 12 becomes one of 13, in namespaces. The packages are those of the commit that is checked out, or
+CORTANA_MACHINE_PACKAGE, and of 13 CORTANA_MACHINE_NEXT_PACKAGE. Disk, kernel and package are kept in the build folder. Needs
 root. Prints where it runs, a line a step, and last "N passed, M failed"; what the machine's kernel does not have is not
 counted, and where there is no such machine, or no package to be had, it says so and counts nothing."""
 
@@ -259,16 +259,19 @@ def upgrades(server):
 
 
 def becomes_debian_13(server):
-    """By the commands of docs/operations.md, with packages from Debian's archive."""
+    """By the commands of docs/operations.md, with packages from Debian's archive, of which two suites stand in one line first."""
     before = hits(server)
     names = pathlib.Path("/etc/resolv.conf").read_text()
     server.ask(f"mkdir -p /backup; cat >/etc/resolv.conf <<'END'\n{names}END")
+    server.ask("sed -i '/ bookworm\\(-updates\\)\\? main$/d' /etc/apt/sources.list && printf 'Types: deb\\nURIs: http://deb.debian.org/debian\\n"
+               "Suites: bookworm bookworm-updates\\nComponents: main\\n' >/etc/apt/sources.list.d/debian.sources")
     commands = re.search(r"^\*\*From Debian 12 to 13\*\*.*?((?:^    [^\n]*\n)+)", OPERATIONS, re.MULTILINE | re.DOTALL)[1]
     for command in re.findall(r"^    sudo (.*?)(?: +#.*)?$", commands, re.MULTILINE):
         began = time.monotonic()
         words = command.replace("./release/cortana-vision_*.deb", "/test/next.deb").replace("apt-get ", "DEBIAN_FRONTEND=noninteractive apt-get -y ")
         server.ask(words, timeout=3600, hosts_network=command.startswith("apt-get "))
         print(f"    {command}: {time.monotonic() - began:.0f} s", flush=True)
+    assert not server.ask("grep -r bookworm /etc/apt/sources.list*", check=False)
     said = server.ask("cat /etc/debian_version; pg_lsclusters --no-header | grep online; dpkg-query -W cortana-vision")
     assert re.fullmatch(r"13\.\d+\n17 +main +5432 +online .*\ncortana-vision\t.*\+deb13\n", said), said
     assert before and hits(server) == before
@@ -307,6 +310,15 @@ def stops(server):
 STEPS = [boots, installs, sets_up, starts, reads_a_video, bounds_stages, cuts_a_clip, renews_secrets_at_work, restarts_at_work,
          upgrades, is_closed, comes_back, stops]
 TO_DEBIAN_13 = [boots, installs, sets_up, starts, reads_a_video, becomes_debian_13, starts, cuts_a_clip, comes_back, stops]
+
+
+def next_package():
+    """Of Debian 13, for a machine that can become one; an emulated one reaches no archive."""
+    Namespaces.look_for_nspawn()
+    debian_12 = "VERSION_CODENAME=bookworm" in pathlib.Path("/etc/os-release").read_text()
+    if not debian_12 or os.environ.setdefault("CORTANA_MACHINE", "namespaces") != "namespaces":
+        raise emulated.Unavailable("only a Debian 12 in namespaces becomes a Debian 13 (unset CORTANA_MACHINE)")
+    return package_of(MACHINE_OF_13, "CORTANA_MACHINE_NEXT_PACKAGE", make=make_release_of_13)
 
 
 def make_video(path, seconds):
@@ -364,11 +376,10 @@ def do(steps, server):
 def main():
     build, *words = sys.argv[1:]
     wanted, more, steps = [word for word in words if not word.startswith("--")], {}, STEPS
-    if "--upgrade" in words:
-        os.environ["CORTANA_MACHINE"] = "namespaces"  # an emulated machine reaches no archive
-        more["next.deb"] = package_of(MACHINE_OF_13, "CORTANA_MACHINE_NEXT_PACKAGE", make=make_release_of_13)
-        steps = TO_DEBIAN_13
     try:
+        if "--upgrade" in words:
+            more["next.deb"] = next_package()
+            steps = TO_DEBIAN_13
         server = find_machine(pathlib.Path(build).resolve(), bool(wanted), more)
     except emulated.Unavailable as problem:
         print(f"not tested on a machine: {problem}\n0 passed, 0 failed")
