@@ -12,35 +12,19 @@ static const char key_set[] =
     " \"x\": \"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU\","
     " \"y\": \"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0\"}]}"; /* RFC 7515, A.3 */
 
-static void append_base64url(struct cv_buffer *text, const unsigned char *bytes, size_t length)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    uint32_t bits = 0;
-    int count = 0;
-    for (size_t i = 0; i < length; i++) {
-        bits = bits << 8 | bytes[i];
-        for (count += 8; count >= 6; count -= 6) {
-            cv_buffer_append(text, &digits[bits >> (count - 6) & 63], 1);
-        }
-    }
-    if (count > 0) {
-        cv_buffer_append(text, &digits[bits << (6 - count) & 63], 1);
-    }
-}
-
 static void verify_signed(const struct token_keys *keys, const uint8_t *data, size_t size)
 {
     cv_auto(cv_buffer_deinit) struct cv_buffer token = CV_BUFFER_INIT;
     unsigned char signature[32];
     struct principal principal = {0};
     cv_buffer_text(&token, "eyJhbGciOiJIUzI1NiJ9."); /* {"alg":"HS256"} */
-    append_base64url(&token, data, size);
+    cv_base64url(&token, data, size);
     if (token.failed || !HMAC(EVP_sha256(), secret, sizeof(secret) - 1, (unsigned char *)token.data,
                               token.length, signature, NULL)) {
         return;
     }
     cv_buffer_text(&token, ".");
-    append_base64url(&token, signature, sizeof(signature));
+    cv_base64url(&token, signature, sizeof(signature));
     enum token_fault fault =
         token.failed ? TOKEN_MALFORMED : token_verify(keys, token.data, 1700000000, &principal);
     if (fault == TOKEN_SIGNATURE ||
