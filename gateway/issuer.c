@@ -52,10 +52,10 @@ int issuer_read(const char *url, const char *form, struct cv_cancel *cancel, jso
                                             .cancel = cancel};
     CV_TRY(cv_http_client_open(&client, error));
     CV_TRY(cv_http_send(client, &request, &answer, error));
-    *ret_json = answer.status == 200 && !answer.is_cut && answer.body.data
-                    ? json_loads(answer.body.data, JSON_REJECT_DUPLICATES, NULL)
-                    : NULL;
-    return *ret_json ? 0
-                     : cv_fail(error, CV_ERROR_CONNECTION, "%s was answered %ld%s", url,
-                               answer.status, answer.is_cut ? ", and is longer than 256 KiB" : "");
+    if (answer.status != 200 || answer.is_cut || !answer.body.data) {
+        return cv_fail(error, CV_ERROR_CONNECTION, "%s was answered %ld%s", url, answer.status,
+                       answer.is_cut ? ", and is longer than 256 KiB" : "");
+    }
+    *ret_json = json_loads(answer.body.data, JSON_REJECT_DUPLICATES, NULL);
+    return *ret_json ? 0 : cv_fail(error, CV_ERROR_CONNECTION, "%s is no JSON", url);
 }

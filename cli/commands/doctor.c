@@ -218,7 +218,8 @@ static void check_scripts(struct cli_session *session, struct report *report)
     }
     json_array_foreach(unread, i, item)
     {
-        print_result(WARN, report, "scripts", "%s", cli_unread_text(item, NULL, text));
+        const char *video = json_string_value(json_object_get(item, "video"));
+        print_result(WARN, report, "scripts", "%s", cli_unread_text(item, video, text));
     }
     if (!cli_model_is_installed("osd")) {
         print_result(WARN, report, "scripts",

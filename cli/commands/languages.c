@@ -233,7 +233,7 @@ const char *cli_unread_text(const json_t *unread, const char *video,
             : NULL);
     for (size_t i = 0; kind && i < CV_COUNT(unread_texts); i++) {
         if (strcmp(unread_texts[i].kind, kind) == 0 &&
-            json_object_update(known, (json_t *)unread) == 0) {
+            json_object_update_missing(known, (json_t *)unread) == 0) {
             cli_expand(&said, unread_texts[i].text, known, false);
         }
     }

@@ -373,8 +373,8 @@ static int refuse_command(const char *group, const char *typed)
                   group ? " " : "", typed, near[0] ? ": did you mean cortana " : "",
                   near[0] && group ? group : "", near[0] && group ? " " : "", near,
                   near[0] ? "?" : "");
-    (void)fprintf(stderr, "usage: cortana %s%sCOMMAND; see cortana %s%s--help\n",
-                  group ? group : "", group ? " " : "", group ? group : "", group ? " " : "");
+    (void)fprintf(stderr, "usage: cortana %s%sCOMMAND, one of: %s\n", group ? group : "",
+                  group ? " " : "", names.data ? names.data : "");
     return CLI_EXIT_USAGE;
 }
 

@@ -192,8 +192,8 @@ BEGIN ATOMIC
     SELECT coalesce(jsonb_agg(jsonb_build_object(
                'kind', CASE WHEN u.script IN ('truncated', 'pictures') THEN u.script WHEN u.script ~ '^pictures_' THEN 'subtitles' ELSE 'lines' END,
                'script', CASE WHEN u.script NOT IN ('truncated', 'pictures') THEN regexp_replace(u.script, '^pictures_', '') END,
-               'lines', u.lines, 'videos', u.videos) ORDER BY u.lines DESC, u.script), '[]')
-    FROM (SELECT l.script, sum(l.lines) AS lines, count(DISTINCT l.video_id) AS videos
+               'lines', u.lines, 'videos', u.videos, 'video', CASE WHEN u.videos = 1 THEN u.video END) ORDER BY u.lines DESC, u.script), '[]')
+    FROM (SELECT l.script, sum(l.lines) AS lines, count(DISTINCT l.video_id) AS videos, min(l.video_id::text) AS video
           FROM unread_lines l WHERE l.video_id = ANY (p_videos) GROUP BY l.script) AS u;
 END;
 COMMENT ON FUNCTION cortana.unread_scripts IS

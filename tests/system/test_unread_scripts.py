@@ -137,7 +137,7 @@ def test_parts_add_up_and_another_run_takes_their_place(pipeline, tmp_path):
     many = parts()
     assert len(many) > 1 and {script for _, script, _ in many} == {"Cyrillic"} and many[0][0] != many[1][0], many
     assert pipeline.query("SELECT unread_scripts(ARRAY[%s]::uuid[])", video) == [([{"kind": "lines", "script": "Cyrillic",
-        "lines": sum(row[2] for row in many), "videos": 1}],)]
+        "lines": sum(row[2] for row in many), "videos": 1, "video": video}],)]
 
     pipeline.query("SELECT start_run('video_text', '{\"part_seconds\": 0}', %s)", video)
     pipeline.query("UPDATE videos SET status = 'new' WHERE id = %s", video)

@@ -231,9 +231,9 @@ static void test_a_low_threshold_ignores_a_digit(void **state)
     assert_int_equal(run(&pages[0], &stream, 0.5).count, 1);
 }
 
-/* How many blocks count as text where a surface of 400 blocks has changed its brightness, and strokes came at ten other
- * places, each as many blocks wide. */
-static int changed_beside_a_surface(int wide)
+/* How many blocks count as text where a surface of 20 blocks times `rows` has changed its brightness, and strokes came at ten
+ * other places, each as many blocks wide. */
+static int changed_beside_a_surface(int rows, int wide)
 {
     enum { SURFACE = 20 * GATE_BLOCK, TOP = 20 * GATE_BLOCK, PLACES = 10, APART = 5 * GATE_BLOCK };
     static uint8_t before[WIDTH * HEIGHT], after[WIDTH * HEIGHT];
@@ -243,7 +243,7 @@ static int changed_beside_a_surface(int wide)
 
     memset(before, 100, sizeof(before));
     memset(after, 100, sizeof(after));
-    for (int y = 0; y < SURFACE; y++) {
+    for (int y = 0; y < rows * GATE_BLOCK; y++) {
         memset(after + (TOP + y) * WIDTH, 140, SURFACE);
     }
     for (int i = 0; i < PLACES * wide; i++) {
@@ -262,8 +262,9 @@ static int changed_beside_a_surface(int wide)
 static void test_lone_spots_beside_a_moving_picture_are_no_text(void **state)
 {
     (void)state;
-    assert_int_equal(changed_beside_a_surface(1), 0);
-    assert_int_equal(changed_beside_a_surface(2), 20);
+    assert_int_equal(changed_beside_a_surface(20, 1), 0);
+    assert_int_equal(changed_beside_a_surface(20, 2), 20);
+    assert_int_equal(changed_beside_a_surface(4, 1), 10);
 }
 
 int main(void)

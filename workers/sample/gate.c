@@ -18,10 +18,11 @@ enum {
     CERTAIN_SAD = 2 * THRESHOLD_HIGH,
     TEXT_CERTAIN = 256, /* changed blocks, after which the rest is not looked at so closely */
     COLUMNS_MAX = CV_MEDIA_SIDE_MAX / GATE_BLOCK,
-    SPOTS_MAX = 64, /* changed blocks; more are never discounted: a short line has that many */
-    SPOTS_LEFT = 6, /* a digit makes more, even beside a moving picture */
-    SURROUNDED = 3, /* of the eight neighbours */
-    LUMA_STEP = 2,  /* every so many rows are read first */
+    SPOTS_MAX = 64,   /* changed blocks; more are never discounted: a short line has that many */
+    SPOTS_LEFT = 6,   /* a digit makes more, even beside a moving picture */
+    SURROUNDED = 3,   /* of the eight neighbours */
+    LARGE_SHARE = 16, /* 1/16 of the blocks: a camera in a hand moves a tenth */
+    LUMA_STEP = 2,    /* every so many rows are read first */
     CHROMA_STEP = 4,
     HISTOGRAM_SHIFT = 4,
     HISTOGRAM_BINS = 16320 / (1 << HISTOGRAM_SHIFT) + 1,
@@ -315,8 +316,9 @@ static void mark_changed(struct gate *gate, const struct plane *reference,
     }
 }
 
-/* Whether the block is inside of something that moves, or the only one that looks like text: a digit covers several. */
-static bool is_spot(const struct gate *gate, int column, int row)
+/* Whether the block is inside of something that moves, or, beside a large moving picture, the only one that looks like text:
+ * most digits cover several. */
+static bool is_spot(const struct gate *gate, int column, int row, bool is_large)
 {
     int others = 0, texts = 0;
     for (int y = row > 0 ? row - 1 : 0; y <= row + 1 && y < gate->rows; y++) {
@@ -326,16 +328,17 @@ static bool is_spot(const struct gate *gate, int column, int row)
             texts += changed == TEXT;
         }
     }
-    return others >= SURROUNDED || texts == 1;
+    return others >= SURROUNDED || (is_large && texts == 1);
 }
 
 /* A moving picture has spots that look like a stroke; a few of those inside it are no text. */
 static void discount_spots(struct gate *gate, struct gate_result *result)
 {
+    bool is_large = result->shifted >= gate->columns * gate->rows / LARGE_SHARE;
     for (int row = result->top; row < result->bottom; row++) {
         uint8_t *changed = gate->changed + (size_t)row * (size_t)gate->columns;
         for (int column = result->left; column < result->right; column++) {
-            if (changed[column] == TEXT && is_spot(gate, column, row)) {
+            if (changed[column] == TEXT && is_spot(gate, column, row, is_large)) {
                 result->changed--;
                 result->shifted++;
             }

@@ -19,7 +19,8 @@ enum {
     ROOM_BEFORE_UNIT = 60,
     /* A point that was read as a part of the digit beside it: found 34 times in 295 misread readings of drawn numbers, and
      * never in 1,856 right ones. */
-    POINT_WIDTH = 35,
+    POINT_WIDTH = 35, /* at most … */
+    POINT_LEAST = 8,  /* … and at least, as high, too: less is a speck */
     POINT_RISES = 40, /* at most, above the digits' feet */
     POINT_OFF = 8,    /* and ends so near to them */
     COMMA_FALLS = 40, /* at most, below them */
@@ -130,7 +131,8 @@ static const char *point_before(const struct number *number, size_t index)
     struct cv_box mark, digit;
 
     if (!next_ink(number->line, &from, to, &mark) || !next_ink(number->line, &from, to, &digit) ||
-        digit.height * 100 < DIGIT_HEIGHT * tall || mark.width * 100 > POINT_WIDTH * tall) {
+        digit.height * 100 < DIGIT_HEIGHT * tall || mark.width * 100 > POINT_WIDTH * tall ||
+        cv_min(mark.width, mark.height) * 100 < POINT_LEAST * tall) {
         return NULL;
     }
     int foot = cv_box_bottom(&digit), below = (cv_box_bottom(&mark) - foot) * 100;
