@@ -130,6 +130,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .grants = grants,
         .scratch = scratch,
         .file_bytes = 1 << 20,
+        .stored_bytes = 1 << 24,
+        .objects = 64,
     };
     cv_broker_serve(&broker);
     (void)pthread_join(reader, NULL);
