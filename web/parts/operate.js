@@ -53,6 +53,8 @@ export const tenantName = (id, name) => name ?? t('tenant.unnamed', {end: id.sli
 /** A screen of lists that are one answer each, read again when something has changed. */
 export class Overview extends Element {
     /** @type {Record<string, any[]>} */ lists = {};
+    #asked = 0; // how often, …
+    #shown = 0; // … and which answer is shown
 
     /** Paths of the lists, by name. @returns {Record<string, string>} */
     get sources() {
@@ -118,17 +120,18 @@ export class Overview extends Element {
     }
 
     async load() {
-        try {
-            const names = Object.keys(this.sources);
-            const answers = await Promise.all(names.map((name) => ask(this.sources[name])));
-            names.forEach((name, n) => {
-                this.lists[name] = answers[n].items ?? answers[n];
-            });
-            this.problem = null;
-            this.isThere = true;
-        } catch (problem) {
-            this.problem = problem;
+        const number = ++this.#asked;
+        const names = Object.keys(this.sources);
+        const [answers, problem] = await Promise.all(names.map((name) => ask(this.sources[name]))).then((all) => [all, null], (one) => [null, one]);
+        if (number < this.#shown) {
+            return; // what was asked for later came earlier
         }
+        this.#shown = number;
+        this.problem = problem;
+        answers?.forEach((answer, n) => {
+            this.lists[names[n]] = answer.items ?? answer;
+            this.isThere = true;
+        });
         this.update();
     }
 
