@@ -79,8 +79,14 @@ static int change_all(struct cli_call *call, const json_t *values, const struct 
 /* Whether an option names jobs: one whose parameter filters them. */
 static bool is_filtered(const struct cli_call *call)
 {
-    return cli_given(call, "type") || cli_given(call, "status") || cli_given(call, "video") ||
-           cli_given(call, "tenant") || cli_given(call, "error");
+    char option[32];
+    bool is_given = false;
+    for (const char *at = CLI_JOB_FILTER; *at && !is_given; at += strspn(at, " ")) {
+        (void)snprintf(option, sizeof(option), "%.*s", (int)strcspn(at, ":> "), at);
+        is_given = cli_given(call, option);
+        at += strcspn(at, " ");
+    }
+    return is_given;
 }
 
 /* Changes the job that is the verb's last argument, by its operation; or those that its options name. */

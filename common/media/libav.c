@@ -162,6 +162,17 @@ bool cv_av_copy_parameters(AVStream *stream, const AVStream *source)
 
 #endif
 
+void cv_av_copy_picture_form(AVCodecContext *codec, const AVCodecParameters *source)
+{
+    codec->width = source->width;
+    codec->height = source->height;
+    codec->pix_fmt = source->format;
+    codec->color_range = source->color_range;
+    codec->colorspace = source->color_space;
+    codec->color_primaries = source->color_primaries;
+    codec->color_trc = source->color_trc;
+}
+
 /* ---- files that are written -------------------------------------------------------------------- */
 
 int cv_av_file_begin(AVFormatContext *muxer, const char *option, const char *value,

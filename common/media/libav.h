@@ -55,6 +55,9 @@ bool cv_av_is_interlaced(const AVFrame *frame);
 const uint8_t *cv_av_stream_data(const AVStream *stream, enum AVPacketSideDataType type,
                                  size_t *ret_size);
 
+/* Gives an encoder the size, pixel format and colours of a stream, and nothing else of it. */
+void cv_av_copy_picture_form(AVCodecContext *codec, const AVCodecParameters *source);
+
 /* Gives a stream of an output the codec parameters of another stream, and its display matrix. False
  * if there is no memory. */
 CV_MUST_CHECK bool cv_av_copy_parameters(AVStream *stream, const AVStream *source);

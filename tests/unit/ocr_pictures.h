@@ -136,3 +136,17 @@ static inline struct cv_text_lines find_lines(struct cv_frame *frame)
     assert_int_equal(cv_text_lines_find(frame, &lines, &error), 0);
     return lines;
 }
+
+/* Cuts out the line of a picture that has one; the caller must ocr_crop_deinit it. */
+static inline struct ocr_crop cut_line(struct cv_frame *frame)
+{
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(frame);
+    struct ocr_crop crop = {0};
+    struct cv_error error;
+
+    assert_int_equal(lines.count, 1);
+    assert_int_equal(ocr_crop_make(frame, &lines.items[0],
+                                   lines.glyphs + lines.items[0].first_glyph, &crop, &error),
+                     0);
+    return crop;
+}

@@ -49,13 +49,7 @@ static void test_a_framed_icon_is_no_letter(void **state)
             (void)draw_text(&frame, "MW", icon.x, 40, 10, white);
         }
         (void)draw_text(&frame, "20250312.md", cv_box_right(&icon) + 12, 40, 10, white);
-        cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
-        assert_int_equal(lines.count, 1);
-        cv_auto(ocr_crop_deinit) struct ocr_crop crop = {0};
-        struct cv_error error;
-        assert_int_equal(ocr_crop_make(&frame, &lines.items[0],
-                                       lines.glyphs + lines.items[0].first_glyph, &crop, &error),
-                         0);
+        cv_auto(ocr_crop_deinit) struct ocr_crop crop = cut_line(&frame);
         assert_int_equal(crop.emoji_count, is_icon);
         assert_null(crop.emoji[0].text);
     }
@@ -77,13 +71,7 @@ static void test_coloured_digits_are_no_pictures(void **state)
             fill_box(&frame, (struct cv_box){letters[i].x + 3, 38, 3, 2}, night);
         }
     }
-    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
-    assert_int_equal(lines.count, 1);
-    cv_auto(ocr_crop_deinit) struct ocr_crop crop = {0};
-    struct cv_error error;
-    assert_int_equal(ocr_crop_make(&frame, &lines.items[0],
-                                   lines.glyphs + lines.items[0].first_glyph, &crop, &error),
-                     0);
+    cv_auto(ocr_crop_deinit) struct ocr_crop crop = cut_line(&frame);
     assert_int_equal(crop.emoji_count, 0);
 }
 

@@ -10,15 +10,9 @@
 static void expect_dark_on_light(struct colour paper, struct colour ink, bool light)
 {
     cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(400, 100, paper);
-    cv_auto(ocr_crop_deinit) struct ocr_crop crop = {0};
-    struct cv_error error;
 
     (void)draw_text(&frame, "Harbour", 30, 30, 25, ink);
-    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
-    assert_int_equal(lines.count, 1);
-    assert_int_equal(ocr_crop_make(&frame, &lines.items[0],
-                                   lines.glyphs + lines.items[0].first_glyph, &crop, &error),
-                     0);
+    cv_auto(ocr_crop_deinit) struct ocr_crop crop = cut_line(&frame);
     assert_int_equal(crop.ink.light, light);
     assert_true(crop.ink.clarity > 0.7);
     int dark = 0, bright = 0;

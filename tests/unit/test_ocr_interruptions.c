@@ -63,20 +63,6 @@ static struct cv_frame picture_of(const char *text, int blurred, unsigned noise)
     return picture_at(80, text, blurred, noise);
 }
 
-/* Cuts out the line of a picture that has one. */
-static struct ocr_crop cut_line(struct cv_frame *frame)
-{
-    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(frame);
-    struct ocr_crop crop = {0};
-    struct cv_error error;
-
-    assert_int_equal(lines.count, 1);
-    assert_int_equal(ocr_crop_make(frame, &lines.items[0],
-                                   lines.glyphs + lines.items[0].first_glyph, &crop, &error),
-                     0);
-    return crop;
-}
-
 /* Of the line in `frame` with what stands at its place in `before`. */
 static enum ocr_likeness likeness_in(const struct cv_frame *before, struct cv_frame *frame)
 {

@@ -17,19 +17,6 @@ static const char *const page[LINES] = {
     "walked until sunset",    "shared a quiet",       "dinner with friends",  "tickets cost less",
 };
 
-static struct ocr_crop crop_of(struct cv_frame *frame)
-{
-    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(frame);
-    struct ocr_crop crop = {0};
-    struct cv_error error;
-
-    assert_int_equal(lines.count, 1);
-    assert_int_equal(ocr_crop_make(frame, &lines.items[0],
-                                   lines.glyphs + lines.items[0].first_glyph, &crop, &error),
-                     0);
-    return crop;
-}
-
 /* Blurs as a codec does that saves bits: every pixel takes a fifth of each neighbour. */
 static void soften(struct cv_frame *frame)
 {
@@ -57,7 +44,7 @@ static bool same_small(const char *before, const char *after)
     soften(&second);
     add_noise(&first, 12, 7);
     add_noise(&second, 12, 21);
-    cv_auto(ocr_crop_deinit) struct ocr_crop crop = crop_of(&first);
+    cv_auto(ocr_crop_deinit) struct ocr_crop crop = cut_line(&first);
     assert_int_equal(ocr_match(&crop, &second, (struct cv_point){40, 100}, &match, &error), 0);
     return match.whole;
 }

@@ -45,14 +45,8 @@ int cv_cut_encoder_open(const struct cv_cut_encoding *encoding, AVCodecContext *
                   error, "an encoder");
     const AVCodecParameters *source = encoding->input->video->codecpar;
     double rate = encoding->input->info.frame_rate;
-    encoder->width = source->width;
-    encoder->height = source->height;
-    encoder->pix_fmt = source->format;
+    cv_av_copy_picture_form(encoder, source);
     encoder->sample_aspect_ratio = source->sample_aspect_ratio;
-    encoder->color_range = source->color_range;
-    encoder->color_primaries = source->color_primaries;
-    encoder->color_trc = source->color_trc;
-    encoder->colorspace = source->color_space;
     encoder->chroma_sample_location = source->chroma_location;
     encoder->time_base = encoding->clock;
     encoder->framerate = av_d2q(rate > 0 ? rate : FRAME_RATE_UNKNOWN, 1001 * 240);

@@ -146,13 +146,7 @@ static int open_segments(struct cv_copy *copy, const struct cv_ladder *ladder,
     CV_TRY_MEMORY(codec, error, "a rendition");
     codec->codec_type = AVMEDIA_TYPE_VIDEO;
     codec->codec_id = AV_CODEC_ID_H264;
-    codec->width = source->width;
-    codec->height = source->height;
-    codec->pix_fmt = source->format;
-    codec->color_range = source->color_range;
-    codec->colorspace = source->color_space;
-    codec->color_primaries = source->color_primaries;
-    codec->color_trc = source->color_trc;
+    cv_av_copy_picture_form(codec, source);
     codec->sample_aspect_ratio = (AVRational){1, 1};
     codec->time_base = (AVRational){1, CV_PLAYLIST_CLOCK};
     CV_TRY(cv_h264_sets_write(&copy->sets, &codec->extradata, &codec->extradata_size, error));
