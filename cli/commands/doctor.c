@@ -67,6 +67,26 @@ static void check_database(struct cli_session *session, struct report *report)
     }
 }
 
+/* Checks whether the disk of the database has room for one more file of its log (16 MiB), without which
+ * PostgreSQL stops: by rows of a query that do not fit into memory, which any login may ask for. */
+static void check_database_room(struct cli_session *session, struct report *report)
+{
+    cv_auto(cv_db_rollback) struct cv_db *db = session->db;
+    struct cv_error error;
+    if (cv_db_begin(db, &error) || cv_db_run(db, NULL, &error, "SET LOCAL work_mem = '64kB'") ||
+        cv_db_run(db, NULL, &error,
+                  "WITH log_file AS MATERIALIZED"
+                  " (SELECT repeat('x', 1024) FROM generate_series(1, 16 * 1024))"
+                  " SELECT count(*) FROM log_file")) {
+        print_result(FAIL, report, "postgres", "%s%s", error.message,
+                     error.type == CV_ERROR_DISK_FULL
+                         ? ": make room there; work that waits for it goes on by itself"
+                         : "");
+    } else {
+        print_result(OK, report, "postgres", "its disk has room");
+    }
+}
+
 static void check_store(struct cli_session *session, struct report *report)
 {
     static const char key[] = "doctor/probe";
@@ -353,6 +373,7 @@ int cli_doctor(struct cli_call *call, struct cv_error *error)
         return CLI_EXIT_FAILED;
     }
     check_database(&call->session, &report);
+    check_database_room(&call->session, &report);
     check_store(&call->session, &report);
     check_objects(&call->session, call->cancel, &report);
     check_disks(&call->session, &report);

@@ -144,6 +144,7 @@ CV_MUST_CHECK int cv_db_commit(struct cv_db *db, struct cv_error *error);
 bool cv_db_in_transaction(const struct cv_db *db);
 /* Rolls back. Does nothing when no transaction is open or the connection is lost. */
 void cv_db_rollback(struct cv_db *db);
+CV_DEFINE_CLEANUP(struct cv_db *, cv_db_rollback)
 
 /* ---- notifications --------------------------------------------------------------------------- */
 

@@ -115,6 +115,19 @@ void cv_supervisor_watch_keeper(struct cv_supervisor *supervisor, int64_t now)
     hold_off(supervisor, sentence);
 }
 
+void cv_supervisor_watch_database_room(struct cv_supervisor *supervisor,
+                                       const struct cv_error *failure)
+{
+    bool is_full = failure && failure->type == CV_ERROR_DISK_FULL;
+    if (is_full && !supervisor->database_is_full) {
+        cv_log(CV_LOG_WARN, "work waits for room on the disk of the database: %s",
+               failure->message);
+    } else if (!failure && supervisor->database_is_full) {
+        cv_log(CV_LOG_INFO, "the disk of the database has room again");
+    }
+    supervisor->database_is_full = is_full || (failure && supervisor->database_is_full);
+}
+
 void cv_supervisor_check_schema(struct cv_supervisor *supervisor, int64_t now)
 {
     enum { FIT_MS = 30 * 1000, UNFIT_MS = 2000 }; /* between checks, while the schema fits or not */
@@ -249,8 +262,14 @@ int cv_supervisor_claim(struct cv_supervisor *supervisor, int64_t now, struct cv
             cv_supervisor_drain(supervisor, "the queue cannot be used");
             return 0;
         }
-        cv_log(CV_LOG_WARN, "cannot claim: %s", error->message);
+        cv_supervisor_watch_database_room(supervisor, error);
+        if (error->type != CV_ERROR_DISK_FULL) {
+            cv_log(CV_LOG_WARN, "cannot claim: %s", error->message);
+        }
         return 0;
+    }
+    if (free_slots == supervisor->options.slots) { /* a result that waits may need more room */
+        cv_supervisor_watch_database_room(supervisor, NULL);
     }
     cv_supervisor_count_claim(supervisor, &list);
     return r == CV_QUEUE_EMPTY

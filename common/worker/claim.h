@@ -20,6 +20,11 @@ void cv_supervisor_watch_keeper(struct cv_supervisor *supervisor, int64_t now);
  * is claimed. */
 void cv_supervisor_check_schema(struct cv_supervisor *supervisor, int64_t now);
 
+/* Learns from a change of the database whether its disk has room: `failure` is the change's, NULL: it
+ * was written. */
+void cv_supervisor_watch_database_room(struct cv_supervisor *supervisor,
+                                       const struct cv_error *failure);
+
 /* Reads notifications about new jobs and about jobs to stop. */
 void cv_supervisor_read_notifications(struct cv_supervisor *supervisor);
 

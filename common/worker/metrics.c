@@ -36,6 +36,9 @@ static const struct cv_metric peak_memory =
              "The most that a stage process of this worker has held.", "job_type");
 static const struct cv_metric connected =
     CV_GAUGE("cortana_database_connected", "1 while there is a connection.", NULL);
+static const struct cv_metric database_full =
+    CV_GAUGE("cortana_database_full",
+             "1 while the database has no room for what this worker has to write.", NULL);
 static const struct cv_metric first_claim =
     CV_GAUGE("cortana_first_claim_seconds",
              "From the start of the process to the answer to its first claim.", NULL);
@@ -168,4 +171,6 @@ void cv_supervisor_count_turn(struct cv_supervisor *supervisor)
 {
     cv_metric_set(cv_probe_metrics(supervisor->probe), &connected, NULL,
                   cv_supervisor_is_connected(supervisor));
+    cv_metric_set(cv_probe_metrics(supervisor->probe), &database_full, NULL,
+                  supervisor->database_is_full);
 }

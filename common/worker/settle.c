@@ -236,8 +236,6 @@ enum {
     PAUSE_MAX_MS = 2000,
 };
 
-CV_DEFINE_CLEANUP(struct cv_db *, cv_db_rollback)
-
 /* The part of a result that the API shows: its "summary" if it has one, otherwise all members but
  * lists, which have become rows. */
 static json_t *shown_result(const json_t *result)
@@ -386,7 +384,8 @@ static bool try_again(struct cv_supervisor *supervisor, int index, const struct 
     struct cv_slot *slot = &supervisor->slots[index];
     int64_t now = cv_monotonic_ms();
     int64_t lease_end = cv_keeper_read(supervisor->keeper, index).lease_end;
-    bool is_away = !cv_db_is_connected(supervisor->db) || error->type == CV_ERROR_CONNECTION;
+    bool is_away = !cv_db_is_connected(supervisor->db) || error->type == CV_ERROR_CONNECTION ||
+                   error->type == CV_ERROR_DISK_FULL; /* nothing can be written there */
     bool may_help =
         is_away || (error->verdict == CV_VERDICT_RETRY && slot->settle_tries < TRIES_MAX);
     if (may_help) {
@@ -433,6 +432,7 @@ void cv_slot_settle(struct cv_supervisor *supervisor, int index)
     } else {
         slot->settle_tries++;
         int r = settle(supervisor, slot, &error);
+        cv_supervisor_watch_database_room(supervisor, r < 0 ? &error : NULL);
         if (r == CV_LEASE_LOST) {
             cv_log(CV_LOG_WARN, "the job is no longer ours (lease lost, or settled before the "
                                 "connection broke): the attempt's result is discarded");

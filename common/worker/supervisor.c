@@ -185,6 +185,8 @@ static void update_probe(struct cv_supervisor *supervisor)
         (void)snprintf(text, sizeof(text), "%s", supervisor->schema_trouble);
     } else if (trouble[0]) {
         (void)snprintf(text, sizeof(text), "the database does not answer: %s", trouble);
+    } else if (supervisor->database_is_full) {
+        (void)snprintf(text, sizeof(text), "the disk of the database is full");
     } else if (supervisor->environment_trouble[0]) {
         (void)snprintf(text, sizeof(text), "%s", supervisor->environment_trouble);
     } else if (supervisor->is_in_doubt) {

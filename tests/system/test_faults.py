@@ -6,6 +6,7 @@ import signal
 import subprocess
 
 import pytest
+from conftest import TEMPLATE, run_sql
 from tcp_gate import TcpGate
 from workers import STAGE_SCHEMA, Jobs, Workers, find_faketime, is_running, silent, wait_until
 
@@ -325,3 +326,42 @@ def test_a_full_store_fails_the_job_and_shows_nothing(jobs, workers):
         next_job = jobs.enqueue({"do": "put", "key": "small", "text": "t"})
         jobs.wait_for(next_job, "done")
         assert worker.stop() == 0
+
+
+def fill_disk(path):
+    with contextlib.suppress(OSError), open(path, "wb", buffering=0) as file:
+        while file.write(bytes(1 << 16)):
+            pass
+
+
+def test_a_result_waits_for_room_in_the_database(cluster, program, tmp_path):
+    name, place = "small", cluster.directory / "small"
+    with small_disk(place, f"256m,uid={cluster.directory.stat().st_uid}"):
+        for statement in (f"CREATE TABLESPACE {name} LOCATION '{place}'",
+                          f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} TABLESPACE {name} STRATEGY FILE_COPY"):
+            run_sql(cluster, statement)
+        run_sql(cluster, "SELECT cortana.secure_database()", name)
+        jobs, workers = Jobs(connect(cluster, name)), Workers(program, cluster.url(name), tmp_path)
+
+        def says_doctor():
+            return subprocess.run([program("cortana"), "doctor"], env=workers.environment(), text=True, capture_output=True, check=False).stdout
+
+        try:
+            jobs.rows(STAGE_SCHEMA)
+            job_id = jobs.enqueue({"do": "put", "key": "k", "text": "t", "ms": 2000})
+            worker = workers.start(LOG_LEVEL="debug")
+            worker.wait_for_stage()
+            assert "its disk has room" in says_doctor()
+            fill_disk(place / "ballast")
+            wait_until(lambda: worker.says("work waits for room on the disk of the database"), "the worker to tell of it")
+            assert "the disk is full: make room there" in says_doctor()
+            wait_until(lambda: len(worker.says("cannot settle the job yet")) > 5, "more tries than other troubles of a database get")
+            (place / "ballast").unlink()
+            jobs.wait_for(job_id, "done", "failed")
+            assert [a["status"] for a in jobs.attempts(job_id)] == ["succeeded"] and len(jobs.results(job_id)) == 1
+            wait_until(lambda: worker.says("has room again"), "the worker to tell of that")
+        finally:
+            workers.end()
+            jobs.connection.close()
+            run_sql(cluster, f"DROP DATABASE {name} WITH (FORCE)")
+            run_sql(cluster, f"DROP TABLESPACE {name}")
