@@ -149,6 +149,20 @@ void cv_daemon_set_reason(struct cv_daemon *daemon, const char *reason)
     cv_probe_set_reason(daemon->probe, reason);
 }
 
+int cv_daemon_wait_for_database(struct cv_daemon *daemon,
+                                int (*open)(void *opaque, struct cv_error *error), void *opaque,
+                                struct cv_error *error)
+{
+    enum { PAUSE_MS = 2000 };
+    int result = open(opaque, error);
+    while (result && error->verdict == CV_VERDICT_RETRY && !cv_daemon_is_stopping(daemon)) {
+        cv_daemon_set_reason(daemon, error->message);
+        cv_daemon_wait(daemon, NULL, cv_monotonic_ms() + PAUSE_MS);
+        result = open(opaque, error);
+    }
+    return cv_daemon_is_stopping(daemon) ? 0 : result;
+}
+
 int cv_daemon_check_schema(struct cv_daemon *daemon, struct cv_db *db, struct cv_error *error)
 {
     char reason[CV_SCHEMA_REASON_SIZE] = "";

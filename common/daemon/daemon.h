@@ -52,6 +52,13 @@ CV_MUST_CHECK int cv_daemon_connect(const struct cv_daemon *daemon,
                                     const struct cv_daemon_db_params *params, struct cv_db **ret_db,
                                     struct cv_error *error);
 
+/* Calls open(opaque), which connects, until it succeeds: for a program that waits for a database that is
+ * away or has no free connections. Fails where waiting cannot help. Also returns 0 when the daemon is
+ * to stop. */
+CV_MUST_CHECK int cv_daemon_wait_for_database(struct cv_daemon *daemon,
+                                              int (*open)(void *opaque, struct cv_error *error),
+                                              void *opaque, struct cv_error *error);
+
 /* Waits until `until` (monotonic ms), a notification (all that have arrived are consumed), a
  * request to stop, or the loss of the connection. `db` may be NULL. */
 void cv_daemon_wait(struct cv_daemon *daemon, struct cv_db *db, int64_t until);

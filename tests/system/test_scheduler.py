@@ -248,11 +248,12 @@ def test_one_that_finds_no_room_waits_for_it(place, tmp_path, limit):
     place.queue.run(f"DROP ROLE {role}")
 
 
-def test_one_that_waits_may_be_stopped(place, tmp_path):
-    scheduler = Worker([place.program("scheduler")],
-                       {**os.environ, "DATABASE_URL": f"host={tmp_path} dbname=nowhere"}, tmp_path / "log")
-    wait_until(lambda: scheduler.says("not ready"), "it to wait")
-    assert scheduler.stop() == 0
+@pytest.mark.parametrize("name, arguments", [("scheduler", []), ("scanner-worker", ["--interval", "5"])])
+def test_one_that_waits_may_be_stopped(place, tmp_path, name, arguments):
+    daemon = Worker([place.program(name), *arguments],
+                    {**os.environ, "DATABASE_URL": f"host={tmp_path} dbname=nowhere", "STORE_URL": f"dir:{tmp_path}"}, tmp_path / "log")
+    wait_until(lambda: daemon.says("not ready"), "it to wait")
+    assert daemon.is_alive() and daemon.stop() == 0
 
 
 def test_once_does_what_is_due_and_ends(place):

@@ -215,6 +215,13 @@ static void scanner_deinit(struct scanner *scanner)
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct scanner, scanner_deinit)
 
+static int connect_scanner(void *opaque, struct cv_error *error)
+{
+    struct scanner *scanner = opaque;
+    const struct cv_daemon_db_params params = {.channel = "cv_uploads"};
+    return cv_daemon_connect(&scanner->daemon, &params, &scanner->db, error);
+}
+
 static int open_scanner(struct scanner *scanner, struct cv_error *error)
 {
     CV_TRY(cv_env_int("CORTANA_SETTLE_MS", SETTLE_MS, SETTLE_LEAST_MS, SETTLE_MOST_MS,
@@ -232,13 +239,17 @@ static int open_scanner(struct scanner *scanner, struct cv_error *error)
     }
     CV_TRY(cv_store_open(NULL, &scanner->store, error));
     cv_store_set_cancel(scanner->store, scanner->daemon.cancel);
-    const struct cv_daemon_db_params params = {.channel = "cv_uploads"};
-    return cv_daemon_connect(&scanner->daemon, &params, &scanner->db, error);
+    return scanner->is_loop
+               ? cv_daemon_wait_for_database(&scanner->daemon, connect_scanner, scanner, error)
+               : connect_scanner(scanner, error);
 }
 
 static int run(const struct options *options, int64_t *ret_unreadable, struct cv_error *error)
 {
-    cv_auto(scanner_deinit) struct scanner scanner = {.max_pages = options->pages};
+    cv_auto(scanner_deinit) struct scanner scanner = {
+        .max_pages = options->pages,
+        .is_loop = options->interval_s > 0 && !options->events,
+    };
     const struct cv_daemon_params params = {
         .name = name,
         .listen = options->interval_s > 0 ? options->listen : NULL,
@@ -250,8 +261,7 @@ static int run(const struct options *options, int64_t *ret_unreadable, struct cv
     if (options->events) {
         result = check_schema(&scanner, error);
         result = result ? result : scanner_events(&scanner, stdin, ret_unreadable, error);
-    } else if (options->interval_s > 0) {
-        scanner.is_loop = true;
+    } else if (scanner.is_loop) {
         result = run_loop(&scanner, options->interval_s, error);
     } else {
         result = run_once(&scanner, error);

@@ -262,8 +262,9 @@ static void parts_deinit(struct parts *parts)
 }
 CV_DEFINE_CLEANUP_ADDRESS(struct parts, parts_deinit)
 
-static int open_both(struct parts *parts, struct cv_error *error)
+static int open_both(void *opaque, struct cv_error *error)
 {
+    struct parts *parts = opaque;
     CV_TRY(scheduler_open(&parts->fire, error));
     int result = scheduler_open(&parts->keep, error);
     if (result != 0) { /* with only one connection this process cannot work; leave it to others */
@@ -271,21 +272,6 @@ static int open_both(struct parts *parts, struct cv_error *error)
         parts->fire.db = NULL;
     }
     return result;
-}
-
-/* Waits for a database that is away or has no free connections. Also returns 0 when the scheduler
- * is to stop. */
-static int open_patiently(struct parts *parts, struct cv_error *error)
-{
-    enum { PAUSE_MS = 2000 };
-    struct cv_daemon *daemon = &parts->daemon;
-    int result = open_both(parts, error);
-    while (result && error->verdict == CV_VERDICT_RETRY && !cv_daemon_is_stopping(daemon)) {
-        cv_daemon_set_reason(daemon, error->message);
-        cv_daemon_wait(daemon, NULL, cv_monotonic_ms() + PAUSE_MS);
-        result = open_both(parts, error);
-    }
-    return cv_daemon_is_stopping(daemon) ? 0 : result;
 }
 
 static int run(const struct options *options, struct cv_error *error)
@@ -311,7 +297,8 @@ static int run(const struct options *options, struct cv_error *error)
                                          .name = "scheduler upkeep",
                                          .statement_ms = KEEP_STATEMENT_MS,
                                          .round = scheduler_keep};
-    CV_TRY(options->is_once ? open_both(&parts, error) : open_patiently(&parts, error));
+    CV_TRY(options->is_once ? open_both(&parts, error)
+                            : cv_daemon_wait_for_database(&parts.daemon, open_both, &parts, error));
     if (options->is_once) {
         return run_once(&parts.fire, &parts.keep, error);
     }
