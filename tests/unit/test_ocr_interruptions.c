@@ -1,5 +1,6 @@
 /* Lines that are seen badly for a while: blurred by the codec, under a pointer, in pieces. */
 #include "tests/unit/ocr_pictures.h"
+#include "workers/ocr/tracks/interruptions.h"
 #include "workers/ocr/tracks/match.h"
 #include "workers/ocr/tracks/same_line.h"
 #include "workers/ocr/tracks/session.h"
@@ -451,6 +452,52 @@ static void test_a_line_begins_with_half_its_strength(void **state)
     json_decref(result);
 }
 
+/* A colour that runs through a line hides letters of it, and then leaves some out of its box. */
+static void test_a_line_that_is_found_narrower_goes_on(void **state)
+{
+    enum { WHOLE, PIECE, AGAIN, ROWS };
+    static const struct {
+        const char *text;
+        int from, to, x, width;
+    } seen[ROWS] = {[WHOLE] = {"happy birthday", 0, 2, 23, 452},
+                    [PIECE] = {"ha birthday", 3, 4, 69, 406},
+                    [AGAIN] = {"happy birthday", 5, 7, 69, 406}};
+    struct ocr_timing timings[8];
+    cv_auto(ocr_session_free) struct ocr_session *session = NULL;
+    struct cv_error error;
+    (void)state;
+
+    for (int i = 0; i < (int)CV_COUNT(timings); i++) {
+        timings[i] = (struct ocr_timing){.t_start = (int64_t)i * STEP_MS,
+                                         .t_end = (int64_t)(i + 1) * STEP_MS,
+                                         .shift_known = i > 0};
+    }
+    assert_int_equal(ocr_session_new(engine, timings, CV_COUNT(timings), &session, &error), 0);
+    session->rows = calloc(ROWS, sizeof(*session->rows));
+    assert_non_null(session->rows);
+    for (int i = 0; i < ROWS; i++) {
+        session->rows[session->row_count++] = (struct ocr_row){
+            .text = strdup(seen[i].text),
+            .confidence = 0.97,
+            .worst_word = 0.97,
+            .agreement = 1,
+            .id = i + 1,
+            .tall = 40,
+            .ink = {.kind = CV_INK_FLAT, .clarity = 0.95},
+            .weight = OCR_WEIGHT_WORDS,
+            .has_company = true,
+            .stretch = {.first = {seen[i].from, seen[i].x, 44},
+                        .last = {seen[i].to, seen[i].x, 44},
+                        .width = seen[i].width,
+                        .height = 55},
+        };
+    }
+    assert_int_equal(ocr_join_interrupted_rows(session, 0.6, &error), 0);
+    assert_false(session->rows[WHOLE].is_gone);
+    assert_int_equal(session->rows[WHOLE].stretch.last.frame, seen[AGAIN].to);
+    assert_true(session->rows[PIECE].is_gone && session->rows[AGAIN].is_gone);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -468,6 +515,7 @@ int main(void)
         cmocka_unit_test(test_lines_jump_two_ways_at_once),
         cmocka_unit_test(test_equal_names_jump_with_their_messages),
         cmocka_unit_test(test_a_line_begins_with_half_its_strength),
+        cmocka_unit_test(test_a_line_that_is_found_narrower_goes_on),
     };
     return cmocka_run_group_tests(tests, start_engine, stop_engine);
 }

@@ -58,43 +58,28 @@ static bool moved_between(const struct bridge *all, int from, int to, int *ret_d
     return true;
 }
 
-/* How a row lies in relation to the place of an earlier one. */
-enum standing { STANDS_APART, STANDS_WITHIN, STANDS_THERE };
-
-static enum standing standing_at(const struct ocr_row *before, const struct ocr_row *after, int x,
-                                 int y)
+/* Whether most of one of two rows lies in the other, where the earlier one is at x, y. */
+static bool lies_at(const struct ocr_row *before, const struct ocr_row *after, int x, int y)
 {
     const struct ocr_stretch *a = &before->stretch, *b = &after->stretch;
     struct cv_box place = {x, y, a->width, a->height};
     struct cv_box box = {b->first.x, b->first.y, b->width, b->height};
-    int slack = cv_max(before->tall / 3, SAME_BOX);
-    bool is_there = abs(box.x - x) <= slack && abs(box.y - y) <= slack &&
-                    abs(box.width - a->width) <= 2 * slack &&
-                    abs(box.height - a->height) <= 2 * slack;
-    int64_t overlap = cv_box_overlap(&place, &box);
+    int64_t least = cv_min(place.width * place.height, box.width * box.height);
 
-    return is_there ? STANDS_THERE
-           : overlap * 2 >= (int64_t)box.width * box.height ||
-                   overlap * 2 >= (int64_t)place.width * place.height
-               ? STANDS_WITHIN
-               : STANDS_APART;
+    return cv_box_overlap(&place, &box) * 2 >= least;
 }
 
-/* The nearer of the two places at which `before` may be when `after` begins: where it was, or moved with
- * the content. */
-static enum standing standing_of(const struct bridge *all, const struct ocr_row *before,
-                                 const struct ocr_row *after)
+/* Whether `after` begins where `before` may be by then: where it was, or moved with the content. */
+static bool stands_there(const struct bridge *all, const struct ocr_row *before,
+                         const struct ocr_row *after)
 {
     const struct ocr_sighting *last = &before->stretch.last;
-    enum standing best = standing_at(before, after, last->x, last->y);
     int dx, dy;
 
-    if (best != STANDS_THERE && after->stretch.first.frame > last->frame &&
-        moved_between(all, last->frame, after->stretch.first.frame, &dx, &dy) && (dx || dy)) {
-        enum standing moved = standing_at(before, after, last->x + dx, last->y + dy);
-        best = moved > best ? moved : best;
-    }
-    return best;
+    return lies_at(before, after, last->x, last->y) ||
+           (after->stretch.first.frame > last->frame &&
+            moved_between(all, last->frame, after->stretch.first.frame, &dx, &dy) &&
+            lies_at(before, after, last->x + dx, last->y + dy));
 }
 
 /* Whether two readings differ in digits alone: a clock that went on, however unsure. */
@@ -146,12 +131,11 @@ static void bridge_on(struct bridge *all, size_t index)
         if (next->is_gone || next->stretch.last.frame <= row->stretch.last.frame) {
             continue;
         }
-        enum standing standing = standing_of(all, row, next);
         bool is_later = next->stretch.first.frame > row->stretch.last.frame;
-        if (standing == STANDS_APART) {
+        if (!stands_there(all, row, next)) {
             continue;
         }
-        bool is_again = standing == STANDS_THERE && strcmp(row->text, next->text) == 0;
+        bool is_again = strcmp(row->text, next->text) == 0;
         if (is_later &&
             ((is_again && gap <= GAP_MS) || (!all->is_sure[i] && is_same_box(row, next)))) {
             CV_BECAUSE(all->session->reasons, row->id, next->id, NULL, "joined after %d ms: %s",
