@@ -245,14 +245,16 @@ static void test_a_slow_fade_adds_up(void **state)
     assert_true(kept.start[kept.count - 1] > 100 * 16667);
 }
 
-/* Hills of light without strokes, `shift` pixels further on. */
-static void push_hills(struct sampler *sampler, int64_t time_us, int shift)
+/* Hills of light without strokes, `shift` pixels further on, and before them strokes of a digit. */
+static void push_hills(struct sampler *sampler, int64_t time_us, int shift, bool digit)
 {
     AVFrame *frame = new_picture();
     for (int y = 0; y < HEIGHT; y++) {
         for (int x = 0; x < WIDTH; x++) {
             frame->data[0][y * frame->linesize[0] + x] =
-                (uint8_t)(128 + 80 * sin((x + shift) / 40.0) * cos(y / 50.0));
+                digit && y >= 64 && y < 72 && x >= 64 && x < 80 && x % 6 < 2
+                    ? 255
+                    : (uint8_t)(128 + 80 * sin((x + shift) / 40.0) * cos(y / 50.0));
         }
     }
     struct cv_error error;
@@ -267,18 +269,23 @@ static void test_a_film_is_kept_once_a_second_until_text_comes(void **state)
     struct kept kept;
     struct sampler *sampler = new_sampler(&kept, 10);
     for (int i = 0; i < 125; i++) {
-        push_hills(sampler, (int64_t)i * 40000, 3 * i);
+        push_hills(sampler, (int64_t)i * 40000, 3 * i, false);
         assert_false(i < 50 && sampler_sees_film(sampler));
     }
     assert_in_range(kept.count, 4, 6);
     assert_true(sampler_sees_film(sampler));
+    for (int i = 125; i < 130; i++) {
+        push_hills(sampler, (int64_t)i * 40000, 3 * i, true);
+        assert_true(sampler_sees_film(sampler));
+    }
+    assert_int_equal(kept.start[kept.count - 1], 125 * 40000);
     struct view view = {.box = -1};
-    for (int i = 125; i < 140; i++) {
+    for (int i = 130; i < 140; i++) {
         push_at(sampler, (int64_t)i * 40000, &view);
         assert_false(sampler_sees_film(sampler));
     }
     finish(sampler);
-    assert_int_equal(kept.start[kept.count - 1], 125 * 40000);
+    assert_int_equal(kept.start[kept.count - 1], 130 * 40000);
 }
 
 static void test_a_new_size_starts_anew(void **state)

@@ -24,9 +24,13 @@ enum {
     REFINED_SHARE = 64, /* 1/64 of what was new */
     SPOTS_SHARE = 8,    /* 1/8 of what was new */
     SPOTS_MAX = 64,
-    FILM_FRAMES = 2, /* kept in a row, one a second, because the picture moves: then it is a film */
     FILM_SHARE = 16, /* 1/16 of the blocks moves; a tenth does where a hand holds the camera */
+    /* 1/512 of the blocks: text that ends a film. A subtitle is 1/77, a clock 1/1000, spots 1/1700 */
+    FILM_TEXT_SHARE = 512,
 };
+
+/* What has moved for so long is a film, until it has stood for so long: a camera that swings turns round. */
+static const int64_t FILM_US = 2000000;
 
 /* ---- pace ------------------------------------------------------------------------------------ */
 
@@ -86,7 +90,7 @@ enum step { STEP_DONE = 0, STEP_AGAIN = 1 };
 struct candidate {
     struct picture *picture;
     int64_t start_us;
-    int changed; /* blocks, against the reference */
+    int changed, shifted; /* blocks, against the reference */
     bool scrolled;
     bool related;
     int dx, dy; /* against the reference */
@@ -108,7 +112,8 @@ struct sampler {
     bool reference_stood; /* a later frame looked the same */
     int64_t change_began; /* the first frame that differs from the reference; -1: none does */
     int64_t shade_began;  /* the same for brightness alone */
-    int film_frames; /* kept in a row because the whole picture moves; text that changes ends it */
+    int64_t film_began;   /* since when a film moves; -1: none does */
+    int64_t film_moved;   /* the last frame that was kept while it moved */
 };
 
 int sampler_new(const struct sampler_params *params, sampler_keep *keep, void *opaque,
@@ -120,7 +125,7 @@ int sampler_new(const struct sampler_params *params, sampler_keep *keep, void *o
     sampler->keep = keep;
     sampler->opaque = opaque;
     pace_init(&sampler->pace, params->target_fps);
-    sampler->change_began = sampler->shade_began = -1;
+    sampler->change_began = sampler->shade_began = sampler->film_began = -1;
     for (size_t i = 0; i < CV_COUNT(sampler->pictures); i++) {
         CV_TRY(picture_init(&sampler->pictures[i], error));
     }
@@ -183,6 +188,13 @@ static int keep_candidate(struct sampler *sampler, struct cv_error *error)
         .motion_count = sampler->movement.way_count,
     };
     CV_TRY(sampler->keep(sampler->opaque, &frame, error));
+    int blocks = sampler->gate.columns * sampler->gate.rows;
+    if (candidate->changed < blocks / FILM_TEXT_SHARE &&
+        candidate->shifted >= blocks / FILM_SHARE) {
+        sampler->film_moved = frame.time_us;
+        sampler->film_began =
+            sampler->film_began < 0 ? sampler->reference->time_us : sampler->film_began;
+    }
     sampler->reference_stood = frame.start_us < frame.time_us;
     swap_pictures(&sampler->reference, &sampler->candidate.picture);
     picture_slim(sampler->reference);
@@ -266,16 +278,11 @@ static int on_shade(struct sampler *sampler, const struct gate_result *differenc
             return STEP_DONE;
         }
         renew_candidate(sampler);
-        sampler->film_frames = 0;
         return keep_candidate(sampler, error);
     }
-    make_candidate(sampler, (struct candidate){.related = true});
-    if (now - sampler->shade_began < SHADE_AGE_US - PACE_TICK_US) {
-        return STEP_DONE;
-    }
-    bool moves = difference->shifted >= sampler->gate.columns * sampler->gate.rows / FILM_SHARE;
-    sampler->film_frames = moves ? sampler->film_frames + 1 : 0;
-    return keep_candidate(sampler, error);
+    make_candidate(sampler, (struct candidate){.shifted = difference->shifted, .related = true});
+    bool is_due = now - sampler->shade_began >= SHADE_AGE_US - PACE_TICK_US;
+    return is_due ? keep_candidate(sampler, error) : STEP_DONE;
 }
 
 /* The text is that of the reference. */
@@ -373,7 +380,8 @@ static int on_other(struct sampler *sampler, const struct gate_result *differenc
     }
     if (!stands) {
         make_candidate(sampler, (struct candidate){.related = difference->changed <= blocks / 2,
-                                                   .changed = difference->changed});
+                                                   .changed = difference->changed,
+                                                   .shifted = difference->shifted});
     }
     return keep_if_due(sampler, now, error);
 }
@@ -405,7 +413,9 @@ static int step(struct sampler *sampler, struct cv_error *error)
                    ? on_moved(sampler, dx, dy, &difference, &check, error)
                    : on_same(sampler, &difference, error);
     }
-    sampler->film_frames = 0;
+    if (difference.changed >= sampler->gate.columns * sampler->gate.rows / FILM_TEXT_SHARE) {
+        sampler->film_began = -1;
+    }
     if (sampler->change_began < 0) {
         sampler->change_began = sampler->current->time_us;
         drop_candidate(sampler); /* of what moved behind the text */
@@ -445,6 +455,9 @@ int sampler_push(struct sampler *sampler, const AVFrame *picture, int64_t time_u
     sampler->gate.phase++;
     sampler->candidate_gate.phase++;
     pace_refill(&sampler->pace, time_us);
+    if (time_us - sampler->film_moved > FILM_US) {
+        sampler->film_began = -1;
+    }
     if (!sampler->reference->held || picture->width != sampler->reference->luma.width ||
         picture->height != sampler->reference->luma.height) {
         return start(sampler, error);
@@ -458,7 +471,8 @@ int sampler_push(struct sampler *sampler, const AVFrame *picture, int64_t time_u
 
 bool sampler_sees_film(const struct sampler *sampler)
 {
-    return sampler->film_frames >= FILM_FRAMES;
+    return sampler->film_began >= 0 &&
+           sampler->film_moved - sampler->film_began >= FILM_US - PACE_TICK_US;
 }
 
 int sampler_finish(struct sampler *sampler, struct cv_error *error)

@@ -47,13 +47,13 @@ static int read_payload(const json_t *payload, struct job *ret_job, struct cv_er
     return read_part(payload, ret_job, error);
 }
 
-/* Pictures left out at once: a text that begins in a film is at most so many pictures late. */
-enum { LEFT_OUT_MAX = 1 };
+/* A text that begins in a film is late by at most so much, or one picture: one of 24 a second, two of 60. */
+enum { LATE_MAX_US = 42 * 1000 };
 
 struct totals {
     int64_t source_frames;
     int64_t interval_us; /* from frame to frame where none is left out */
-    bool lasts_too_long; /* more than LEFT_OUT_MAX would be left out: none is any more */
+    bool lasts_too_long; /* more would be left out: none is any more */
     int64_t end_us;      /* of the last frame */
     bool is_last;        /* the video ends there */
 };
@@ -67,7 +67,8 @@ static void count_source_frames(struct totals *totals, const struct cv_video_fra
     }
     int64_t intervals = (frame->duration_us + totals->interval_us / 2) / totals->interval_us;
     totals->source_frames += intervals > 1 ? intervals : 1;
-    totals->lasts_too_long = totals->lasts_too_long || intervals > LEFT_OUT_MAX + 1;
+    int64_t late_us = frame->duration_us - totals->interval_us;
+    totals->lasts_too_long = totals->lasts_too_long || (intervals > 2 && late_us > LATE_MAX_US);
     totals->end_us = frame->pts_us + frame->duration_us;
 }
 
