@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """One server of containers as compose.yaml has it, by podman-compose, from a folder that holds this file alone: from nothing to a
-clip, the first administrator's account, stopped, and started again with everything there.
+clip, the first administrator's account, stopped, and started again with everything there; with the PostgreSQL of Debian 12 at first, and
+that of 13 at last.
 
 usage: tests/containers/compose.py [--image]
 
@@ -25,7 +26,7 @@ ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE.parent / "system"))
 sys.path.insert(0, str(HERE))
 
-from images import make_beside, make_programs, run_steps, say  # noqa: E402
+from images import BESIDE, OLDER_DATABASE, make_beside, make_older_database, make_programs, run_steps, say  # noqa: E402
 from pods import ENVIRONMENT, log_of, podman  # noqa: E402
 from s3_server import free_port  # noqa: E402
 
@@ -111,6 +112,18 @@ class Server:
             print(f"--- {name}\n{log_of(name)[-2500:]}")
 
 
+class ServerOfDebian12(Server):
+    """Whose first PostgreSQL is the one of that."""
+
+    def __init__(self):
+        super().__init__()
+        make_older_database()
+        self.take_database(OLDER_DATABASE)
+
+    def take_database(self, image):
+        (self.folder / "compose.yaml").write_text((ROOT / "compose.yaml").read_text().replace(BESIDE["database"], image))
+
+
 def up(server):
     began = time.monotonic()
     server.start()
@@ -165,8 +178,24 @@ def stop_and_start(server):
     assert server.redirected(f"/videos/{server.video}/poster").startswith(b"\xff\xd8")  # JPEG
 
 
+def takes_a_newer_postgresql(server):
+    """Who does not know the way is told it, and nothing is lost; then by the commands of docs/operations.md."""
+    command = f"podman run --rm --volume cortana_database:/var/lib/postgresql/data {OLDER_DATABASE} database save"
+    assert f"{command}\n" in (ROOT / "docs/operations.md").read_text(), command
+    server.stop()
+    server.take_database(BESIDE["database"])
+    server.start()
+    server.wait(lambda: "this volume has the data of PostgreSQL 15" in log_of(server.container("database")), "the refusal")
+    assert podman("inspect", "--format", "{{.State.Status}} {{.RestartCount}}", server.container("database")) == "running 0"
+    server.stop()
+    podman(*command.replace("cortana_database:", f"{server.name}_database:").split()[1:])
+    up(server)
+    assert server.get(f"/videos/{server.video}/segments")["items"] == server.found
+    assert "PostgreSQL 17" in server.inside("command", "cortana", "doctor")
+
+
 STEPS = [up, first_administrator, upload_to_clip, keep_house, stop_and_start]
 
 
 if __name__ == "__main__":
-    sys.exit(run_steps(Server, STEPS, __doc__, make_programs))
+    sys.exit(run_steps(ServerOfDebian12, [*STEPS, takes_a_newer_postgresql], __doc__, make_programs))

@@ -17,6 +17,7 @@ BASE, OBJECTS_BASE = ("localhost/" + re.search(rf"^ARG {name}=(\S+)", (ROOT / pa
                       for name, path in (("BASE", "Dockerfile"), ("OBJECTS_BASE", "install/containers/Dockerfile")))
 REPOSITORY, OLD, NEW = "localhost/cortana-vision", "0.1.0", "0.1.1"
 BESIDE = {"database": "localhost/cortana-database:17", "objects": "localhost/cortana-objects:16"}
+OLDER_DATABASE = "localhost/cortana-database:15"  # of Debian 12
 
 
 def say(text):
@@ -70,6 +71,11 @@ def make_beside():
     make_base(OBJECTS_BASE)
     for target, image in BESIDE.items():
         build(image, context=ROOT / "install/containers", options=[f"--target={target}", f"--build-arg=OBJECTS_BASE={OBJECTS_BASE}"])
+
+
+def make_older_database():
+    make_base(OBJECTS_BASE)
+    build(OLDER_DATABASE, context=ROOT / "install/containers", base=OBJECTS_BASE, options=["--target=database"])
 
 
 def run_steps(make, steps, about, build):
