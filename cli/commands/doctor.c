@@ -369,7 +369,10 @@ int cli_doctor(struct cli_call *call, struct cv_error *error)
     check_codecs(&report);
     if (cli_open(call, error)) {
         cv_redact(error->message);
-        print_result(FAIL, &report, "installation", "%s", error->message);
+        print_result(FAIL, &report, "installation", "%s%s", error->message,
+                     error->type == CV_ERROR_CONNECTION
+                         ? ": if PostgreSQL has stopped, its log says why, such as a full disk"
+                         : "");
         return CLI_EXIT_FAILED;
     }
     check_database(&call->session, &report);

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""An operator's week on one server under systemd: a library, a full disk, a database that restarts, new secrets, a second machine
-that dies, a new version, and the loss of everything but the backup, which another machine takes up.
+"""An operator's week on one server under systemd: a library, a full disk of the store and of PostgreSQL, a database that restarts, new
+secrets, a second machine that dies, a new version, and the loss of everything but the backup, which another machine takes up.
 
 usage: tests/machine/week.py BUILD_FOLDER [VIDEOS]
 
 Machines are namespaces of this kernel. The store is a disk of its own, in memory, which the second machine shares, as it does the
-network. The next version is that of the commit with another number and one migration more, or CORTANA_MACHINE_NEXT_PACKAGE.
+network, and so is what PostgreSQL has. The next version is that of the commit with another number and one migration more, or CORTANA_MACHINE_NEXT_PACKAGE.
 VIDEOS (60) are small. Needs root. Prints what an operator would note, and last "N passed, M failed"."""
 
 import os
@@ -24,6 +24,7 @@ from run import ROOT, answers, all_active, documented, emulated, lines
 from server import Failed
 
 STORE_MIB, VIDEO_MIB = 512, 3  # of the store's disk: at first, and more for each video
+DATABASE_MIB = 2048  # of PostgreSQL's disk: its log alone grows to 1 GiB
 OUT_OF_ROOM = 12  # videos that wait while the disk is full
 MIGRATION = """-- What the next version has more.
 CREATE TABLE cortana.weeks (number int PRIMARY KEY, note text NOT NULL);
@@ -70,8 +71,8 @@ class Week:
 
     def __init__(self, build, videos):
         self.folder, self.videos = build / "machine", videos
-        self.store, self.backup = (self.folder / name for name in ("store", "backup"))
-        for path in (self.store, self.backup):
+        self.store, self.database, self.backup = (self.folder / name for name in ("store", "database", "backup"))
+        for path in (self.store, self.database, self.backup):
             path.mkdir(parents=True, exist_ok=True)
         for left in self.backup.iterdir():
             subprocess.run(["rm", "-rf", left], check=True)
@@ -83,12 +84,14 @@ class Week:
                       "talk.mp4": run.make_video(self.folder / "talk.mp4", Namespaces.VIDEO_SECONDS),
                       "short.mp4": make_short(self.folder / "short.mp4")}
         self.node = None
-        self.mount_store()
-        self.server = self.start("server", "--private-network")
+        self.server = self.start_server("server")
 
-    def mount_store(self):
-        """In this process's own mounts, so that it goes with it."""
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={STORE_MIB + VIDEO_MIB * self.videos}M,mode=0750", "store", self.store], check=True)
+    def start_server(self, name):
+        """With new disks, in this process's own mounts, so that they go with it. PostgreSQL's has the cluster that its package made."""
+        for path, mib, mode in ((self.store, STORE_MIB + VIDEO_MIB * self.videos, "0750"), (self.database, DATABASE_MIB + self.videos, "0755")):
+            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mib}M,mode={mode}", path.name, path], check=True)
+        subprocess.run(["cp", "-a", f"{self.tree}/var/lib/postgresql/.", self.database], check=True)
+        return self.start(name, "--private-network", [f"--bind={self.database}:/var/lib/postgresql"])
 
     def start(self, name, network, last=()):
         folder = self.folder / name
@@ -124,9 +127,12 @@ class Week:
         return self.ask(f"runuser -u postgres -- psql -XAt cortana -c {shlex.quote(query)}").strip()
 
     def wait_ready(self, count):
-        """Until as many videos are ready; nothing may have failed meanwhile."""
-        self.server.wait(f"test \"$(runuser -u postgres -- psql -XAt cortana -c \"SELECT count(*) FROM videos WHERE status = 'ready'\")\" -ge {count}"
-                         " && echo all", f"{count} videos to be ready")
+        """Until as many videos are ready, however long it takes while it goes on; nothing may have failed meanwhile."""
+        ready = 0
+        while ready < count:
+            ready = int(self.server.wait(
+                "ready=$(runuser -u postgres -- psql -XAt cortana -c \"SELECT count(*) FROM videos WHERE status = 'ready'\");"
+                f" test $ready -gt {ready} && echo $ready", f"more than {ready} of {count} videos to be ready"))
         assert self.value("SELECT count(*) FROM jobs WHERE status = 'failed'") == "0", self.ask("cortana jobs --status failed")
 
 
@@ -173,19 +179,22 @@ def tuesday_fills_the_disk(week):
     say(f"{len(waits)} jobs wait; cortana jobs why: " + " ".join(week.ask(f"cortana jobs why {waits[-1]['id']}").split()))
     hosts = " ".join(week.ask("cortana hosts | tail -1").split())
     say(f"cortana hosts: {hosts}")
-    token = week.ask(f"cortana token --user {week.owner()}").strip()
-    answer = week.ask(f"curl -sS -o /tmp/answer -w '%{{http_code}}' -H 'Authorization: Bearer {token}' "
-                      "--json '{\"name\":\"more.mp4\",\"size\":1000}' http://127.0.0.1:8080/api/v1/uploads")
-    assert answer == "507", (answer, week.ask("cat /tmp/answer"))
+    said_api = post(week, token_of(week), "uploads", '{"name":"more.mp4","size":1000}')
+    assert said_api.startswith("507 "), said_api
     assert "full" in said and run.hits(week.server), "search has to work"
     week.ask("rm /var/lib/cortana/store/ballast")
     began = time.monotonic()
     week.videos += OUT_OF_ROOM
     week.wait_ready(week.videos)
     assert counted(week) == "0", week.ask("cortana jobs")
-    week.ask("journalctl --rotate --vacuum-size=1K")  # the services complained of the disk, as they should
+    forget_complaints(week)
     return (f"an upload was answered 507; {OUT_OF_ROOM} videos ready {time.monotonic() - began:.0f} s after there was room; "
             f"{released(week)} attempts were given back, none counted")
+
+
+def forget_complaints(week):
+    """Of a disk the services have complained, as they should; of nothing else may they."""
+    week.ask("journalctl --rotate --vacuum-size=1K")
 
 
 def released(week):
@@ -195,6 +204,48 @@ def released(week):
 def counted(week):
     """Attempts that a job loses of those it has."""
     return week.value("SELECT count(*) FROM job_attempts WHERE status <> 'succeeded' AND error_type IS DISTINCT FROM 'Released'")
+
+
+def token_of(week):
+    return week.ask(f"cortana token --user {week.owner()}").strip()
+
+
+def post(week, token, path, body):
+    """What the API answers: the status and the body."""
+    return week.ask(f"curl -sS -o /tmp/answer -w '%{{http_code}} ' -H 'Authorization: Bearer {token}' --json {shlex.quote(body)}"
+                    f" http://127.0.0.1:8080/api/v1/{path}; cat /tmp/answer")
+
+
+def wednesday_fills_the_disk_of_the_database(week):
+    """First its tables cannot grow, then its log cannot, and PostgreSQL stops. It is started again when there is room."""
+    attempts, token = counted(week), token_of(week)
+    week.put(week.videos + 1, week.videos + OUT_OF_ROOM)
+    run.at_stage(week.server, "ocr", "dd if=/dev/zero of=/var/lib/postgresql/ballast bs=1M status=none 2>/dev/null || true")
+    said = week.server.wait("cortana doctor 2>&1 | grep 'postgres .*full'", "doctor to see a full disk")
+    say(f"PostgreSQL's disk is full; cortana doctor: {said}")
+    say(week.server.wait("journalctl --unit 'cortana-worker@*' --output cat | grep -m 1 'room on the disk of the database'",
+                         "a worker to tell of it"))
+    made = post(week, token, "collections", '{"name":"more"}')
+    assert made.startswith("507 "), made
+    say(f"a new collection is answered {made}")
+    assert run.hits(week.server), "search has to work"
+    week.ask("for _ in $(seq 200); do runuser -u postgres -- psql -XAtq cortana -c \"SELECT pg_logical_emit_message(false, 'fill', 'log')\""
+             " -c 'SELECT pg_switch_wal()' >/dev/null 2>&1 || break; done; ! runuser -u postgres -- pg_isready --quiet")
+    say(f"PostgreSQL has stopped; cortana doctor: {week.ask('cortana doctor', check=False).strip().splitlines()[-1]}")
+    made = post(week, token, "collections", '{"name":"more"}')
+    assert made.startswith("503 "), made
+    say(f"a new collection is answered {made}")
+    week.ask("rm /var/lib/postgresql/ballast")
+    command = "systemctl restart postgresql"
+    assert f"    {command} " in (ROOT / "docs/runbooks.md").read_text()
+    week.ask(command)
+    began = time.monotonic()
+    week.videos += OUT_OF_ROOM
+    week.wait_ready(week.videos)
+    assert post(week, token, "collections", '{"name":"more"}').startswith("201 ")
+    forget_complaints(week)
+    return (f"{OUT_OF_ROOM} videos ready {time.monotonic() - began:.0f} s after there was room;"
+            f" {int(counted(week)) - int(attempts)} attempts had to be repeated")
 
 
 def wednesday_restarts_the_database(week):
@@ -271,13 +322,12 @@ def saturday_saves_and_loses_everything(week):
     seconds = time.monotonic() - began
     size = week.ask("du -sh /backup/cortana").split()[0]
     week.server.end()
-    subprocess.run(["umount", week.store], check=True)
+    subprocess.run(["umount", week.store, week.database], check=True)
     return f"the backup took {seconds:.0f} s and {size}; then the machine, its database and its store were gone"
 
 
 def sunday_restores_on_another_machine(week):
-    week.mount_store()
-    week.server = week.start("another", "--private-network")
+    week.server = week.start_server("another")
     week.ask("systemctl is-system-running --wait")
     week.ask("apt-get install -y --no-install-recommends /test/next.deb")
     began = time.monotonic()
@@ -298,8 +348,8 @@ def sunday_restores_on_another_machine(week):
     return f"works {seconds:.0f} s after the package was there: {week.rows} lines, the same hits, the same clip, and a new video is read"
 
 
-STEPS = [monday_installs, monday_reads_a_library, tuesday_fills_the_disk, wednesday_restarts_the_database, wednesday_renews_secrets,
-         thursday_loses_a_machine, friday_upgrades, saturday_saves_and_loses_everything, sunday_restores_on_another_machine]
+STEPS = [monday_installs, monday_reads_a_library, tuesday_fills_the_disk, wednesday_fills_the_disk_of_the_database, wednesday_restarts_the_database,
+         wednesday_renews_secrets, thursday_loses_a_machine, friday_upgrades, saturday_saves_and_loses_everything, sunday_restores_on_another_machine]
 
 
 def main():
