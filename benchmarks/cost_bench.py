@@ -24,6 +24,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "tests" / "system")]
 
 import psycopg2  # noqa: E402
+from jobs import STAGES  # noqa: E402
 from pipeline import Pipeline  # noqa: E402
 from private_cluster import PrivateCluster  # noqa: E402
 
@@ -31,7 +32,6 @@ BUILD, FIXTURES = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3
 ROUNDS = int(os.environ.get("CORTANA_BENCH_ROUNDS", "1"))
 VIDEOS = [pathlib.Path(path) for path in os.environ.get("CORTANA_BENCH_VIDEOS", "").split(":") if path] or [
     FIXTURES / f"{name}.mp4" for name in ("feed", "chat", "subtitles")]
-STAGES = ("transcode", "sample", "ocr", "segment_index")
 THREADS = "2"
 RATES = {1080: 12000, 720: 6500, 480: 2500, 360: 1200, 240: 600}  # kbit/s at most, by short side
 RENDITIONS = 3

@@ -15,8 +15,6 @@ enum {
 };
 static const char key_mark[] = "cvk_";
 static const char session_mark[] = "cvs_";
-static const char base64url_digits[] =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 static const char cookie_name[] = "cortana";
 
 const char *caller_find_cookie(const char *cookies, const char *name, size_t *ret_length,
@@ -73,7 +71,7 @@ static bool copy_token(char token[TOKEN_TEXT_MAX], const char *text, size_t leng
 /* Whether the text has the form of an API key: cvk_, 8 digits that identify it, _, 43 digits. */
 static bool is_key(const char *text)
 {
-    const char *digits = base64url_digits;
+    const char *digits = cv_base64url_digits;
     const char *prefix = text + strlen(key_mark);
     return strncmp(text, key_mark, strlen(key_mark)) == 0 &&
            strspn(prefix, digits + 26) >= KEY_PREFIX_DIGITS && prefix[KEY_PREFIX_DIGITS] == '_' &&
@@ -86,13 +84,13 @@ static bool is_session(const char *text)
 {
     const char *digits = text + strlen(session_mark);
     return strncmp(text, session_mark, strlen(session_mark)) == 0 &&
-           strlen(digits) == SECRET_DIGITS && strspn(digits, base64url_digits) == SECRET_DIGITS;
+           strlen(digits) == SECRET_DIGITS && strspn(digits, cv_base64url_digits) == SECRET_DIGITS;
 }
 
 /* Whether the text has the form of the code in a link. A token has points. */
 static bool is_code(const char *text)
 {
-    return strlen(text) == CODE_DIGITS && strspn(text, base64url_digits) == CODE_DIGITS;
+    return strlen(text) == CODE_DIGITS && strspn(text, cv_base64url_digits) == CODE_DIGITS;
 }
 
 bool caller_digest(const char *secret, size_t length, char digest[KEY_DIGEST_SIZE])

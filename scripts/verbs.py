@@ -43,11 +43,12 @@ LOGINS = {
     "operator": "Login: a member of cortana_worker or service_role, such as the login fleet of cortana setup.",
     "owner": "Login: the owner of the schema."}
 STATUSES = "0 done, 1 failed or nothing found, 64 wrong usage, 130 interrupted.\n"
-ENVIRONMENT = """DATABASE_URL (or PG*) and STORE_URL name the database and the store of all commands but run; else they work on the
-installation that run made in .local.
+DATA = re.search(r'CLI_DEFAULT_DATA "(.+)"', (pathlib.Path(__file__).parents[1] / "cli/local/session.h").read_text())[1]
+ENVIRONMENT = f"""DATABASE_URL (or PG*) and STORE_URL name the database and the store of all commands but run; else they work on the
+installation that run made in {DATA}.
 NO_COLOR: no colours."""
-COMMANDS = """cortana help COMMAND says more, cortana help exit-codes what an exit status means. All commands but run work on the
-database of DATABASE_URL (or PG*) and the store of STORE_URL, else on the installation that run made in .local (--data DIR
+COMMANDS = f"""cortana help COMMAND says more, cortana help exit-codes what an exit status means. All commands but run work on the
+database of DATABASE_URL (or PG*) and the store of STORE_URL, else on the installation that run made in {DATA} (--data DIR
 for another)."""
 OPTION = re.compile(r"(?:-(?P<letter>\w), )?--(?P<name>[\w-]+)(?: (?P<value>[^>:]+?))?(?:>(?P<member>[\w.]+))?(?::(?P<kind>\w+))?"
                     r"  (?P<help>.*?)(?: \[(?P<words>[\w ]+)\])?")

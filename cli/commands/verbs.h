@@ -31,7 +31,7 @@ cli_action cli_delete, cli_reindex;
 /* why.c */
 cli_action cli_why;
 
-/* jobs.c, archive.c */
+/* jobs.c, platform/archive/archive.c */
 cli_action cli_jobs_change, cli_watch;
 cli_action cli_jobs_archive, cli_jobs_restore;
 

@@ -602,8 +602,9 @@ int cv_hex_digit(char digit);
 /* Appends text percent-encoded: letters, digits and "-._~" stay (RFC 3986), and '/' if `keep_slash`. */
 void cv_percent_encode(struct cv_buffer *buffer, const char *text, bool keep_slash);
 
-/* Base64url without padding (RFC 7515, 2): appends bytes; decodes text, false for anything but the one
- * canonical form. `bytes` has room for length * 3 / 4. */
+/* Base64url without padding (RFC 7515, 2): its digits by their values; appends bytes; decodes text, false for
+ * anything but the one canonical form. `bytes` has room for length * 3 / 4. */
+extern const char cv_base64url_digits[];
 void cv_base64url(struct cv_buffer *buffer, const void *bytes, size_t length);
 CV_MUST_CHECK bool cv_base64url_decode(const char *text, size_t length, unsigned char *bytes,
                                        size_t *ret_length);
@@ -648,8 +649,7 @@ const char *cv_setting_source(const char *name);
 /* Whether the variable is a secret, whose value must not be shown. */
 bool cv_setting_is_secret(const char *name);
 
-/* Calls `tell` with the name of every variable that a settings file may set, whether or not it is
- * set. */
+/* Calls `tell` with the name of every variable that a settings file may set, set or not. */
 void cv_settings_each(void (*tell)(void *opaque, const char *name), void *opaque);
 
 /* One long option of a daemon. Exactly one of the pointers is set. A flag takes no value and

@@ -202,7 +202,8 @@ void cv_percent_encode(struct cv_buffer *buffer, const char *text, bool keep_sla
     }
 }
 
-static const char base64url[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+const char cv_base64url_digits[] =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 void cv_base64url(struct cv_buffer *buffer, const void *bytes, size_t length)
 {
@@ -212,7 +213,7 @@ void cv_base64url(struct cv_buffer *buffer, const void *bytes, size_t length)
         uint32_t bits = (uint32_t)from[i] << 16 | (left > 1 ? (uint32_t)from[i + 1] << 8 : 0) |
                         (left > 2 ? from[i + 2] : 0);
         for (size_t n = 0; n < 4 && n <= left; n++) {
-            cv_buffer_append(buffer, &base64url[bits >> (18 - 6 * n) & 63], 1);
+            cv_buffer_append(buffer, &cv_base64url_digits[bits >> (18 - 6 * n) & 63], 1);
         }
     }
 }
@@ -223,11 +224,11 @@ bool cv_base64url_decode(const char *text, size_t length, unsigned char *bytes, 
     int count = 0;
     size_t made = 0;
     for (size_t i = 0; i < length; i++) {
-        const char *digit = text[i] ? strchr(base64url, text[i]) : NULL;
+        const char *digit = text[i] ? strchr(cv_base64url_digits, text[i]) : NULL;
         if (!digit) {
             return false;
         }
-        bits = (bits << 6 | (uint32_t)(digit - base64url)) & 0xffff;
+        bits = (bits << 6 | (uint32_t)(digit - cv_base64url_digits)) & 0xffff;
         count += 6;
         if (count >= 8) {
             count -= 8;

@@ -398,11 +398,6 @@ void cv_probe_stop(struct cv_probe *probe)
 
 /* ---- what the process says of itself --------------------------------------------------------- */
 
-int cv_probe_port(const struct cv_probe *probe)
-{
-    return probe ? probe->port : 0;
-}
-
 void cv_probe_beat(struct cv_probe *probe)
 {
     if (probe) {

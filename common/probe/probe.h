@@ -98,7 +98,7 @@ struct cv_probe;
 struct cv_probe_params {
     const char *program; /* for cortana_build_info; borrowed for the call */
     /* "HOST:PORT", HOST a number ("0.0.0.0", "127.0.0.1", "[::]", "[::1]") or empty: every address
-     * of the machine. PORT 0: any free one, see cv_probe_port. */
+     * of the machine. PORT 0: any free one. */
     const char *address;
     int64_t stall_ms; /* /healthz fails when cv_probe_beat was not called for this long */
     /* /metrics also shows the whole fleet (families cortana_fleet_…): queue_depth and
@@ -118,9 +118,6 @@ CV_MUST_CHECK int cv_probe_start(const struct cv_probe_params *params, struct cv
 /* Ends the thread and aborts open requests. */
 void cv_probe_stop(struct cv_probe *probe);
 CV_DEFINE_CLEANUP(struct cv_probe *, cv_probe_stop)
-
-/* The port of the listener. */
-int cv_probe_port(const struct cv_probe *probe);
 
 /* Reports that the main loop is running; to be called in each round. */
 void cv_probe_beat(struct cv_probe *probe);

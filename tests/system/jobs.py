@@ -8,6 +8,7 @@ def past_all_rules(statement):
     return f"SET session_replication_role = replica; {statement}; RESET session_replication_role"
 
 
+STAGES = ("transcode", "sample", "ocr", "segment_index")  # of the workflow video_pipeline
 VIDEO = "0a0b0c0d-0000-4000-8000-000000000001"
 ORIGINAL = f"videos/original/{VIDEO}/master.mp4"
 # What the types of the pipeline need and do not take from a video: their jobs that a test enqueues without a payload.
@@ -46,6 +47,13 @@ class Queue:
     def video(self, owner=None, team=None):
         return self.value("INSERT INTO videos (owner_id, team_id, s3_original_path)"
                           " VALUES (%s, %s, 'videos/original/x/master.mp4') RETURNING id", owner, team)
+
+    def write_text(self, video, lines, **common):
+        """Its lines, each a text or what it has: one a second."""
+        self.run("SELECT replace_video_text(%s, %s)", video, json.dumps([{
+            "language": "eng", "confidence": 0.9, "t_start": 1000 * n, "t_end": 1000 * n + 900, "entities": [],
+            "bounding_box": {"x": 1, "y": 2, "width": 300, "height": 40}, **common, **({"text": one} if isinstance(one, str) else one)}
+            for n, one in enumerate(lines)]))
 
     def enqueue(self, job_type="transcode", payload=None, **named):
         """(job_id, is_new)"""

@@ -8,15 +8,10 @@ import subprocess
 import time
 import uuid
 
+from jobs import STAGES
 from workers import wait_until
 
-WORKERS = {
-    "transcode": "transcode-worker",
-    "sample": "sample-worker",
-    "ocr": "ocr-worker",
-    "segment_index": "segment-index-worker",
-    "clip_generate": "clip-generate-worker",
-}
+WORKERS = {job_type: f"{job_type.replace('_', '-')}-worker" for job_type in (*STAGES, "clip_generate")}
 SMALL = {"CORTANA_RENDITIONS": "240"}  # where it is not tried how a video is encoded
 
 
