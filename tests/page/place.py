@@ -3,7 +3,7 @@
 import pathlib
 import tempfile
 
-from api import ALICE, Gateway, make_login
+from api import ALICE, Gateway
 from film import add_film
 from jobs import Queue
 from library import make_fleet, make_jobs, make_library
@@ -14,7 +14,6 @@ class Place:
         self.name = cluster.create_database()
         self.address = cluster.url(self.name)
         self.queue = Queue(cluster.connect(self.name))
-        make_login(self.queue)
         if prepare:
             self.queue.run(prepare)
         self.videos = [str(one) for one in make_library(self.queue, ALICE, videos)]

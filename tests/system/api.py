@@ -1,6 +1,7 @@
 """A gateway over a small library of several tenants, and the tokens to ask it with."""
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import http.client
@@ -12,6 +13,7 @@ import sys
 import time
 
 import jsonschema
+import psycopg2
 from workers import Worker, wait_until
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
@@ -113,14 +115,16 @@ class Answer:
 
 
 class Gateway:
-    def __init__(self, program, database, directory, *arguments, **environment):
+    def __init__(self, program, database, directory, *arguments, ready=None, **environment):
+        make_login(database)
         self.process = Worker(
             [program("api-gateway"), "--api", "127.0.0.1:0", "--listen", "127.0.0.1:0", *arguments],
             {"CORTANA_API_RATES": "read=0,write=0,search=0,failure=0", "DATABASE_URL": database.replace("postgres@", "api_login@"), "CORTANA_JWT_SECRET": SECRET,
              "CORTANA_GRACE_MS": "5000", **environment}, directory / "gateway.log")
         line = wait_until(lambda: self.process.says("the API at port"), "the gateway to listen")[0]
         self.port = int(re.search(r"port (\d+)", line["message"]).group(1))
-        wait_until(lambda: self.ask("/me", token()).status == 200, "the gateway to be ready")
+        self.url = f"http://127.0.0.1:{self.port}"
+        wait_until(lambda: self.ask(*(ready or ("/me", token()))).status == 200, "the gateway to be ready")
 
     def connect(self):
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
@@ -162,16 +166,12 @@ class Library:
                                 owner, team, f"video {name}")
             self.videos[name] = str(video)
             self.jobs[name] = str(queue.add("transcode", video_id=video))
-            queue.run("SELECT replace_video_text(%s, %s)", video, json.dumps([
-                {"text": f"the old bridge @anna {n}", "normalized_text": f"the old bridge @anna {n}", "language": "eng",
-                 "confidence": 0.9, "t_start": n * 1000, "t_end": n * 1000 + 900,
-                 "bounding_box": {"x": 1, "y": 2, "width": 300, "height": 40},
-                 "entities": [{"type": "mention", "value": "@anna"}]}
-                for n in range(7)]))
+            queue.write_text(video, [f"the old bridge @anna {n}" for n in range(7)], entities=[{"type": "mention", "value": "@anna"}])
 
 
-def make_login(queue):
-    queue.run("""DO $$ BEGIN
-        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'api_login') THEN
-            CREATE ROLE api_login LOGIN IN ROLE cortana_gateway;
-        END IF; END $$""")
+def make_login(database):
+    with contextlib.closing(psycopg2.connect(database)) as connection, connection, connection.cursor() as cursor:
+        cursor.execute("""DO $$ BEGIN
+            IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'api_login') THEN
+                CREATE ROLE api_login LOGIN IN ROLE cortana_gateway;
+            END IF; END $$""")

@@ -18,7 +18,7 @@ import uuid
 import psycopg2
 import psycopg2.extras
 import pytest
-from api import Gateway, Library, make_login
+from api import Gateway, Library
 from fault_proxy import FaultProxy
 from jobs import Queue
 from local_installation import finish, make_folder, start
@@ -375,13 +375,10 @@ def lasting(shared_cluster):
 
 @pytest.fixture(scope="module")
 def place(shared_cluster):
-    """(url, queue) of a database for the whole module, with the login of the HTTP API."""
+    """(url, queue) of a database for the whole module."""
     name = shared_cluster.create_database()
-    connection = shared_cluster.connect(name)
-    queue = Queue(connection)
-    make_login(queue)
-    yield shared_cluster.url(name), queue
-    connection.close()
+    with contextlib.closing(shared_cluster.connect(name)) as connection:
+        yield shared_cluster.url(name), Queue(connection)
 
 
 @pytest.fixture(scope="module")
@@ -394,20 +391,57 @@ def store(tmp_path_factory):
     return tmp_path_factory.mktemp("store")
 
 
+@contextlib.contextmanager
+def gateways(program, place, store, tmp_path_factory):
+    """Starts gateways; at the end each has to stop well, unless a test has killed it."""
+    started = []
+
+    def start(*arguments, **environment):
+        started.append(Gateway(program, place[0], tmp_path_factory.mktemp("gateway"), "--connections", "2", *arguments,
+                               **{"STORE_URL": f"dir:{store}", **environment}))
+        return started[-1]
+
+    yield start
+    assert {gateway.process.stop() for gateway in started} <= {0, -signal.SIGKILL}
+
+
 @pytest.fixture(scope="module")
-def gateway(program, place, library, tmp_path_factory):
-    started = Gateway(program, place[0], tmp_path_factory.mktemp("gateway"), "--connections", "2")
-    yield started
-    assert started.process.stop() == 0
+def start_gateway(program, place, store, tmp_path_factory):
+    """Starts gateways on the module's database and store, which last as long as its tests."""
+    with gateways(program, place, store, tmp_path_factory) as start:
+        yield start
+
+
+@pytest.fixture
+def own_gateway(program, place, store, tmp_path_factory):
+    """Starts gateways, too, which end with the test."""
+    with gateways(program, place, store, tmp_path_factory) as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def gateway(start_gateway, library):
+    return start_gateway()
 
 
 @pytest.fixture
 def cortana(program, database, store_dir):
     """Runs the command line on the fresh database and a store in a directory."""
-    def call(*arguments, **environment):
-        return subprocess.run([program("cortana"), *map(str, arguments)], text=True, capture_output=True,
+    def call(*arguments, text="", **environment):
+        return subprocess.run([program("cortana"), *map(str, arguments)], text=True, input=text, capture_output=True,
                               env={**os.environ, "DATABASE_URL": database, "STORE_URL": f"dir:{store_dir}", **environment},
-                              stdin=subprocess.DEVNULL, timeout=300, check=False)
+                              timeout=300, check=False)
+
+    return call
+
+
+@pytest.fixture
+def cortana_says(cortana):
+    """The same; what it prints, or, when it is to fail, what it says of that."""
+    def call(*arguments, code=0):
+        done = cortana(*arguments)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stderr if code else done.stdout
 
     return call
 

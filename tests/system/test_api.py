@@ -14,7 +14,7 @@ import uuid
 
 import jsonschema
 import pytest
-from api import ALICE, BOB, DOCUMENT, SECRET, TEAM, Gateway, Key, base64url, check_body, claims, content_of, make_login, sign_hs256, token
+from api import ALICE, BOB, DOCUMENT, SECRET, TEAM, Gateway, Key, base64url, check_body, claims, content_of, sign_hs256, token
 from api_matrix import CALLERS, LISTS, SIGNED_OUT, sees
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -35,15 +35,11 @@ def keys(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def gateway(program, place, library, keys, store, tmp_path_factory):
-    directory = tmp_path_factory.mktemp("gateway")
-    key_set = directory / "jwks.json"
+def gateway(start_gateway, library, keys, tmp_path_factory):
+    key_set = tmp_path_factory.mktemp("gateway") / "jwks.json"
     rsa = {name: value for name, value in keys["rsa"].jwk.items() if name != "alg"}  # as CVE-2026-44699 wants it
     key_set.write_text(json.dumps({"keys": [rsa, keys["ec"].jwk, {"kty": "oct", "k": base64url("x" * 40)}]}))
-    started = Gateway(program, place[0], directory, "--connections", "2", CORTANA_JWKS_FILE=str(key_set),
-                      STORE_URL=f"dir:{store}")
-    yield started
-    assert started.process.stop() == 0
+    return start_gateway(CORTANA_JWKS_FILE=str(key_set))
 
 
 def schema_of(operation, status, media_type):
@@ -165,7 +161,7 @@ def test_the_lines_of_the_manual(gateway, library, place, store, tmp_path):
     upload = gateway.ask("/uploads", OWNER, "POST", {"name": "a.mp4", "size": 1000}).json
     segment = place[1].value("SELECT id FROM segments WHERE video_id = %s LIMIT 1", library.videos["own"])
     put_pictures(place[1], store, library.videos["own"], segment)
-    environment = {**os.environ, "SEGMENT": str(segment), "API": f"http://127.0.0.1:{gateway.port}/api/v1", "TOKEN": OWNER, "CLIP": clip["id"],
+    environment = {**os.environ, "SEGMENT": str(segment), "API": f"{gateway.url}/api/v1", "TOKEN": OWNER, "CLIP": clip["id"],
                    "VIDEO": library.videos["own"], "JOB": str(job), "UPLOAD": upload["id"], "OPERATOR": CALLERS["service"],
                    "TRIGGER": gateway.ask("/triggers", CALLERS["admin"], "POST", {
                        "name": "nightly", "cron": "0 2 * * *", "action": "job", "target": "transcode"}).json["id"],
@@ -476,7 +472,7 @@ def test_the_cookie(gateway, library):
     assert gateway.ask("/me", token(), Cookie=mine).status == 400
     assert gateway.ask("/me", Cookie=f"{mine}; {mine}").status == 400
     assert gateway.ask(path, method="POST", Cookie=mine).status == 403
-    own = f"http://127.0.0.1:{gateway.port}"
+    own = f"{gateway.url}"
     for origin in ("http://evil.example", own.replace("http:", "https:"), own.replace("http:", "ftp:"), f"http://{own}",
                    own.replace("http://", ""), own + "/", f"{own}.evil.example", "null", "//" + own.split("//")[1]):
         assert gateway.ask(path, method="POST", Cookie=mine, Origin=origin, X_Cortana="1").status == 403, origin
@@ -485,7 +481,7 @@ def test_the_cookie(gateway, library):
 
 def test_a_session_of_the_page(gateway, library):
     """The page hands in the token of its link and has a cookie from then on, which it can give back."""
-    own = {"Origin": f"http://127.0.0.1:{gateway.port}", "X_Cortana": "1"}
+    own = {"Origin": f"{gateway.url}", "X_Cortana": "1"}
     end = int(time.time()) + 300
     answer = check(gateway.ask("/session", None, "POST", {"token": token(exp=end)}, **own), "POST", "/session")
     cookie, *attributes = answer.headers["Set-Cookie"].split("; ")
@@ -517,18 +513,15 @@ def test_a_session_that_is_refused(gateway, keys):
         assert answer.status == 403 and "Set-Cookie" not in answer.headers
 
 
-def test_behind_a_proxy_the_cookie_is_the_hosts(program, place, tmp_path):
-    own = Gateway(program, place[0], tmp_path, "--behind-proxy")
-    try:
-        cookie = own.ask("/session", None, "POST", {"token": token()}).headers["Set-Cookie"]
-        assert cookie.startswith("__Host-cortana=") and cookie.endswith("; Secure")
-        assert own.ask("/me", Cookie=cookie.split(";")[0]).status == 200
-        assert own.ask("/me", Cookie=f"cortana={token()}").status == 401
-        for scheme, status in (("http", 403), ("https", 204)):
-            answer = own.ask("/session", None, "DELETE", Origin=f"{scheme}://127.0.0.1:{own.port}")
-            assert answer.status == status, scheme
-    finally:
-        own.end()
+def test_behind_a_proxy_the_cookie_is_the_hosts(own_gateway):
+    own = own_gateway("--behind-proxy")
+    cookie = own.ask("/session", None, "POST", {"token": token()}).headers["Set-Cookie"]
+    assert cookie.startswith("__Host-cortana=") and cookie.endswith("; Secure")
+    assert own.ask("/me", Cookie=cookie.split(";")[0]).status == 200
+    assert own.ask("/me", Cookie=f"cortana={token()}").status == 401
+    for scheme, status in (("http", 403), ("https", 204)):
+        answer = own.ask("/session", None, "DELETE", Origin=f"{scheme}://127.0.0.1:{own.port}")
+        assert answer.status == status, scheme
 
 
 def test_tokens_of_the_command_line(program, gateway, tmp_path):
@@ -680,17 +673,9 @@ def test_probes_and_numbers(gateway):
     assert scrape(port).get_one("cortana_api_requests_total", route="me", method="GET", status="200") > 0
 
 
-def test_it_ends_when_told(program, place, tmp_path):
-    own = Gateway(program, place[0], tmp_path)
-    assert own.process.stop() == 0
-
-
 def test_a_database_that_is_silent(program, cluster, tmp_path):
     """A server that stands still does not keep the time limits of operations: the gateway does, and goes on when it does."""
     name = cluster.create_database()
-    connection = cluster.connect(name)
-    make_login(Queue(connection))
-    connection.close()
     own = Gateway(program, cluster.url(name), tmp_path, "--connections", "4")
     try:
         with concurrent.futures.ThreadPoolExecutor(8) as threads:
@@ -708,9 +693,6 @@ def test_a_database_that_is_silent(program, cluster, tmp_path):
 
 def test_the_database_comes_and_goes(program, cluster, tmp_path):
     name = cluster.create_database()
-    connection = cluster.connect(name)
-    make_login(Queue(connection))
-    connection.close()
     own = Gateway(program, cluster.url(name), tmp_path)
     try:
         with concurrent.futures.ThreadPoolExecutor(16) as readers:  # each of its connections has been used

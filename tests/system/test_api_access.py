@@ -9,36 +9,14 @@ import uuid
 
 import pytest
 from answering_server import AnsweringServer
-from api import ALICE, TEAM, Gateway, Key, token
+from api import ALICE, TEAM, Key, token
 from api_matrix import CALLERS
 from probing import port_of, scrape
 from test_api import check
-from workers import Worker, wait_until
+from workers import wait_until
 
 ADMIN, SERVICE = CALLERS["admin"], CALLERS["service"]
 OPERATOR = token(app_metadata={"cortana_role": "operator"})
-
-
-@pytest.fixture(scope="module")
-def start(program, place, library, tmp_path_factory):
-    """Starts gateways, and ends them with the module."""
-    started = []
-
-    def begin(*arguments, **environment):
-        directory = tmp_path_factory.mktemp("gateway")
-        gateway = Gateway(program, place[0], directory, "--connections", "2", *arguments,
-                          STORE_URL=f"dir:{directory}/store", **environment)
-        started.append(gateway)
-        return gateway
-
-    yield begin
-    for gateway in started:
-        gateway.end()
-
-
-@pytest.fixture(scope="module")
-def gateway(start):
-    return start()
 
 
 # ---- keys of an issuer, by URL -----------------------------------------------------------------------
@@ -62,10 +40,10 @@ def issuer():
     made.close()
 
 
-def test_keys_come_from_the_issuer_and_stay_when_it_is_away(start, issuer, tmp_path):
+def test_keys_come_from_the_issuer_and_stay_when_it_is_away(own_gateway, issuer, tmp_path):
     first, second = Key(tmp_path, "first", "ES256"), Key(tmp_path, "second", "RS256")
     issuer.keys = [first]
-    gateway = start(CORTANA_JWKS_URL=issuer.url)
+    gateway = own_gateway(CORTANA_JWKS_URL=issuer.url)
     wait_until(lambda: gateway.ask("/me", first.token()).status == 200, "the issuer's keys")
     assert gateway.ask("/me", token()).status == 200  # the secret is good beside them
     # Forged ids make it read again, but not for each of them.
@@ -78,18 +56,16 @@ def test_keys_come_from_the_issuer_and_stay_when_it_is_away(start, issuer, tmp_p
     for status, body in ((500, b""), (200, b"<html>"), (200, b'{"keys": 1}'), (200, b"[" * 300000)):
         issuer.status, issuer.body = status, body
         assert gateway.ask("/me", first.token()).status == 200
-    gateway.end()
 
 
-def test_a_set_that_cannot_be_read_is_read_again(start, issuer, tmp_path):
+def test_a_set_that_cannot_be_read_is_read_again(own_gateway, issuer, tmp_path):
     key = Key(tmp_path, "late", "ES256")
     issuer.status = 503
-    gateway = start(CORTANA_JWKS_URL=issuer.url)
+    gateway = own_gateway(CORTANA_JWKS_URL=issuer.url)
     wait_until(lambda: gateway.process.says("the keys stay"), "the gateway to say that the set is away")
     assert gateway.ask("/me", key.token()).status == 401
     issuer.status, issuer.keys = 200, [key]
     wait_until(lambda: gateway.ask("/me", key.token()).status == 200, "the set to be read again")
-    gateway.end()
 
 
 # ---- API keys ----------------------------------------------------------------------------------------
@@ -181,29 +157,20 @@ def test_a_code_is_exchanged_for_a_session(gateway, place):
     assert code not in kept and code not in gateway.process.log_path.read_text()
 
 
-def test_a_code_needs_no_secret_of_the_gateway(program, place, issuer, tmp_path):
+def test_a_code_needs_no_secret_of_the_gateway(own_gateway, place, issuer, tmp_path):
     """Nor does its session have to be what the gateway wants of tokens."""
     issuer.keys = [Key(tmp_path, "only", "ES256")]
-    process = Worker([program("api-gateway"), "--api", "127.0.0.1:0", "--listen", "127.0.0.1:0"],
-                     {"DATABASE_URL": place[0].replace("postgres@", "api_login@"), "CORTANA_JWKS_URL": issuer.url,
-                      "CORTANA_JWT_AUDIENCE": "page", "CORTANA_JWT_ISSUER": "https://issuer.example",
-                      "STORE_URL": f"dir:{tmp_path}/store"}, tmp_path / "log")
-    gateway = Gateway.__new__(Gateway)
-    gateway.process = process
-    try:
-        line = wait_until(lambda: process.says("the API at port"), "the gateway to listen")[0]
-        gateway.port = int(re.search(r"port (\d+)", line["message"])[1])
-        wait_until(lambda: gateway.ask("/openapi.json").status == 200, "the gateway to be ready")
-        code = place[1].value("SELECT cortana.make_sign_in_code(%s)", ALICE)
-        # The document needs no database, which the gateway may not have found yet.
-        answer = wait_until(lambda: (got := sign_in(gateway, code)).status != 503 and got, "the database")
-        assert answer.status == 200
-        assert gateway.ask("/me", Cookie=answer.headers["Set-Cookie"].split(";")[0]).json["role"] == "service"
-    finally:
-        process.kill()
+    gateway = own_gateway(ready=("/openapi.json",), CORTANA_JWT_SECRET="", CORTANA_JWKS_URL=issuer.url, CORTANA_JWT_AUDIENCE="page",
+                          CORTANA_JWT_ISSUER="https://issuer.example")
+    code = place[1].value("SELECT cortana.make_sign_in_code(%s)", ALICE)
+    # The document needs no database, which the gateway may not have found yet.
+    answer = wait_until(lambda: (got := sign_in(gateway, code)).status != 503 and got, "the database")
+    assert answer.status == 200
+    assert gateway.ask("/me", Cookie=answer.headers["Set-Cookie"].split(";")[0]).json["role"] == "service"
+    assert gateway.ask("/me", token()).status == 401
 
 
-def test_a_code_that_signs_nobody_in(start, gateway, place):
+def test_a_code_that_signs_nobody_in(own_gateway, gateway, place):
     def make():
         return place[1].value("SELECT cortana.make_sign_in_code(%s)", ALICE)
 
@@ -217,7 +184,7 @@ def test_a_code_that_signs_nobody_in(start, gateway, place):
     assert scrape(port_of(gateway.process)).total("cortana_api_auth_failures_total") == before + len(forged)
     assert check(gateway.ask("/me", code), "GET", "/me").status == 401, "it is no credential of a request"
     assert gateway.ask("/me", Cookie=f"cortana={code}").status == 401
-    assert sign_in(start("--no-operator"), code).status == 403
+    assert sign_in(own_gateway("--no-operator"), code).status == 403
     place[1].run("SELECT cortana.prune_api_records()")
     assert place[1].value("SELECT count(*) FROM cortana.sign_in_codes WHERE expires_at <= now()") == 0
 
@@ -254,11 +221,11 @@ def test_a_key_makes_no_key(gateway):
     assert gateway.ask("/keys", admins, "POST", {"name": "x", "role": "viewer"}).status == 403
 
 
-def test_a_key_of_the_service(gateway, start):
+def test_a_key_of_the_service(gateway, own_gateway):
     made = make(gateway, SERVICE, role="service")
     assert gateway.ask("/me", made["secret"]).json["role"] == "service"
     assert gateway.ask("/workers", made["secret"]).status == 200
-    outward = start("--no-operator")
+    outward = own_gateway("--no-operator")
     assert outward.ask("/me", made["secret"]).status == 403
     assert outward.ask("/me", OPERATOR).status == 403
 
@@ -271,12 +238,12 @@ def test_an_operator_sees_everything_but_is_not_the_service(gateway, library):
 
 
 @pytest.mark.parametrize("arguments, environment", [(["--hide-payloads"], {}), ([], {"CORTANA_HIDE_PAYLOADS": "1"})])
-def test_payloads_that_are_hidden_from_tenants(start, gateway, place, library, arguments, environment):
+def test_payloads_that_are_hidden_from_tenants(own_gateway, gateway, place, library, arguments, environment):
     queue = place[1]
     job = queue.add("segment_index", {"word": "secret", "deep": {"word": "secret"}}, video_id=library.videos["own"])
     claimed = queue.claim_one("segment_index")
     queue.run("SELECT complete_job(%s, %s, '{\"found\": \"secret\"}')", claimed["id"], claimed["lease_token"])
-    hiding = start(*arguments, **environment)
+    hiding = own_gateway(*arguments, **environment)
     key = make(hiding, role="viewer")["secret"]
     for caller in (ADMIN, key):
         hidden = check(hiding.ask(f"/jobs/{job}", caller), "GET", "/jobs/{id}").json
@@ -292,8 +259,8 @@ def test_payloads_that_are_hidden_from_tenants(start, gateway, place, library, a
 # ---- limits ------------------------------------------------------------------------------------------
 
 
-def test_who_asks_too_often_waits(start):
-    gateway = start(CORTANA_API_RATES="read=2:4,write=0.01:1,search=1:2,failure=0")
+def test_who_asks_too_often_waits(own_gateway):
+    gateway = own_gateway(CORTANA_API_RATES="read=2:4,write=0.01:1,search=1:2,failure=0")
     mate = token(sub=str(uuid.uuid4()))
     # The gateway's own start has asked as Alice; somebody else's bucket is full.
     good, began = [], time.monotonic()
@@ -314,8 +281,8 @@ def test_who_asks_too_often_waits(start):
     assert scrape(port_of(gateway.process)).total("cortana_api_rate_limited_total") >= 2
 
 
-def test_guessing_is_slow(start):
-    gateway = start("--trusted-proxies", "127.0.0.0/8", CORTANA_API_RATES="failure=0.001:5")
+def test_guessing_is_slow(own_gateway):
+    gateway = own_gateway("--trusted-proxies", "127.0.0.0/8", CORTANA_API_RATES="failure=0.001:5")
     statuses = [gateway.ask("/me", "cvk_12345678_" + "A" * 43).status for _ in range(4)]
     statuses += [gateway.ask("/me", token(secret="another secret that is as long as the other")).status for _ in range(4)]
     assert statuses == [401] * 5 + [429] * 3
@@ -326,10 +293,10 @@ def test_guessing_is_slow(start):
     assert gateway.ask("/session", None, "POST", {"token": wrong}).status == 429
 
 
-def test_nobody_is_locked_out_by_others_of_the_address(start, gateway):
+def test_nobody_is_locked_out_by_others_of_the_address(own_gateway, gateway):
     """Strangers behind the same proxy or bridge guess without end: whoever has a valid credential does not notice."""
     key = make(gateway, name="beside guesses")["secret"]
-    own = start(CORTANA_API_RATES="failure=0.001:5")
+    own = own_gateway(CORTANA_API_RATES="failure=0.001:5")
     wrong = [f"cvk_12345678_{'A' * 43}", key[:-1] + ("A" if key[-1] != "A" else "E"),
              token(secret="another secret that is as long as the other"), "x"]
     for _ in range(5):
@@ -343,15 +310,15 @@ def test_nobody_is_locked_out_by_others_of_the_address(start, gateway):
 @pytest.mark.parametrize("arguments, is_warned", [
     (["--behind-proxy"], True), (["--insecure-http"], True), ([], False),
     (["--behind-proxy", "--trusted-proxies", "127.0.0.1"], False)])
-def test_a_proxy_that_nobody_named_is_told(start, arguments, is_warned):
-    gateway = start(*arguments)
+def test_a_proxy_that_nobody_named_is_told(own_gateway, arguments, is_warned):
+    gateway = own_gateway(*arguments)
     assert bool(gateway.process.says("--trusted-proxies names no proxy")) == is_warned
 
 
-def test_behind_a_proxy_all_connections_are_of_one_address(start):
+def test_behind_a_proxy_all_connections_are_of_one_address(own_gateway):
     """A stranger's idle connections shut others of the same address out only where that is the stranger's own address."""
     for arguments, is_open in ((["--behind-proxy"], True), ([], False)):
-        gateway = start(*arguments)
+        gateway = own_gateway(*arguments)
         with contextlib.ExitStack() as idle:
             for _ in range(70):
                 idle.enter_context(socket.create_connection(("127.0.0.1", gateway.port)))
@@ -382,14 +349,14 @@ def test_the_address_behind_a_proxy(proxied, arguments, headers, is_good):
 
 
 @pytest.fixture(scope="module")
-def proxied(start, gateway):
+def proxied(start_gateway, gateway):
     """(gateway, key): a gateway with these trusted proxies, and a key that is good from 192.0.2.0/24 alone."""
     secret = make(gateway, addresses="192.0.2.0/24")["secret"]
     known = {}
 
     def find(arguments):
         if arguments not in known:
-            known[arguments] = start("--trusted-proxies", *arguments) if arguments else gateway
+            known[arguments] = start_gateway("--trusted-proxies", *arguments) if arguments else gateway
         return known[arguments], secret
 
     return find

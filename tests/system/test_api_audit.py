@@ -5,7 +5,7 @@ import json
 import uuid
 
 import pytest
-from api import ALICE, BOB, MATE, TEAM, Gateway, token
+from api import ALICE, BOB, MATE, TEAM, token
 from api_matrix import CALLERS
 from test_api import check
 from workers import wait_until
@@ -19,12 +19,8 @@ def queue(place):
 
 
 @pytest.fixture(scope="module")
-def gateway(program, place, library, tmp_path_factory):
-    directory = tmp_path_factory.mktemp("gateway")
-    started = Gateway(program, place[0], directory, "--connections", "4", STORE_URL=f"dir:{directory}/store",
-                      CORTANA_API_RATES="read=0,write=0,search=0,failure=0,note=0")
-    yield started
-    assert started.process.stop() == 0
+def gateway(start_gateway, library):
+    return start_gateway("--connections", "4", CORTANA_API_RATES="read=0,write=0,search=0,failure=0,note=0")
 
 
 def upload(gateway, key, bearer=OWNER, **body):
@@ -189,11 +185,8 @@ def test_the_log_does_not_change(queue, gateway):
     assert queue.value("SELECT count(*) FROM idempotency_keys WHERE key = 'b'") == 0
 
 
-def test_one_caller_does_not_fill_the_log(program, place, tmp_path, queue):
-    own = Gateway(program, place[0], tmp_path, CORTANA_API_RATES="failure=0,note=0.001:3")
-    try:
-        answers = [own.ask("/me", "cvk_87654321_" + "A" * 43) for _ in range(6)]
-        wait_until(lambda: rows(queue, answers[2]), "the third row")
-        assert [len(rows(queue, answer)) for answer in answers] == [1, 1, 1, 0, 0, 0]
-    finally:
-        own.end()
+def test_one_caller_does_not_fill_the_log(own_gateway, queue):
+    own = own_gateway(CORTANA_API_RATES="failure=0,note=0.001:3")
+    answers = [own.ask("/me", "cvk_87654321_" + "A" * 43) for _ in range(6)]
+    wait_until(lambda: rows(queue, answers[2]), "the third row")
+    assert [len(rows(queue, answer)) for answer in answers] == [1, 1, 1, 0, 0, 0]

@@ -4,7 +4,7 @@ import threading
 
 import psycopg2
 import pytest
-from api import ALICE, Gateway
+from api import ALICE
 from api_matrix import CALLERS
 from test_api import check
 from workers import wait_until
@@ -13,11 +13,10 @@ ADMIN, SERVICE, EDITOR = CALLERS["admin"], CALLERS["service"], CALLERS["owner"]
 
 
 @pytest.fixture(scope="module")
-def gateway(program, place, library, tmp_path_factory):
+def gateway(start_gateway, place, library):
     place[1].run("SELECT report_disk('host-1', '/tmp', 100, 50)")
-    started = Gateway(program, place[0], tmp_path_factory.mktemp("gateway"), "--connections", "2")
+    started = start_gateway()
     yield started
-    assert started.process.stop() == 0
     assert [line for line in started.process.says("request ") if line["level"] == "error"] == []
 
 

@@ -7,18 +7,11 @@ import uuid
 
 import psycopg2
 import pytest
-from api import ALICE, BOB, DOCUMENT, MATE, TEAM, Gateway, check_body, token
+from api import ALICE, BOB, DOCUMENT, MATE, TEAM, check_body, token
 
 OWNER = token(app_metadata={"team_id": TEAM})
 STRANGER = token(sub=str(uuid.uuid4()))
 BYTES = b"the bytes of a clip"
-
-
-@pytest.fixture(scope="module")
-def gateway(program, place, library, store, tmp_path_factory):
-    started = Gateway(program, place[0], tmp_path_factory.mktemp("gateway"), "--connections", "2", STORE_URL=f"dir:{store}")
-    yield started
-    assert started.process.stop() == 0
 
 
 def request(gateway, library, t_start, bearer=OWNER):
@@ -109,8 +102,8 @@ def test_a_caller_waits_for_the_end(gateway, place, library, store):
     assert answers[1:] == 5 * ["done"]
 
 
-def test_an_end_of_the_gateway_answers_who_waits(program, place, library, tmp_path, store):
-    own = Gateway(program, place[0], tmp_path, STORE_URL=f"dir:{store}")
+def test_an_end_of_the_gateway_answers_who_waits(own_gateway, library):
+    own = own_gateway()
     clip = request(own, library, 300)
     answers = []
     thread = threading.Thread(target=lambda: answers.append(own.ask(f"/clips/{clip['id']}?wait=30", OWNER)))
@@ -211,9 +204,7 @@ def test_no_job_takes_parts_that_are_not_the_callers(place, library, reel):
 
 def lines_at(queue, video, starts, lasts):
     queue.run("UPDATE videos SET duration = NULL WHERE id = %s", video)
-    queue.run("SELECT replace_video_text(%s, %s)", video, json.dumps([
-        {"text": f"harbour lights {start}", "language": "eng", "confidence": 0.9, "t_start": start, "t_end": start + lasts, "entities": [],
-         "bounding_box": {"x": 1, "y": 2, "width": 300, "height": 40}} for start in starts]))
+    queue.write_text(video, [{"text": f"harbour lights {start}", "t_start": start, "t_end": start + lasts} for start in starts])
 
 
 @pytest.mark.parametrize("count, apart, lasts, places, parts, length", [

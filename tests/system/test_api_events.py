@@ -10,9 +10,9 @@ import threading
 import time
 import uuid
 
+import psycopg2
 import pytest
-from api import BOB, DOCUMENT, TEAM, Gateway, Library, make_login, token
-from conftest import run_sql
+from api import BOB, DOCUMENT, TEAM, token
 from jobs import Queue
 from workers import wait_until
 
@@ -77,27 +77,6 @@ class Stream:
         self.connection.close()
 
 
-@pytest.fixture(scope="module")
-def place(shared_cluster):
-    name = shared_cluster.create_database()
-    connection = shared_cluster.connect(name)
-    make_login(Queue(connection))
-    yield shared_cluster, name, Queue(connection)
-    connection.close()
-
-
-@pytest.fixture(scope="module")
-def library(place):
-    return Library(place[2])
-
-
-@pytest.fixture(scope="module")
-def gateway(program, place, library, tmp_path_factory):
-    started = Gateway(program, place[0].url(place[1]), tmp_path_factory.mktemp("gateway"), "--connections", "2")
-    yield started
-    assert started.process.stop() == 0
-
-
 @pytest.fixture
 def listen(gateway):
     opened = []
@@ -112,7 +91,7 @@ def listen(gateway):
 
 
 def test_a_job_from_beginning_to_end(place, library, listen):
-    queue = place[2]
+    queue = place[1]
     job = queue.add("sample", video_id=library.videos["own"])
     streams = [listen(topic).wait_ready() for topic in (f"job:{job}", f"video:{library.videos['own']}", "tenant")]
     assert streams[0].response.headers["Content-Type"] == "text/event-stream"
@@ -126,9 +105,9 @@ def test_a_job_from_beginning_to_end(place, library, listen):
     assert all(event["worker"] is None for event in streams[0].of("job"))
 
 
-def test_an_upload_from_beginning_to_end(program, place, library, listen, tmp_path):
+def test_an_upload_from_beginning_to_end(own_gateway, place, library, listen, tmp_path):
     (tmp_path / "store").mkdir()
-    gateway = Gateway(program, place[0].url(place[1]), tmp_path, "--connections", "2", STORE_URL=f"dir:{tmp_path}/store")
+    gateway = own_gateway(STORE_URL=f"dir:{tmp_path}/store")
     bearer = token()
     path = gateway.ask("/uploads", bearer, "POST", {"name": "a.mp4", "size": 8}).json["location"]
     identifier = path.rsplit("/", 1)[1]
@@ -144,13 +123,12 @@ def test_an_upload_from_beginning_to_end(program, place, library, listen, tmp_pa
     wait_until(lambda: stream.of("upload")[-1]["offset"] == 4, "the next request")
     assert send(4, b"rest") == 204
     wait_until(lambda: stream.of("upload")[-1]["state"] == "complete", "the end")
-    place[2].run("DELETE FROM videos WHERE id = %s", identifier)
-    place[2].run("DELETE FROM jobs WHERE job_type = 'object_remove'")  # others claim theirs
+    place[1].run("DELETE FROM videos WHERE id = %s", identifier)
+    place[1].run("DELETE FROM jobs WHERE job_type = 'object_remove'")  # others claim theirs
     wait_until(lambda: stream.of("upload")[-1] == {"id": identifier, "state": "gone"}, "the end of it all")
     foreign = gateway.ask(f"/uploads/{identifier}", token(sub=BOB))
     assert gateway.ask(f"/events?topics=upload:{identifier}", token(sub=BOB)).without_id() == foreign.without_id()
     stream.close()
-    assert gateway.process.stop() == 0
 
 
 def test_who_may_listen_to_what(gateway, library):
@@ -171,7 +149,7 @@ def test_who_may_listen_to_what(gateway, library):
 
 
 def test_a_tenant_hears_of_nobody_else(place, library, listen):
-    queue = place[2]
+    queue = place[1]
     mine, bobs, all_of_them = listen("tenant"), listen("tenant", token(sub=BOB)), listen("tenant,queues", SERVICE)
     for stream in (mine, bobs, all_of_them):
         stream.wait_ready()
@@ -184,9 +162,8 @@ def test_a_tenant_hears_of_nobody_else(place, library, listen):
 
 
 def test_what_commits_late_is_neither_lost_nor_overtaken(place, library, listen):
-    cluster, name, queue = place
-    late = cluster.connect(name)
-    late.autocommit = False
+    queue = place[1]
+    late = psycopg2.connect(place[0])
     stream = listen(f"video:{library.videos['own']}").wait_ready()
     first = Queue(late).add("segment_index", video_id=library.videos["own"])
     second = queue.add("embed", video_id=library.videos["own"])
@@ -198,7 +175,7 @@ def test_what_commits_late_is_neither_lost_nor_overtaken(place, library, listen)
 
 
 def test_a_reader_that_comes_back_gets_what_it_missed(place, library, listen):
-    queue = place[2]
+    queue = place[1]
     topic = f"video:{library.videos['team']}"
     stream = listen(topic).wait_ready()
     before = queue.add("embed", video_id=library.videos["team"])
@@ -220,7 +197,7 @@ def test_a_stream_ends_with_its_token(listen):
 
 
 def test_waiting_for_the_end_of_a_job(gateway, place, library):
-    queue = place[2]
+    queue = place[1]
     job = queue.add("object_remove", video_id=library.videos["own"])
     began = time.monotonic()
     answer = gateway.ask(f"/jobs/{job}?wait=1", token())
@@ -236,10 +213,10 @@ def test_waiting_for_the_end_of_a_job(gateway, place, library):
     assert gateway.ask(f"/jobs/{job}?wait=61", token()).status == 400
 
 
-def test_waiting_requests_of_one_caller_are_bounded(program, place, library, tmp_path):
+def test_waiting_requests_of_one_caller_are_bounded(own_gateway, place, library):
     """Whoever parks more than a caller may is told so, others wait as before, and an end makes room."""
-    own = Gateway(program, place[0].url(place[1]), tmp_path, "--connections", "2", "--streams", "3")
-    queue = place[2]
+    own = own_gateway("--streams", "3")
+    queue = place[1]
     job = queue.add("object_remove", video_id=library.videos["own"])
     mate, found = token(sub=BOB, role="service_role"), []
 
@@ -248,29 +225,26 @@ def test_waiting_requests_of_one_caller_are_bounded(program, place, library, tmp
         found.append(wait_until(lambda: (answer := own.ask(f"/jobs/{job}?wait=60", token())).status != 429 and answer, "a place"))
 
     threads = [threading.Thread(target=wait_for_the_job) for _ in range(3)]
-    try:
-        for thread in threads:
-            thread.start()
-        over = wait_until(lambda: (answer := own.ask(f"/jobs/{job}?wait=1", token())).status == 429 and answer, "a request too many")
-        assert int(over.headers["Retry-After"]) > 0 and "stream of events" in over.json["detail"]
-        assert own.ask(f"/jobs/{job}", token()).status == 200  # without waiting
-        assert own.ask(f"/jobs/{job}?wait=1", mate).json["state"] == "queued"
-        queue.run("SELECT cancel_job(%s)", job)
-        for thread in threads:
-            thread.join(300)
-        assert [answer.json["state"] for answer in found] == ["canceled"] * 3
-        other = queue.add("object_remove", video_id=library.videos["own"])
-        assert own.ask(f"/jobs/{other}?wait=1", token()).status == 200
-        queue.run("SELECT cancel_job(%s)", other)
-    finally:
-        assert own.process.stop() == 0
+    for thread in threads:
+        thread.start()
+    over = wait_until(lambda: (answer := own.ask(f"/jobs/{job}?wait=1", token())).status == 429 and answer, "a request too many")
+    assert int(over.headers["Retry-After"]) > 0 and "stream of events" in over.json["detail"]
+    assert own.ask(f"/jobs/{job}", token()).status == 200  # without waiting
+    assert own.ask(f"/jobs/{job}?wait=1", mate).json["state"] == "queued"
+    queue.run("SELECT cancel_job(%s)", job)
+    for thread in threads:
+        thread.join(300)
+    assert [answer.json["state"] for answer in found] == ["canceled"] * 3
+    other = queue.add("object_remove", video_id=library.videos["own"])
+    assert own.ask(f"/jobs/{other}?wait=1", token()).status == 200
+    queue.run("SELECT cancel_job(%s)", other)
 
 
-def test_one_statement_asks_for_all_that_wait(program, place, library, tmp_path):
+def test_one_statement_asks_for_all_that_wait(own_gateway, place, library):
     """Each request is run when it comes and when its job has ended; in between all of them together cost one call per round."""
-    cluster, name, queue = place
-    run_sql(cluster, f"ALTER DATABASE {name} SET track_functions = 'all'")
-    own = Gateway(program, cluster.url(name), tmp_path, "--connections", "2", "--streams", "0")
+    queue = place[1]
+    queue.run(f"ALTER DATABASE {queue.connection.info.dbname} SET track_functions = 'all'")
+    own = own_gateway("--streams", "0")
     job, other = (queue.add(kind, video_id=library.videos["own"]) for kind in ("object_remove", "sample"))
     waiting = 20
 
@@ -293,16 +267,15 @@ def test_one_statement_asks_for_all_that_wait(program, place, library, tmp_path)
         assert own.process.stop() == 0
         assert waiting < calls("job") - before <= 2 * (waiting + 1), "one that comes after the end is asked once"
     finally:
-        own.end()
-        run_sql(cluster, f"ALTER DATABASE {name} RESET track_functions")
+        queue.run(f"ALTER DATABASE {queue.connection.info.dbname} RESET track_functions")
 
 
-def test_callers_take_turns(program, place, library, tmp_path):
+def test_callers_take_turns(own_gateway, place, library):
     """One has filled its part of the queue with searches that last; the other one's question is answered after the next."""
-    own = Gateway(program, place[0].url(place[1]), tmp_path, "--connections", "1", "--per-address", "0")
+    own = own_gateway("--connections", "1", "--per-address", "0")
     head = "GET {} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {}\r\n\r\n"
     searching = head.format("/api/v1/search?q=bridge", token()).encode()
-    connection = place[0].connect(place[1])
+    connection = psycopg2.connect(place[0])
     with contextlib.ExitStack() as opened, connection, connection.cursor() as cursor:
         cursor.execute("LOCK TABLE segments, search_materialized IN ACCESS EXCLUSIVE MODE")
 
@@ -324,22 +297,13 @@ def test_callers_take_turns(program, place, library, tmp_path):
         assert other.recv(12) == b"HTTP/1.1 200" and answers(504) - before <= 3
         connection.rollback()
     assert own.ask("/me", token()).status == 200
-    own.end()
 
 
-def test_kills(program, place, library, tmp_path, listen):
+def test_kills(own_gateway, place, library, listen):
     """Of jobs that end while readers, gateways and connections are killed, no reader misses an end."""
-    cluster, name, queue = place
+    queue = place[1]
     chance = random.Random(7)
-    gateways = []
-
-    def start():
-        directory = tmp_path / str(len(gateways))
-        directory.mkdir()
-        gateways.append(Gateway(program, cluster.url(name), directory, "--connections", "2"))
-        return gateways[-1]
-
-    own = start()
+    own = own_gateway()
     topic = f"video:{library.videos['own']}"
     stream = listen(topic, of=own).wait_ready()
     position, ended, seen = stream.last_id, [], []
@@ -352,35 +316,31 @@ def test_kills(program, place, library, tmp_path, listen):
         position = stream.last_id or position
         stream = listen(topic, last_event_id=position, of=own)
 
-    try:
-        for _ in range(12):
-            job = queue.add("clip_generate", {"clip_id": str(uuid.uuid4())}, video_id=library.videos["own"])
-            fault = chance.choice(["reader", "gateway", "connections", "none"])
-            if fault == "gateway":
-                own.process.kill()
-                own = start()
-            elif fault == "connections":
-                queue.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name"
-                          " LIKE 'api-gateway%%'")
-            queue.run("SELECT cancel_job(%s)", job)
-            ended.append(str(job))
-            if fault in ("reader", "gateway"):
-                come_back()
-        wait_until(lambda: set(ended) <= {event["id"] for event in seen + stream.of("job")
-                                          if event["state"] == "canceled"}, "every end")
-        came = [event["id"] for event in seen + stream.of("job") if event["state"] == "canceled"]
-        assert [job for n, job in enumerate(came) if job not in came[:n] and job in ended] == ended
-        # An orderly end says good-bye.
-        assert own.process.stop() == 0
-        wait_until(lambda: stream.is_over, "the stream's end")
-    finally:
-        for one in gateways:
-            one.end()
+    for _ in range(12):
+        job = queue.add("clip_generate", {"clip_id": str(uuid.uuid4())}, video_id=library.videos["own"])
+        fault = chance.choice(["reader", "gateway", "connections", "none"])
+        if fault == "gateway":
+            own.process.kill()
+            own = own_gateway()
+        elif fault == "connections":
+            queue.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name"
+                      " LIKE 'api-gateway%%'")
+        queue.run("SELECT cancel_job(%s)", job)
+        ended.append(str(job))
+        if fault in ("reader", "gateway"):
+            come_back()
+    wait_until(lambda: set(ended) <= {event["id"] for event in seen + stream.of("job")
+                                      if event["state"] == "canceled"}, "every end")
+    came = [event["id"] for event in seen + stream.of("job") if event["state"] == "canceled"]
+    assert [job for n, job in enumerate(came) if job not in came[:n] and job in ended] == ended
+    # An orderly end says good-bye.
+    assert own.process.stop() == 0
+    wait_until(lambda: stream.is_over, "the stream's end")
 
 
-def test_a_stream_too_many_takes_the_place_of_the_oldest(program, place, library, tmp_path):
+def test_a_stream_too_many_takes_the_place_of_the_oldest(own_gateway, place, library):
     """Whoever loads a page again is never refused; the streams of others are not touched."""
-    own = Gateway(program, place[0].url(place[1]), tmp_path, "--connections", "2", "--streams", "2")
+    own = own_gateway("--streams", "2")
     caller, topic = token(), f"video:{library.videos['own']}"
     opened = [Stream(own, "tenant", token(sub=BOB)).wait_ready()]
     try:
@@ -391,7 +351,6 @@ def test_a_stream_too_many_takes_the_place_of_the_oldest(program, place, library
     finally:
         for stream in opened:
             stream.close()
-        own.end()
 
 
 def test_a_stream_whose_client_leaves_is_closed_without_a_write(gateway, library):

@@ -9,7 +9,7 @@ import urllib.parse
 import uuid
 
 import pytest
-from api import ALICE, BOB, DOCUMENT, MATE, TEAM, Gateway, token
+from api import ALICE, BOB, DOCUMENT, MATE, TEAM, token
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from test_api import OPERATIONS, check
@@ -87,6 +87,8 @@ class Things:
     """One thing of each kind that has an id, of Alice's, of her team's and of Bob's."""
 
     def __init__(self, gateway, queue, library):
+        queue.run("SELECT report_worker('host-1:7:boot', 'host-1', '1', '{ocr}', 1, 0, 'running', '{}'),"
+                  " report_disk('host-1', '/tmp', 100, 50)")
         self.ids = {"videos": library.videos, "jobs": library.jobs}
         self.makers = {"own": CALLERS["teamless"][2], "team": token(sub=MATE, team_ids=[TEAM], app_metadata={"cortana_role": "admin"}), "foreign": CALLERS["other tenant"][2]}
         for kind in ("segments", "runs", "clips", "uploads", "triggers", "keys", "saved-searches", "people", "sessions", "invitations", "collections", "shares"):
@@ -119,18 +121,9 @@ class Things:
 
 
 @pytest.fixture(scope="module")
-def place(place):
-    place[1].run("SELECT report_worker('host-1:7:boot', 'host-1', '1', '{ocr}', 1, 0, 'running', '{}'),"
-                 " report_disk('host-1', '/tmp', 100, 50)")
-    return place
-
-
-@pytest.fixture(scope="module")
-def gateway(program, place, library, tmp_path_factory):
-    directory = tmp_path_factory.mktemp("gateway")
-    started = Gateway(program, place[0], directory, "--connections", "3", STORE_URL=f"dir:{directory}/store")
+def gateway(start_gateway, library):
+    started = start_gateway()
     yield started
-    assert started.process.stop() == 0
     assert [line for line in started.process.says("request ") if line["level"] == "error"] == []  # of what is answered 500
 
 

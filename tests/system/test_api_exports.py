@@ -8,7 +8,7 @@ import socket
 import urllib.parse
 
 import pytest
-from api import ALICE, Gateway
+from api import ALICE
 from api_matrix import CALLERS
 from test_api import check
 
@@ -26,13 +26,6 @@ def long_video(place):
                '{"x": 10, "y": 20, "width": 300, "height": 40}' FROM generate_series(0, %s - 1) AS n""", video, ALICE, LINES)
     place[1].run("ANALYZE segments")
     return video
-
-
-@pytest.fixture(scope="module")
-def gateway(program, place, library, tmp_path_factory):
-    started = Gateway(program, place[0], tmp_path_factory.mktemp("gateway"), "--connections", "1")
-    yield started
-    assert started.process.stop() == 0
 
 
 @pytest.mark.sanitized(0)
@@ -116,12 +109,11 @@ def test_subtitles_are_of_one_video(gateway, library):
     assert check(gateway.ask("/search/export?format=csv&q=lang:eng", OWNER), "GET", "/search/export").status == 400
 
 
-def test_without_room_an_export_is_refused(program, place, library, tmp_path):
-    gateway = Gateway(program, place[0], tmp_path, "--connections", "1", TMPDIR=str(tmp_path / "missing"))
+def test_without_room_an_export_is_refused(own_gateway, library, tmp_path):
+    gateway = own_gateway("--connections", "1", TMPDIR=str(tmp_path / "missing"))
     path = f"/videos/{library.videos['own']}/export"
     answer = check(gateway.ask(f"{path}?format=csv", OWNER), "GET", "/videos/{id}/export")
     assert (answer.status, answer.json["type"]) == (507, "/problems/no-room") and "room" in answer.json["title"]
     (tmp_path / "missing").mkdir()
     assert gateway.ask(f"{path}?format=csv", OWNER).status == 200
     assert list((tmp_path / "missing").iterdir()) == []
-    assert gateway.process.stop() == 0

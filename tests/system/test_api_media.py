@@ -14,7 +14,7 @@ import urllib.request
 import uuid
 
 import pytest
-from api import ALICE, BOB, TEAM, Gateway, token
+from api import ALICE, BOB, TEAM, token
 from lying_server import LyingServer
 from store_client import StoreClient
 from workers import wait_until
@@ -51,13 +51,11 @@ class Shop:
                 put(key, data)
             queue.run("INSERT INTO kept_frames (video_id, t_ms, t_start, t_end, key) VALUES (%s, 40, 0, 900, %s),"
                       " (%s, 1000, 900, 5000, %s)", video, f"frames/{video}/0.jpg", video, f"frames/{video}/gone.jpg")
-            queue.run("SELECT replace_video_text(%s, %s)", video, json.dumps([
-                {"text": f"the old bridge {t_start}", "normalized_text": f"the old bridge {t_start}", "language": "eng",
-                 "confidence": 0.9, "t_start": t_start, "t_end": t_start + 500, "entities": [],
-                 "bounding_box": {"x": 1, "y": 2, "width": 300, "height": 40}, **place}
+            queue.write_text(video, [
+                {"text": f"the old bridge {t_start}", "t_start": t_start, "t_end": t_start + 500, **place}
                 for t_start, place in ((100, {"crop_pack": f"lines/{video}/0.pack", "crop_bytes": len(LINE),
                                               "crop_offset": PACK.index(LINE)}), (1200, {}),
-                                       (2000, {"crop_pack": f"lines/{video}/0.pack", "crop_bytes": 9, "crop_offset": len(PACK)}))]))
+                                       (2000, {"crop_pack": f"lines/{video}/0.pack", "crop_bytes": 9, "crop_offset": len(PACK)}))])
             self.lines[name] = [str(row["id"]) for row in queue.run(
                 "SELECT id FROM segments WHERE video_id = %s ORDER BY t_start", video)]
 
@@ -71,13 +69,16 @@ def shop(place, store):
 
 
 @pytest.fixture(scope="module")
-def gateway(program, place, shop, store, tmp_path_factory):
-    directory = tmp_path_factory.mktemp("gateway")
-    (directory / "secrets").write_text(SECRETS)
-    started = Gateway(program, place[0], directory, "--connections", "2", STORE_URL=f"dir:{store}",
-                      CORTANA_GRANT_SECRET_FILE=str(directory / "secrets"))
-    yield started
-    assert started.process.stop() == 0
+def secrets(tmp_path_factory):
+    """The file of them."""
+    path = tmp_path_factory.mktemp("gateway") / "secrets"
+    path.write_text(SECRETS)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def gateway(start_gateway, shop, secrets):
+    return start_gateway(CORTANA_GRANT_SECRET_FILE=secrets)
 
 
 @pytest.fixture(scope="module")
@@ -97,12 +98,12 @@ def session_kinds(queue):
 
 
 @pytest.mark.parametrize("kind", ["search", "play"])
-def test_background_work_waits_while_somebody_searches_or_plays(program, place, shop, store, tmp_path, kind):
+def test_background_work_waits_while_somebody_searches_or_plays(own_gateway, place, shop, kind):
     queue = place[1]
     queue.run("INSERT INTO job_types (name, description, put_off_while_interactive) VALUES ('slow', 'a', true) ON CONFLICT DO NOTHING")
     queue.run("UPDATE job_types SET put_off_until = NULL; DELETE FROM interactive_sessions")
     queue.add("slow")
-    own = Gateway(program, place[0], tmp_path, STORE_URL=f"dir:{store}")
+    own = own_gateway()
     try:
         assert own.ask("/search?q=bridge").status == 401 and read(own, "/media/x/y").status == 404
         assert own.ask("/videos", OWNER).status == 200
@@ -116,7 +117,6 @@ def test_background_work_waits_while_somebody_searches_or_plays(program, place, 
         queue.run("UPDATE interactive_sessions SET expires_at = now(); UPDATE job_types SET put_off_until = NULL")
         assert len(queue.claim("slow")) == 1
     finally:
-        assert own.process.stop() == 0
         queue.run("DELETE FROM jobs")
 
 
@@ -292,39 +292,26 @@ def test_a_grant_ends(gateway, shop, grant):
         assert read(gateway, url).status == status, (secret, end)
 
 
-def test_secrets_overlap(program, place, shop, store, tmp_path, gateway, grant):
+def test_secrets_overlap(own_gateway, tmp_path, grant):
     """A gateway that signs with the second secret accepts what the first one signed; one without the first does not."""
     first, second = SECRETS.splitlines()
     for name, secrets, status in (("both", f"{second}\n{first}\n", 200), ("one", f"{second}\n", 404)):
-        directory = tmp_path / name
-        directory.mkdir()
-        (directory / "secrets").write_text(secrets)
-        other = Gateway(program, place[0], directory, STORE_URL=f"dir:{store}",
-                        CORTANA_GRANT_SECRET_FILE=str(directory / "secrets"))
-        try:
-            assert read(other, grant["base_url"] + grant["playlist"]).status == status
-        finally:
-            assert other.process.stop() == 0
+        (tmp_path / name).write_text(secrets)
+        other = own_gateway(CORTANA_GRANT_SECRET_FILE=str(tmp_path / name))
+        assert read(other, grant["base_url"] + grant["playlist"]).status == status
 
 
-def test_without_a_store_it_says_so(program, place, tmp_path, gateway, grant):
-    (tmp_path / "secrets").write_text(SECRETS)
-    other = Gateway(program, place[0], tmp_path, STORE_URL="", S3_BUCKET="",
-                    CORTANA_GRANT_SECRET_FILE=str(tmp_path / "secrets"))
-    try:
-        answer = read(other, grant["base_url"] + grant["playlist"])
-        assert answer.status == 503 and answer.headers["Retry-After"] == "1"
-    finally:
-        assert other.process.stop() == 0
+def test_without_a_store_it_says_so(own_gateway, secrets, gateway, grant):
+    other = own_gateway(STORE_URL="", S3_BUCKET="", CORTANA_GRANT_SECRET_FILE=secrets)
+    answer = read(other, grant["base_url"] + grant["playlist"])
+    assert answer.status == 503 and answer.headers["Retry-After"] == "1"
 
 
-def test_a_store_that_is_silent(program, place, tmp_path, grant):
+def test_a_store_that_is_silent(own_gateway, secrets, grant):
     """Nobody waits for it longer than the first four, who have its threads."""
     ended, over = threading.Event(), []
-    (tmp_path / "secrets").write_text(SECRETS)
     store = LyingServer(lambda request: ended.wait(300))
-    other = Gateway(program, place[0], tmp_path, **store.environment(),
-                    CORTANA_GRANT_SECRET_FILE=str(tmp_path / "secrets"))
+    other = own_gateway(**store.environment(), CORTANA_GRANT_SECRET_FILE=secrets)
 
     def ask(_):
         answer = read(other, grant["base_url"] + grant["playlist"])
@@ -339,14 +326,12 @@ def test_a_store_that_is_silent(program, place, tmp_path, grant):
         assert 4 <= len(store.requests)
     finally:
         ended.set()
-        assert other.process.stop() == 0
         store.close()
 
 
-def test_reads_do_not_wait_for_writes(program, place, tmp_path, grant):
+def test_reads_do_not_wait_for_writes(own_gateway, secrets, grant):
     """A bucket that is silent about uploads, with as many ends of uploads and removals as there are threads."""
     begun, ended = threading.Event(), threading.Event()
-    (tmp_path / "secrets").write_text(SECRETS)
 
     def answer(request):
         if ".m3u8" not in request.path:
@@ -362,7 +347,7 @@ def test_reads_do_not_wait_for_writes(program, place, tmp_path, grant):
             request.tell(200, PLAYLIST, ETag='"1"', Last_Modified="Thu, 01 Jan 2026 00:00:00 GMT")
 
     store = LyingServer(answer)
-    other = Gateway(program, place[0], tmp_path, **store.environment(), CORTANA_GRANT_SECRET_FILE=str(tmp_path / "secrets"))
+    other = own_gateway(**store.environment(), CORTANA_GRANT_SECRET_FILE=secrets)
 
     def begin(_):
         return other.ask("/uploads", OWNER, "POST", {"name": "a.mp4", "size": 9}).json["location"]
@@ -380,7 +365,6 @@ def test_reads_do_not_wait_for_writes(program, place, tmp_path, grant):
             ended.set()
     finally:
         ended.set()
-        assert other.process.stop() == 0
         store.close()
 
 
@@ -463,31 +447,26 @@ def test_pictures_that_are_not_there(gateway, shop):
 # ---- a bucket --------------------------------------------------------------------------------------
 
 
-def check_passing_through(program, place, tmp_path, environment, url, put):
+def check_passing_through(gateway, url, put):
     """The same URL at a gateway whose browsers cannot reach the bucket."""
-    (tmp_path / "passing").mkdir()
-    gateway = Gateway(program, place[0], tmp_path / "passing", **environment, CORTANA_MEDIA="proxy")
-    try:
-        video = url.split("/")[5]
-        grant = gateway.ask(f"/videos/{video}/grant", OWNER, "POST").json
-        url = grant["base_url"] + url.split("/", 3)[3]
-        large = random.Random(7).randbytes(12 * 1024 ** 2 + 5)  # several pieces
-        put(url.split("/", 3)[3].replace("segment_0", "segment_7"), large)
-        whole = read(gateway, url)
-        assert (whole.status, whole.data, whole.headers["Accept-Ranges"]) == (200, SEGMENT, "bytes")
-        url = url.replace("segment_0", "segment_7")
-        before = gateway.memory_peak_kib()
-        for _ in range(3):
-            assert read(gateway, url).data == large
-        assert gateway.memory_peak_kib() - before < 6 * 1024
-        for first, last in ((0, 0), (262143, 262144), (5, len(large) - 1), (3 * 1024 ** 2, None)):
-            part = read(gateway, url, Range=f"bytes={first}-{'' if last is None else last}")
-            assert (part.status, part.data) == (206, large[first:None if last is None else last + 1])
-        assert read(gateway, url, Range=f"bytes={len(large)}-").status == 416
-        assert read(gateway, url, If_None_Match=whole.headers["ETag"]).status == 200
-        assert read(gateway, url, If_None_Match=read(gateway, url).headers["ETag"]).status == 304
-    finally:
-        assert gateway.process.stop() == 0
+    video = url.split("/")[5]
+    grant = gateway.ask(f"/videos/{video}/grant", OWNER, "POST").json
+    url = grant["base_url"] + url.split("/", 3)[3]
+    large = random.Random(7).randbytes(12 * 1024 ** 2 + 5)  # several pieces
+    put(url.split("/", 3)[3].replace("segment_0", "segment_7"), large)
+    whole = read(gateway, url)
+    assert (whole.status, whole.data, whole.headers["Accept-Ranges"]) == (200, SEGMENT, "bytes")
+    url = url.replace("segment_0", "segment_7")
+    before = gateway.memory_peak_kib()
+    for _ in range(3):
+        assert read(gateway, url).data == large
+    assert gateway.memory_peak_kib() - before < 6 * 1024
+    for first, last in ((0, 0), (262143, 262144), (5, len(large) - 1), (3 * 1024 ** 2, None)):
+        part = read(gateway, url, Range=f"bytes={first}-{'' if last is None else last}")
+        assert (part.status, part.data) == (206, large[first:None if last is None else last + 1])
+    assert read(gateway, url, Range=f"bytes={len(large)}-").status == 416
+    assert read(gateway, url, If_None_Match=whole.headers["ETag"]).status == 200
+    assert read(gateway, url, If_None_Match=read(gateway, url).headers["ETag"]).status == 304
 
 
 def check_types_of_bucket(client, gateway, grant, video):
@@ -522,7 +501,7 @@ def check_part_of_bucket(gateway, put, video):
         assert (refused.status, refused.headers["Location"]) == (404, None)
 
 
-def test_a_bucket(program, place, tmp_path, s3_server):
+def test_a_bucket(own_gateway, program, place, tmp_path, s3_server):
     """Playlists come through the gateway, everything else from the bucket itself."""
     environment = s3_server.environment(BUCKET)
     client = StoreClient(program("store-commands"), environment)
@@ -533,29 +512,26 @@ def test_a_bucket(program, place, tmp_path, s3_server):
         assert client.put(key=key, path=str(tmp_path / "object"))["result"] == 0
 
     shop = Shop(place[1], put)
-    gateway = Gateway(program, place[0], tmp_path, **environment)
-    try:
-        grant = gateway.ask(f"/videos/{shop.videos['own']}/grant", OWNER, "POST").json
-        playlist = read(gateway, grant["base_url"] + grant["playlist"])
-        assert (playlist.status, playlist.data) == (200, PLAYLIST)
-        part = read(gateway, grant["base_url"] + grant["playlist"], Range="bytes=3-6")
-        assert (part.status, part.data) == (206, PLAYLIST[3:7])
-        url = (grant["base_url"] + grant["playlist"]).replace("index.m3u8", "v0/segment_0.m4s")
-        answer = read(gateway, url)
-        assert answer.status == 307 and answer.data == b""
-        with urllib.request.urlopen(answer.headers["Location"], timeout=300) as response:
-            assert response.read() == SEGMENT
-        assert gateway.ask(f"/segments/{shop.lines['own'][0]}/crop", OWNER).data == LINE
-        assert gateway.ask(f"/segments/{shop.lines['own'][2]}/crop", OWNER).status == 404
-        frame = gateway.ask(f"/segments/{shop.lines['own'][0]}/frame", OWNER)
-        with urllib.request.urlopen(frame.headers["Location"], timeout=300) as response:
-            assert (frame.status, response.read()) == (307, b"frame")
-        check_types_of_bucket(client, gateway, grant, shop.videos["own"])
-        check_part_of_bucket(gateway, put, shop.videos["own"])
-        check_passing_through(program, place, tmp_path, environment, url, put)
-        missing = read(gateway, url.replace("segment_0", "segment_1"))
-        assert missing.status == 404
-        assert missing.without_id() == read(gateway, "/media/x/y").without_id()
-    finally:
-        assert gateway.process.stop() == 0
+    gateway = own_gateway(**environment)
+    grant = gateway.ask(f"/videos/{shop.videos['own']}/grant", OWNER, "POST").json
+    playlist = read(gateway, grant["base_url"] + grant["playlist"])
+    assert (playlist.status, playlist.data) == (200, PLAYLIST)
+    part = read(gateway, grant["base_url"] + grant["playlist"], Range="bytes=3-6")
+    assert (part.status, part.data) == (206, PLAYLIST[3:7])
+    url = (grant["base_url"] + grant["playlist"]).replace("index.m3u8", "v0/segment_0.m4s")
+    answer = read(gateway, url)
+    assert answer.status == 307 and answer.data == b""
+    with urllib.request.urlopen(answer.headers["Location"], timeout=300) as response:
+        assert response.read() == SEGMENT
+    assert gateway.ask(f"/segments/{shop.lines['own'][0]}/crop", OWNER).data == LINE
+    assert gateway.ask(f"/segments/{shop.lines['own'][2]}/crop", OWNER).status == 404
+    frame = gateway.ask(f"/segments/{shop.lines['own'][0]}/frame", OWNER)
+    with urllib.request.urlopen(frame.headers["Location"], timeout=300) as response:
+        assert (frame.status, response.read()) == (307, b"frame")
+    check_types_of_bucket(client, gateway, grant, shop.videos["own"])
+    check_part_of_bucket(gateway, put, shop.videos["own"])
+    check_passing_through(own_gateway(**environment, CORTANA_MEDIA="proxy"), url, put)
+    missing = read(gateway, url.replace("segment_0", "segment_1"))
+    assert missing.status == 404
+    assert missing.without_id() == read(gateway, "/media/x/y").without_id()
     client.close_process()

@@ -30,9 +30,7 @@ def videos(place):
     made = [str(queue.value("INSERT INTO videos (owner_id, title, original_name, s3_original_path) VALUES (%s, %s, 'w.mp4', 'x')"
                             " RETURNING id", ALICE, f"walk {n}")) for n in range(4)]
     for n, video in enumerate(made):
-        queue.run("SELECT replace_video_text(%s, jsonb_build_array(jsonb_build_object('text', 'pier ' || %s::text, 'normalized_text',"
-                  " 'pier ' || %s::text, 'language', 'eng', 'confidence', 0.9, 't_start', 0, 't_end', 900, 'bounding_box',"
-                  " '{\"x\": 1, \"y\": 2, \"width\": 3, \"height\": 4}'::jsonb, 'entities', '[]'::jsonb)))", video, n, n)
+        queue.write_text(video, [f"pier {n}"])
     return made
 
 
@@ -143,11 +141,6 @@ def test_what_was_on_screen_at_a_time_of_day(ask, gateway, videos):
         ask("GET", f"/search?q=at:{value}", status=400)
 
 
-def show(queue, video, texts):
-    queue.run("SELECT replace_video_text(%s, (SELECT jsonb_agg(jsonb_build_object('text', t, 'language', 'eng', 'confidence', 0.9,"
-              " 't_start', 0, 't_end', 900, 'entities', '[]'::jsonb)) FROM unnest(%s::text[]) AS t))", video, texts)
-
-
 def test_other_recordings_of_the_same_thing(ask, place, library, videos):
     """`videos`: the talk, half of it, another talk with the same buttons; the others of tenants are never named."""
     queue, stranger = place[1], library.videos["foreign"]
@@ -157,7 +150,7 @@ def test_other_recordings_of_the_same_thing(ask, place, library, videos):
     other = [f"quarter {n} of the budget in figures" for n in range(30)]
     for video, texts in ((videos[0], talk + buttons), (videos[1], talk[:14] + ["harbour"]), (videos[2], other + buttons),
                          (stranger, talk + buttons)):
-        show(queue, video, texts)
+        queue.write_text(video, texts)
     one, = ask("GET", f"/videos/{videos[0]}/alike")["items"]
     assert (one["video"]["id"], one["video"]["title"], one["shared_lines"], one["share"]) == (videos[1], "walk 1", 14, 1.0)
     assert [item["video"]["id"] for item in ask("GET", f"/videos/{videos[1]}/alike")["items"]] == [videos[0]]
@@ -167,14 +160,14 @@ def test_other_recordings_of_the_same_thing(ask, place, library, videos):
     for unseen in (stranger, uuid.uuid4()):
         ask("GET", f"/videos/{unseen}/alike", status=404)
         ask("GET", f"/search?q=slide+like:{unseen}", status=400)
-    show(queue, videos[1], ["something else"])
+    queue.write_text(videos[1], ["something else"])
     assert ask("GET", f"/videos/{videos[0]}/alike")["items"] == [], "its text is another now"
-    show(queue, videos[1], talk)
+    queue.write_text(videos[1], talk)
     assert ask("GET", f"/videos/{videos[0]}/alike")["items"]
     ask("DELETE", f"/videos/{videos[1]}", status=202)
     assert ask("GET", f"/videos/{videos[0]}/alike")["items"] == []
     assert not queue.value("SELECT count(*) FROM cortana.video_bands WHERE video_id = %s", videos[1])
-    show(queue, stranger, ["hello"])
+    queue.write_text(stranger, ["hello"])
 
 
 def test_a_hashtag_on_screen_is_found_beside_the_tag_of_a_video(ask, place, videos):

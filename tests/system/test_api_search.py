@@ -1,6 +1,5 @@
 """Search for people: operators, filters, facets, groups, pages, suggestions, timeline."""
 
-import json
 import urllib.parse
 import uuid
 
@@ -18,14 +17,12 @@ def library(place):
     extra = str(place[1].value(
         "INSERT INTO videos (owner_id, title, original_name, s3_original_path, status, duration) VALUES"
         " (%s, 'The harbour', 'b.mp4', 'videos/original/y/master.mp4', 'ready', 10) RETURNING id", ALICE))
-    place[1].run("SELECT replace_video_text(%s, %s)", extra, json.dumps([
-        {"text": text, "normalized_text": text.lower(), "language": language, "confidence": confidence, "t_start": t, "t_end": t + 1900,
-         "bounding_box": {"x": 1, "y": 2, "width": 300, "height": 40}, "entities": entities}
-        for t, text, language, confidence, entities in (
+    place[1].write_text(extra, [
+        {"text": text, "language": language, "confidence": confidence, "t_start": t, "t_end": t + 1900, "entities": entities} for t, text, language, confidence, entities in (
             (0, "bridge at https://example.org", "deu", 0.5,
              [{"type": "url", "value": "https://example.org", "normalized_value": "https://example.org"}]),
             (8000, "no #bridges here", "eng", 0.95,
-             [{"type": "hashtag", "value": "#bridges"}]))]))
+             [{"type": "hashtag", "value": "#bridges"}]))])
     made.videos["extra"] = extra
     return made
 
@@ -124,11 +121,10 @@ def test_hits_are_marked_without_html(gateway):
 def test_a_message_is_one_hit(gateway, place, library):
     video = place[1].value("INSERT INTO videos (owner_id, original_name, s3_original_path, status) VALUES"
                            " (%s, 'm.mp4', 'videos/original/z/master.mp4', 'ready') RETURNING id", ALICE)
-    place[1].run("SELECT replace_video_text(%s, %s)", video, json.dumps([
-        {"text": text, "language": "eng", "confidence": 0.9, "t_start": 0, "t_end": 900 + n,
-         "bounding_box": {"x": 10, "y": 20 * n, "width": 300, "height": 15}, "entities": [],
+    place[1].write_text(video, [
+        {"text": text, "t_start": 0, "t_end": 900 + n, "bounding_box": {"x": 10, "y": 20 * n, "width": 300, "height": 15},
          **({"paragraph": 0, "paragraph_line": n} if n else {})}
-        for n, text in enumerate(("zeppelins over the", "harbour at dawn"))]))
+        for n, text in enumerate(("zeppelins over the", "harbour at dawn"))])
     (hit,) = search(gateway, "zeppelins dawn", match="text")["items"]
     assert (hit["text"], hit["t_end"]) == ("zeppelins over the harbour at dawn", 901)
     assert hit["box"] == {"x": 10, "y": 0, "width": 300, "height": 35} and len(hit["continued_by"]) == 1

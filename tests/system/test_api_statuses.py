@@ -7,7 +7,7 @@ import uuid
 
 import psycopg2
 import pytest
-from api import ALICE, TEAM, Gateway, token
+from api import ALICE, TEAM, token
 from jobs import past_all_rules
 from test_api import OPERATIONS, check, put_pictures
 from test_api_every_operation import Things, kind_of, request_for
@@ -82,15 +82,6 @@ def documented(status):
 @pytest.fixture(scope="module")
 def seen():
     return Seen()
-
-
-@pytest.fixture(scope="module")
-def gateway(program, place, library, store, tmp_path_factory):
-    place[1].run("SELECT report_worker('host-1:7:boot', 'host-1', '1', '{ocr}', 1, 0, 'running', '{}'),"
-                 " report_disk('host-1', '/tmp', 100, 50)")
-    started = Gateway(program, place[0], tmp_path_factory.mktemp("gateway"), "--connections", "3", STORE_URL=f"dir:{store}")
-    yield started
-    assert started.process.stop() == 0
 
 
 @pytest.fixture(scope="module")
@@ -246,14 +237,13 @@ def test_what_succeeds(gateway, seen, place, library, things, store):
             seen.ask(gateway, name, ADMIN if "webhook" in target else SERVICE, target, body, **headers)
 
 
-def test_too_many_requests(program, place, seen, tmp_path):
-    bounded = Gateway(program, place[0], tmp_path, CORTANA_API_RATES="read=0.001:30,write=0.001:30,search=0.001:30")
+def test_too_many_requests(own_gateway, seen):
+    bounded = own_gateway(CORTANA_API_RATES="read=0.001:30,write=0.001:30,search=0.001:30")
     for name, target in (("me", "/me"), ("revoke_key", f"/keys/{uuid.uuid4()}"), ("suggest", "/search/suggest?q=a"), ("sign_out", "/session"),
                          ("shared_lines", "/shared/x/lines")):
         while seen.ask(bounded, name, SERVICE, target).status != 429:
             pass
     seen.try_all(bounded, 429, SERVICE, str(uuid.uuid4()))
-    assert bounded.process.stop() == 0
 
 
 @pytest.mark.parametrize("code, status", [("XX000", 500), ("40001", 503), ("57014", 504), ("53100", 507)])

@@ -27,10 +27,8 @@ BIG = random.Random(5).randbytes(20_000_000)
 
 
 @pytest.fixture(scope="module")
-def gateway(program, place, store, tmp_path_factory):
-    started = Gateway(program, place[0], tmp_path_factory.mktemp("gateway"), "--connections", "2", STORE_URL=f"dir:{store}")
-    yield started
-    assert started.process.stop() == 0
+def gateway(start_gateway):
+    return start_gateway()
 
 
 def begin(gateway, size=len(FILE), name="my film.MP4", bearer=OWNER, **more):
@@ -119,9 +117,9 @@ def test_what_goes_wrong_loses_nothing(gateway, store):
     assert (store / f"videos/original/{upload['id']}/master.mp4").read_bytes() == FILE
 
 
-def test_a_gateway_that_is_killed(program, place, store, tmp_path, gateway):
+def test_a_gateway_that_is_killed(own_gateway, store, gateway):
     """Another gateway goes on where the killed one was; one that died before it told anybody is told by an empty part."""
-    own = Gateway(program, place[0], tmp_path, STORE_URL=f"dir:{store}")
+    own = own_gateway()
     upload = begin(own)
     assert send(own, upload, 0, FILE[:PART]).status == 204
     own.end()

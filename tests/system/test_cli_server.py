@@ -6,7 +6,7 @@ import subprocess
 import uuid
 
 import pytest
-from api import ALICE, Gateway, token
+from api import ALICE, token
 
 SERVICE = token(role="service_role", sub=None)
 # A job and a run by the beginning of their ids, and all that is listed.
@@ -49,11 +49,8 @@ def queue(place):
 
 
 @pytest.fixture(scope="module")
-def gateway(program, queue, tmp_path_factory):
-    started = Gateway(program, queue.url, tmp_path_factory.mktemp("gateway"), "--connections", "2")
-    started.url = f"http://127.0.0.1:{started.port}"
-    yield started
-    assert started.process.stop() == 0
+def gateway(start_gateway, queue):
+    return start_gateway()
 
 
 @pytest.fixture
@@ -98,9 +95,8 @@ def test_a_server_refuses_like_its_database(cortana, gateway, library, verb):
     assert (there.stdout, there.stderr, there.returncode) == ("", here.stderr, 1)
 
 
-def test_subtitles_are_added_here_and_at_a_server(program, cortana, queue, library, tmp_path):
-    gateway = Gateway(program, queue.url, tmp_path, STORE_URL=f"dir:{tmp_path / 'store'}")
-    gateway.url = f"http://127.0.0.1:{gateway.port}"
+def test_subtitles_are_added_here_and_at_a_server(own_gateway, cortana, queue, library, tmp_path):
+    gateway = own_gateway(STORE_URL=f"dir:{tmp_path / 'store'}")
     names = {"talk.de.srt": "1\n00:00:01,000 --> 00:00:02,000\nSüß\n".encode(), "talk.fr.vtt": b"\xe9", "talk.doc": b"1"}
     for name, data in names.items():
         (tmp_path / name).write_bytes(data)
@@ -111,7 +107,6 @@ def test_subtitles_are_added_here_and_at_a_server(program, cortana, queue, libra
     key = f"videos/original/{library.videos['own']}/master.de.srt"
     assert queue.value("SELECT count(*) FROM jobs WHERE payload ->> 'subtitles' = %s", key) == 2
     assert (tmp_path / key).read_bytes() == (tmp_path / "store" / key).read_bytes() == names["talk.de.srt"]
-    assert gateway.process.stop() == 0
 
 
 def test_a_server_changes_many_jobs(cortana, gateway, queue, library):

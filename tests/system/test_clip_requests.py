@@ -5,7 +5,7 @@ import uuid
 
 import psycopg2
 import pytest
-from api import Gateway, make_login, token
+from api import Gateway, token
 from media_tools import make_clip, streams
 
 VIDEO = "5b0e0c7e-3d5f-4a7b-9a52-6f1f7a3c0002"
@@ -184,11 +184,10 @@ def test_a_failing_clip_says_why(program, workers, jobs, video):
 
 
 def test_a_clip_comes_from_a_server_and_again_when_its_object_is_gone(program, workers, jobs, queue, video, database, tmp_path):
-    make_login(queue)
     workers.start("clip-generate-worker")
     jobs.row("UPDATE videos SET title = 'Übung 1/2' RETURNING 1")
     gateway = Gateway(program, database, tmp_path, STORE_URL=f"dir:{workers.store}")
-    url = f"http://127.0.0.1:{gateway.port}"
+    url = gateway.url
     environment = {**workers.environment(), "XDG_CONFIG_HOME": str(tmp_path)}
     subprocess.run([program("cortana"), "login", url], input=token(role="service_role", sub=None), text=True, check=True, env=environment)
     files = []

@@ -10,7 +10,7 @@ import uuid
 import psycopg2
 import pytest
 from test_row_security import ALICE
-from workers import DEADLINE, children_of, is_running, wait_until
+from workers import children_of, is_running, wait_until
 
 SCRIPT = """#!/usr/bin/env python3
 import json, os, signal, sys, time
@@ -315,11 +315,6 @@ def test_a_definition_that_changed_holds_for_jobs_that_wait(queue, jobs, workers
 # ---- cortana's own -------------------------------------------------------------------------------
 
 
-def cortana(program, workers, *arguments, text=""):
-    return subprocess.run([program("cortana"), *arguments], text=True, input=text, capture_output=True,
-                          env=workers.environment(), timeout=DEADLINE, check=False)
-
-
 @pytest.mark.parametrize("key, args, wanted", [
     ("gc", {}, {"objects": 1, "removed": False}),
     ("gc", {"remove": True, "min_age_hours": 0}, {"objects": 1, "removed": True}),
@@ -328,13 +323,13 @@ def cortana(program, workers, *arguments, text=""):
     ("archive-jobs", {"days": 90}, {"output": "nothing is old enough"}),
     ("prune-embeddings", {}, {"output": "0 vectors removed"}),
 ])
-def test_a_built_in_command_runs(queue, workers, program, key, args, wanted):
+def test_a_built_in_command_runs(queue, workers, cortana, key, args, wanted):
     orphan = workers.store / "frames" / str(uuid.uuid4()) / "1.jpg"
     orphan.parent.mkdir(parents=True)
     orphan.write_bytes(b"x")
     queue.video()  # a database without any is taken for the wrong one
     workers.start("command-worker")
-    done = cortana(program, workers, "commands", "run", key, "--args", json.dumps(args), "--wait")
+    done = cortana("commands", "run", key, "--args", json.dumps(args), "--wait")
     assert done.returncode == 0, done.stderr
     assert wanted.items() <= json.loads(done.stdout).items()
     assert orphan.exists() == (args.get("remove") is not True)
@@ -353,30 +348,29 @@ def test_the_arguments_of_reindex(queue, args, wanted):
         assert plan(queue, "reindex", args) == ["cortana", "reindex", *wanted]
 
 
-def test_the_command(queue, program, workers, script, tmp_path):
-    listed = cortana(program, workers, "commands").stdout
+def test_the_command(queue, cortana, tmp_path):
+    listed = cortana("commands").stdout
     assert "archive-events" in listed and "operators" in listed
     definition = {"key": "hello", "description": "says hello", "argv": ["/bin/echo", "hello"],
                   "is_public": True}
     (tmp_path / "hello.json").write_text(json.dumps(definition))
-    assert "hello is defined" in cortana(program, workers, "commands", "define",
-                                         str(tmp_path / "hello.json")).stdout
-    shown = json.loads(cortana(program, workers, "commands", "show", "hello").stdout)
+    assert "hello is defined" in cortana("commands", "define", tmp_path / "hello.json").stdout
+    shown = json.loads(cortana("commands", "show", "hello").stdout)
     assert definition.items() <= shown.items()
-    again = cortana(program, workers, "commands", "define", "-", text=json.dumps({**shown, "is_public": False}))
+    again = cortana("commands", "define", "-", text=json.dumps({**shown, "is_public": False}))
     assert again.returncode == 0, again.stderr
-    assert cortana(program, workers, "commands", "disable", "hello").returncode == 0
-    refused = cortana(program, workers, "commands", "run", "hello")
+    assert cortana("commands", "disable", "hello").returncode == 0
+    refused = cortana("commands", "run", "hello")
     assert refused.returncode == 1 and "not enabled" in refused.stderr
-    assert cortana(program, workers, "commands", "enable", "hello").returncode == 0
-    job_id = cortana(program, workers, "commands", "run", "hello").stdout.strip()
+    assert cortana("commands", "enable", "hello").returncode == 0
+    job_id = cortana("commands", "run", "hello").stdout.strip()
     assert queue.status(job_id) == "queued"
     for wrong, words in ((("define", "/nowhere"), "/nowhere"), (("show", "nobody"), "no command"),
                          (("run",), "needs"), (("explode", "x"), "there is no command 'commands explode'")):
-        done = cortana(program, workers, "commands", *wrong)
+        done = cortana("commands", *wrong)
         assert done.returncode != 0 and words in done.stderr
-    missing = cortana(program, workers, "commands", "define", "-", text='{"key": "x", "extra": 1}')
+    missing = cortana("commands", "define", "-", text='{"key": "x", "extra": 1}')
     assert "extra is not allowed" in missing.stderr
     for text, words in (("[]", "- holds no JSON object"), ("{}", "key")):
-        done = cortana(program, workers, "commands", "define", "-", text=text)
+        done = cortana("commands", "define", "-", text=text)
         assert done.returncode == 1 and words in done.stderr, done.stderr

@@ -32,8 +32,7 @@ def library(build_dir, installation, fixtures_dir):
     folder = make_folder()
     (folder / "build").symlink_to(build_dir)
     subprocess.run(["cp", "-a", installation, folder / ".local"], check=True)
-    subprocess.run(["build/cli/cortana", "run", fixtures_dir / "feed.mp4", "--text-only", "-q"], cwd=folder, check=True,
-                   env=environment_without_services(), stdin=subprocess.DEVNULL)
+    cortana(folder, f"run {fixtures_dir / 'feed.mp4'} --text-only -q")
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
 
@@ -45,26 +44,25 @@ def shown():
                 yield command
 
 
-def id_of_a_line(library):
-    found = subprocess.run("build/cli/cortana search bridge --json", shell=True, cwd=library, capture_output=True, text=True,
-                           env=environment_without_services(), check=True)
-    return json.loads(found.stdout.splitlines()[0])["segment_id"]
+def cortana(library, words):
+    done = subprocess.run(f"build/cli/cortana {words}", shell=True, cwd=library, capture_output=True, text=True,
+                          env=environment_without_services(), check=False, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, f"{words}: {done.stderr}"
+    return done.stdout
 
 
 @pytest.mark.parametrize("command", shown())
 def test_a_command_of_the_documents_works(library, command):
     if "LINE" in command:
-        command = command.replace("LINE", id_of_a_line(library))
+        command = command.replace("LINE", json.loads(cortana(library, "search bridge --json").splitlines()[0])["segment_id"])
     before = set(os.listdir(library))
-    done = subprocess.run(f"build/cli/cortana {command}", shell=True, cwd=library, capture_output=True, text=True,
-                          env=environment_without_services(), check=False)
-    assert done.returncode == 0, done.stderr
+    said = cortana(library, command)
     if command.startswith(("clip", "quote", "reel")):
         (made,) = set(os.listdir(library)) - before
         assert (library / made).stat().st_size > 1000
         (library / made).unlink()
     else:
-        assert done.stdout
+        assert said
 
 
 def commands_of(document):
@@ -76,9 +74,7 @@ def test_the_commands_of_the_readme_work(library):
     commands = [command for command in commands_of("README.md") if "--semantic" not in command]
     assert commands[-2].startswith("delete ") and commands[-1] == "--help"
     for command in commands:
-        done = subprocess.run(f"build/cli/cortana {command}", shell=True, cwd=library, capture_output=True, text=True,
-                              env=environment_without_services(), check=False, stdin=subprocess.DEVNULL)
-        assert done.returncode == 0, f"{command}: {done.stderr}"
+        cortana(library, command)
 
 
 def test_the_messages_of_troubleshooting_are_the_programs_own():
@@ -97,15 +93,9 @@ def test_the_commands_of_the_runbooks_work(library, queue):
     commands = sorted(set(re.findall(r"^    cortana (.*)$", text, re.MULTILINE)))
     statements = sorted(set(re.findall(r'^    psql -c "(.*)"$', text, re.MULTILINE)))
     assert len(commands) >= 6 and len(statements) >= 4
-    def cortana(words):
-        done = subprocess.run(f"build/cli/cortana {words}", shell=True, cwd=library, capture_output=True, text=True,
-                              env=environment_without_services(), check=False)
-        assert done.returncode == 0, f"{words}: {done.stderr}"
-        return done.stdout
-
-    job = json.loads(cortana("jobs list --json").splitlines()[0])["id"]
+    job = json.loads(cortana(library, "jobs list --json").splitlines()[0])["id"]
     for command in commands:
-        cortana(command.replace("JOB", str(job)))
+        cortana(library, command.replace("JOB", str(job)))
     for statement in statements:
         queue.run(statement.replace("%", "%%"))
 

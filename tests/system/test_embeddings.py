@@ -1,9 +1,9 @@
 """The embed stage and search by meaning, against a small HTTP server with known vectors."""
 
+import functools
 import json
 import math
 import random
-import subprocess
 import uuid
 
 import psycopg2
@@ -26,11 +26,7 @@ class Library:
 
     def add(self, lines, owner=None, language="eng"):
         video = self.queue.video(owner)
-        segments = [{"text": text, "normalized_text": text.lower(), "language": language,
-                     "confidence": 0.9, "t_start": 1000 * i, "t_end": 1000 * i + 900,
-                     "bounding_box": {"x": 1, "y": i, "width": 3, "height": 4}, "end_box": None,
-                     "entities": []} for i, text in enumerate(lines)]
-        self.queue.run("SELECT replace_video_text(%s, %s)", video, json.dumps(segments))
+        self.queue.write_text(video, lines, language=language)
         return video
 
     def search(self, text, model=MODEL, **named):
@@ -245,13 +241,10 @@ def test_preselection_by_signs_finds_the_nearest(queue):
         assert (best["text_hash"], round(best["similarity"], 3)) == (str(i), round(exact, 3))
 
 
-def test_the_command(program, library, database, one_server, workers, queue, tmp_path):
+def test_the_command(library, one_server, workers, queue, cortana):
     video = library.add(["Where to have dinner tonight", "A red car"])
 
-    def cortana(*arguments):
-        return subprocess.run([program("cortana"), *arguments], text=True, capture_output=True,
-                              env=workers.environment(EMBED_URL=one_server.url), check=False)
-
+    cortana = functools.partial(cortana, EMBED_URL=one_server.url)
     assert "no model is in use" in cortana("search", "--semantic", "supper").stderr
     assert "from the next run on" in cortana("embeddings", "use", MODEL).stdout
     assert "1 job" in cortana("embeddings", "add", "--all").stdout

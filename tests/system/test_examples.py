@@ -86,7 +86,7 @@ class Server:
         self.pipeline.start()
         self.scanner = subprocess.Popen([program("scanner-worker"), "--interval", "3600"], env=self.pipeline.environment)
         self.gateway = Gateway(program, self.url, folder, STORE_URL=f"dir:{store}")
-        self.environment = {"API": f"http://127.0.0.1:{self.gateway.port}/api/v1", "TOKEN": token()}
+        self.environment = {"API": f"{self.gateway.url}/api/v1", "TOKEN": token()}
 
     def run(self, example, *arguments, code=0, **environment):
         done = subprocess.run([sys.executable, EXAMPLES / example, *arguments], env={**os.environ, **self.environment, **environment},

@@ -4,7 +4,7 @@ import json
 
 import psycopg2
 import pytest
-from jobs import past_all_rules
+from jobs import STAGES, past_all_rules
 
 TABLES = {"runs": "id", "jobs": "id", "ended_attempts": "job_id, attempt", "task_artifacts": "id",
           "job_outputs": "job_id, job_type"}
@@ -43,7 +43,7 @@ def run_of(queue, workflow="two", video=None):
 
 def finish_run(queue, workflow="two", video=None):
     run = run_of(queue, workflow, video)
-    for job_type in (("work", "other") if workflow == "two" else ("transcode", "sample", "ocr", "segment_index")):
+    for job_type in (("work", "other") if workflow == "two" else STAGES):
         work(queue, job_type)
     assert queue.value("SELECT status FROM runs WHERE id = %s", run) == "done"
     return run
@@ -165,7 +165,7 @@ def test_the_newest_run_of_a_video_stays(queue):
     newest = run_of(queue, "video_pipeline", video)
     age(queue)
     assert jobs_chosen(queue) == [], "the new one is not done"
-    for job_type in ("transcode", "sample", "ocr", "segment_index"):
+    for job_type in STAGES:
         work(queue, job_type)
     (row,) = queue.run("SELECT array_agg(id ORDER BY id) AS ids FROM jobs WHERE video_id = %s AND run_id <> %s",
                        video, newest)

@@ -4,9 +4,7 @@ import json
 
 import psycopg2
 import pytest
-from jobs import TRANSCODE, needed_by
-
-STAGES = ("transcode", "sample", "ocr", "segment_index")
+from jobs import STAGES, TRANSCODE, needed_by
 
 
 @pytest.fixture
@@ -241,10 +239,14 @@ def test_claims_read_only_live_rows(queue):
 def ahead(queue):
     """Three jobs, and claims of this minute begin at the second."""
     ids = [queue.add() for _ in range(3)]
-    queue.run("UPDATE job_type_upkeep SET due_at = now() + interval '1 minute', from_priority = j.priority,"
-              " from_sequence = j.sequence FROM jobs j WHERE j.id = %s AND job_type_upkeep.job_type = j.job_type",
-              ids[1])
+    begin_at(queue, ids[1])
     return ids
+
+
+def begin_at(queue, job_id):
+    """As the claims of this minute do when the first job was found there."""
+    queue.run("UPDATE job_type_upkeep SET due_at = now() + interval '1 minute', from_priority = j.priority, from_sequence = j.sequence"
+              " FROM jobs j WHERE j.id = %s AND job_type_upkeep.job_type = j.job_type", job_id)
 
 
 def begins_ahead(queue):
@@ -279,13 +281,11 @@ def test_what_is_given_back_or_raised_is_claimed_first(queue, ahead):
     end_minute(queue)
     job = queue.claim_one()
     assert job["id"] == ahead[0]
-    queue.run("UPDATE job_type_upkeep SET from_priority = j.priority, from_sequence = j.sequence"
-              " FROM jobs j WHERE j.id = %s AND job_type_upkeep.job_type = 'transcode'", ahead[1])
+    begin_at(queue, ahead[1])
     queue.call("release_job", job, "stop")
     job = queue.claim_one()
     assert job["id"] == ahead[0]
-    queue.run("UPDATE job_type_upkeep SET from_priority = j.priority, from_sequence = j.sequence"
-              " FROM jobs j WHERE j.id = %s AND job_type_upkeep.job_type = 'transcode'", ahead[1])
+    begin_at(queue, ahead[1])
     assert queue.value("SELECT set_priority(%s, 8)", json.dumps({"id": str(ahead[2])})) == 1
     assert queue.claim_one()["id"] == ahead[2]
 

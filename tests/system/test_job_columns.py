@@ -8,31 +8,18 @@ import pytest
 from jobs import Queue
 
 
-def job(queue, job_id):
-    return queue.run("SELECT * FROM jobs WHERE id = %s", job_id)[0]
-
-
-def enqueue(queue, **named):
-    arguments = "".join(f", {name} => %s" for name in named)
-    return queue.value(f"SELECT job_id FROM enqueue_job('webhook', '{{}}'{arguments})", *named.values())
-
-
-def claim(queue, job_type="webhook"):
-    return queue.run("SELECT id, lease_token FROM claim_jobs('h:1:b', %s)", job_type)[0]
-
-
 def types_of(queue, job_id):
     return [row["type"] for row in queue.run("SELECT type FROM task_events WHERE job_id = %s ORDER BY id", job_id)]
 
 
-def test_a_job_says_what_enqueued_it(queue, cluster):
-    by_hand = job(queue, enqueue(queue))
+def test_a_job_says_what_enqueued_it(queue):
+    by_hand = queue.job(queue.add("webhook"))
     assert (by_hand["source"], by_hand["source_ref"], by_hand["created_by"]) == ("manual", None, None)
     with psycopg2.connect(queue.connection.dsn) as other:
         caller = Queue(other)
         user = "7e5b0a4e-1f6e-4f43-9a0b-6c2f6d0b2a11"
         caller.run("SELECT set_config('request.jwt.claims', %s, true)", json.dumps({"sub": user}))
-        by_api = job(caller, enqueue(caller))
+        by_api = caller.job(caller.add("webhook"))
     assert (by_api["source"], str(by_api["created_by"])) == ("api", user)
 
     queue.run("INSERT INTO job_triggers (name, event, action, target) VALUES ('after', 'order.paid', 'job', 'webhook')")
@@ -46,14 +33,14 @@ def test_a_job_says_what_enqueued_it(queue, cluster):
 
 
 def test_the_last_error_outlives_the_retry(queue):
-    first = enqueue(queue)
-    held = claim(queue)
+    first = queue.add("webhook")
+    held = queue.claim_one("webhook")
     queue.run("SELECT fail_job(%s, %s, 'ServerError', 'the endpoint says 503', true)", first, held["lease_token"])
-    assert job(queue, first)["last_error"] == "ServerError: the endpoint says 503"
+    assert queue.job(first)["last_error"] == "ServerError: the endpoint says 503"
     queue.run("SELECT retry_job(%s)", first)
-    held = claim(queue)
+    held = queue.claim_one("webhook")
     queue.run("SELECT complete_job(%s, %s)", first, held["lease_token"])
-    done = job(queue, first)
+    done = queue.job(first)
     assert (done["status"], done["last_error"]) == ("done", "ServerError: the endpoint says 503")
 
 
@@ -71,9 +58,9 @@ def test_other_priorities_are_refused(queue, name):
 def test_a_command_has_its_own_attempts_and_priority(queue):
     queue.run("SELECT define_command(%s)", json.dumps(
         {"key": "tidy", "argv": ["/bin/true"], "max_attempts": 2, "priority": "high"}))
-    made = job(queue, queue.value("SELECT job_id FROM run_command('tidy')"))
+    made = queue.job(queue.value("SELECT job_id FROM run_command('tidy')"))
     assert (made["max_retries"], made["priority"]) == (1, 8)
-    given = job(queue, queue.value("SELECT job_id FROM run_command('tidy', p_priority => 3)"))
+    given = queue.job(queue.value("SELECT job_id FROM run_command('tidy', p_priority => 3)"))
     assert given["priority"] == 3
 
 
@@ -88,7 +75,7 @@ def messages(connection):
 
 
 def test_who_watches_a_job_is_notified_and_nobody_else(queue):
-    watched, other = enqueue(queue), enqueue(queue)
+    watched, other = queue.add("webhook"), queue.add("webhook")
     with queue.connection.cursor() as cursor:
         cursor.execute("LISTEN cv_watch")
     assert queue.value("SELECT watch_job(%s)", watched) == "queued"
@@ -105,8 +92,8 @@ def test_who_watches_a_job_is_notified_and_nobody_else(queue):
 
 
 def test_the_timeline_has_progress_logs_artifacts_and_heartbeats(queue):
-    first = enqueue(queue)
-    token = claim(queue)["lease_token"]
+    first = queue.add("webhook")
+    token = queue.claim_one("webhook")["lease_token"]
     for progress in (0.1, 0.2, 0.3, 0.4, 0.6):
         queue.run("SELECT report_progress(%s, %s, %s, 'reading')", first, token, progress)
     queue.run("SELECT renew_lease(%s, %s)", first, token)
@@ -135,16 +122,16 @@ def test_a_node_has_labels_a_state_and_a_limit(queue):
     assert (seen["awake_state"], seen["seen"], seen["labels"]) == ("awake", True, {"zone": "eu"})
     assert queue.value("SELECT labels FROM worker_overview") == {"gpu": True}
     for _ in range(4):
-        enqueue(queue)
+        queue.add("webhook")
     assert len(queue.run("SELECT * FROM claim_jobs('h:1:b', 'webhook', 8)")) == 2
     assert queue.run("SELECT * FROM claim_jobs('h:1:b', 'webhook', 8)") == []
 
 
 def test_the_depth_by_tenant_and_priority(queue):
     tenant = "7e5b0a4e-1f6e-4f43-9a0b-6c2f6d0b2a11"
-    enqueue(queue, p_tenant_id=tenant, p_priority=8)
-    enqueue(queue, p_tenant_id=tenant, p_priority=8)
-    enqueue(queue, p_priority=1)
+    queue.add("webhook", tenant_id=tenant, priority=8)
+    queue.add("webhook", tenant_id=tenant, priority=8)
+    queue.add("webhook", priority=1)
     rows = queue.run("SELECT tenant_id::text, priority, status, depth, oldest_seconds >= 0 AS aged"
                      " FROM queue_depth_by_tenant ORDER BY priority")
     assert [tuple(row.values()) for row in rows] == [(None, 1, "queued", 1, True), (tenant, 8, "queued", 2, True)]

@@ -457,6 +457,8 @@ def test_what_an_application_may_not(queue):
         ("INSERT INTO jobs (job_type) VALUES ('work')", ()),
         ("INSERT INTO workflows (name, steps) VALUES ('x', '[]')", ()),
         ("SELECT report_disk('h', '/', 1, 1)", ()),
+        ("SELECT * FROM queue_depth_of('work')", ()),
+        ("SELECT require_program(1, 'x')", ()),
     ]
     with App(queue, A) as app:
         for statement, parameters in forbidden:

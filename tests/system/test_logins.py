@@ -10,9 +10,8 @@ import uuid
 import psycopg2
 import psycopg2.errorcodes
 import pytest
-from api import Gateway, make_login, token
+from api import Gateway, token
 from conftest import ROOT, run_sql
-from jobs import Queue
 from test_deletion import PLACES, Library, clip
 from test_gc import age, orphan
 from workers import Workers, wait_until
@@ -278,10 +277,7 @@ def test_a_stolen_password_gives_what_its_program_needs(sql, login, role):
 
 def test_a_gateway_without_operators_needs_no_rights_of_the_service(program, cluster, tmp_path):
     name = cluster.create_database()
-    connection = cluster.connect(name)
-    queue = Queue(connection)
-    make_login(queue)
-    queue.run("REVOKE service_role FROM cortana_gateway")
+    run_sql(cluster, "REVOKE service_role FROM cortana_gateway", name)
     gateway = Gateway(program, cluster.url(name), tmp_path, "--no-operator", STORE_URL=f"dir:{tmp_path}/store")
     try:
         for path in ("/videos", "/search?q=bridge", "/jobs"):
@@ -293,4 +289,3 @@ def test_a_gateway_without_operators_needs_no_rights_of_the_service(program, clu
             thief.cursor().execute("SET ROLE service_role")
     finally:
         gateway.end()
-        connection.close()

@@ -6,7 +6,7 @@ import re
 import socket
 
 import pytest
-from api import Gateway, token
+from api import token
 from mail_server import MailServer
 from test_api import check
 from test_people import SERVICE, Browser, address, join
@@ -58,11 +58,8 @@ def worker(start_worker, server):
 
 
 @pytest.fixture(scope="module")
-def gateway(program, place, tmp_path_factory):
-    directory = tmp_path_factory.mktemp("gateway")
-    started = Gateway(program, place[0], directory, "--connections", "2", STORE_URL=f"dir:{directory}/store")
-    yield started
-    started.end()
+def gateway(start_gateway):
+    return start_gateway()
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +211,7 @@ def test_where_nothing_is_sent_a_link_is_only_shown(gateway, queue, start_worker
 
 def forget(gateway, to, status=204, **headers):
     answer = check(gateway.ask("/session/password/link", None, "POST", {"email": to}, X_Cortana="1",
-                               Origin=f"http://127.0.0.1:{gateway.port}", **headers), "POST", "/session/password/link")
+                               Origin=f"{gateway.url}", **headers), "POST", "/session/password/link")
     assert answer.status == status, answer.data
     return answer
 
@@ -237,13 +234,10 @@ def test_who_has_forgotten_their_password_sets_a_new_one(gateway, queue, server,
     assert browser.sign_in(browser.email, "another horse battery").status == 200
 
 
-def test_links_for_passwords_are_limited_by_address(program, place, worker, tmp_path):
-    slow = Gateway(program, place[0], tmp_path, "--trusted-proxies", "127.0.0.1", CORTANA_API_RATES="read=0,write=0,failure=0.01:3")
-    try:
-        assert [forget(slow, address(), status, X_Forwarded_For="192.0.2.1").status for status in (204, 204, 204, 429)][-1] == 429
-        forget(slow, address(), X_Forwarded_For="192.0.2.2")
-    finally:
-        slow.end()
+def test_links_for_passwords_are_limited_by_address(own_gateway, worker):
+    slow = own_gateway("--trusted-proxies", "127.0.0.1", CORTANA_API_RATES="read=0,write=0,failure=0.01:3")
+    assert [forget(slow, address(), status, X_Forwarded_For="192.0.2.1").status for status in (204, 204, 204, 429)][-1] == 429
+    forget(slow, address(), X_Forwarded_For="192.0.2.2")
 
 
 # ---- alerts ------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import autoscaler
 import psycopg2
 import pytest
 import yaml
-from api import Gateway, make_login, token
+from api import Gateway, token
 from conftest import migrate, run_sql
 from manifests import (LONG_GRACE_SECONDS, OVERLAYS, ROOT, grace_of, lint, of_kind, programs, render, schema_problems,
                        template_of)
@@ -332,9 +332,8 @@ def test_dashboard_can_be_read(tools, tmp_path):
     assert done.returncode == 0, done.stdout
 
 
-def numbers_of_a_gateway(program, database, queue, tmp_path):
+def numbers_of_a_gateway(program, database, tmp_path):
     """After a request that it answered, one that it refused, and one too many."""
-    make_login(queue)
     (tmp_path / "api").mkdir()
     gateway = Gateway(program, database, tmp_path / "api", CORTANA_API_RATES="read=0,write=0,search=0.01:1,failure=0,note=0.01:1")
     try:
@@ -362,7 +361,7 @@ def test_numbers_that_are_asked_for_are_exported(program, database, queue, tmp_p
         asked = {name for text in expressions().values() for name in re.findall(r"cortana_\w+", text)}
         wait_until(lambda: scrape(port).total("cortana_fleet_jobs", job_type="clip_generate", status="dead") == 1,
                    "the fleet's numbers")
-        ours, gateways = scrape(port), numbers_of_a_gateway(program, database, queue, tmp_path)
+        ours, gateways = scrape(port), numbers_of_a_gateway(program, database, tmp_path)
         names = ours.names() | gateways.names()
         # The store's disk has numbers of its own where it is another one than the scratch folder's.
         asked.discard("cortana_store_disk_level")

@@ -9,8 +9,7 @@ import uuid
 import psycopg2
 import psycopg2.errors
 import pytest
-from api import Gateway, make_login, token
-from jobs import Queue
+from api import Gateway, token
 from workers import wait_until
 
 
@@ -228,9 +227,6 @@ def test_the_platform_is_left_out_and_added_later(program, empty_database):
 
 def test_the_api_says_what_is_not_there_without_the_platform(program, empty_database, tmp_path):
     assert migrate(program, empty_database, CORTANA_PLATFORM="off")[0] == 0
-    with contextlib.closing(psycopg2.connect(empty_database)) as connection:
-        connection.autocommit = True
-        make_login(Queue(connection))
     gateway = Gateway(program, empty_database, tmp_path)
     try:
         service = token(role="service_role", sub=None)

@@ -8,7 +8,7 @@ import uuid
 
 import pytest
 from answering_server import AnsweringServer
-from api import Gateway, Key, base64url, token
+from api import Key, base64url, token
 from api_matrix import CALLERS
 from probing import cpu_seconds
 from test_api import check
@@ -24,7 +24,7 @@ class Browser:
         self.gateway, self.cookie = gateway, None
 
     def ask(self, path, method="GET", body=None, **headers):
-        own = {"X_Cortana": "1", "Origin": f"http://127.0.0.1:{self.gateway.port}", **({"Cookie": self.cookie} if self.cookie else {})}
+        own = {"X_Cortana": "1", "Origin": f"{self.gateway.url}", **({"Cookie": self.cookie} if self.cookie else {})}
         answer = self.gateway.ask(path, None, method, body, **{**own, **headers})
         if "Set-Cookie" in answer.headers:
             self.cookie = answer.headers["Set-Cookie"].split(";")[0]
@@ -42,22 +42,8 @@ def code_of(link):
 
 
 @pytest.fixture(scope="module")
-def start(program, place, tmp_path_factory):
-    started = []
-
-    def begin(*arguments, **environment):
-        directory = tmp_path_factory.mktemp("gateway")
-        started.append(Gateway(program, place[0], directory, "--connections", "2", *arguments, STORE_URL=f"dir:{directory}/store", **environment))
-        return started[-1]
-
-    yield begin
-    for gateway in started:
-        gateway.end()
-
-
-@pytest.fixture(scope="module")
-def gateway(start):
-    return start()
+def gateway(start_gateway):
+    return start_gateway()
 
 
 @pytest.fixture(scope="module")
@@ -291,8 +277,8 @@ def test_unknown_addresses_look_like_wrong_passwords(gateway, tenants):
     assert 0.5 < took[0] / took[1] < 2, took  # without the work of Argon2 it is a tenth
 
 
-def test_wrong_passwords_are_slowed_without_locking_out(start, tenants):
-    gateway = start("--trusted-proxies", "127.0.0.1", CORTANA_API_RATES="read=0,write=0,failure=0.01:4")
+def test_wrong_passwords_are_slowed_without_locking_out(own_gateway, tenants):
+    gateway = own_gateway("--trusted-proxies", "127.0.0.1", CORTANA_API_RATES="read=0,write=0,failure=0.01:4")
     person = join(gateway, tenants[0])
 
     def tries(email, password, origin):

@@ -347,26 +347,14 @@ def test_flow_of_the_last_minutes(work):
 
 # ---- who may read -----------------------------------------------------------------------------------
 
-READABLE = {"queue_depth", "job_flow", "job_counts", "worker_activity", "job_failures",
-            "worker_overview", "host_overview"}
 
-
-def test_the_role_for_metrics_reads_views_and_nothing_else(work):
+def test_the_role_for_metrics_reads_numbers_and_changes_nothing(work):
+    """What it and others may read: test_tenant_matrix.py."""
     work.add("work")
     work.claim_one("work")
     work.run("SELECT report_worker('w', 'h', '1', '{work}', 1, 1, 'running')")
-    names = [row["relname"] for row in work.run(
-        "SELECT relname FROM pg_class"
-        " WHERE relnamespace IN ('public'::regnamespace, 'cortana'::regnamespace) AND relkind IN ('r', 'p', 'v', 'm')")]
-    assert READABLE < set(names)
     assert work.value("SELECT rolcanlogin FROM pg_roles WHERE rolname = 'cortana_metrics'") is False
     work.run("SET ROLE cortana_metrics")
-    for name in names:
-        if name in READABLE:
-            work.run(f"SELECT * FROM {name}")
-        else:
-            with pytest.raises(psycopg2.errors.InsufficientPrivilege):
-                work.run(f"SELECT * FROM {name}")
     assert demand(work) == 1
     assert work.run("SELECT id FROM worker_overview") == [{"id": "w"}]
     for statement in ("SELECT * FROM claim_jobs('x', 'work')", "SELECT require_program(1, 'x')",
@@ -374,15 +362,6 @@ def test_the_role_for_metrics_reads_views_and_nothing_else(work):
                       "SELECT * FROM enqueue_job('work', '{}')"):
         with pytest.raises(psycopg2.Error):
             work.run(statement)
-
-
-def test_users_read_none_of_it(work):
-    for role in ("anon", "authenticated", "cortana_app"):
-        work.run(f"SET ROLE {role}")
-        for what in (*READABLE, "schema_floor", "queue_depth_of('work')", "require_program(1, 'x')"):
-            with pytest.raises(psycopg2.errors.InsufficientPrivilege):
-                work.run(f"SELECT * FROM {what}")
-        work.run("RESET ROLE")
 
 
 # ---- programs and schemas of different releases -------------------------------------------------------
@@ -439,7 +418,7 @@ def test_a_worker_goes_on_under_a_newer_schema(jobs, workers, sql):
 def test_a_schema_that_left_the_worker_behind(jobs, workers, sql):
     worker, port = start(workers)
     wait_ready(port)
-    running = jobs.enqueue({"do": "work", "ms": 700})
+    running = jobs.enqueue({"do": "work", "ms": 3000})
     worker.wait_for_stage()
     sql.cursor().execute("SELECT require_program(9002, 'jobs.old is gone')")
     sql.cursor().execute("SELECT require_program(3, 'never goes back')")

@@ -11,7 +11,7 @@ import subprocess
 import uuid
 
 import pytest
-from api import ALICE, Gateway, run_openssl, token
+from api import ALICE, run_openssl, token
 from conftest import ROOT
 from s3_server import free_port
 from workers import wait_until
@@ -93,11 +93,8 @@ class Proxy:
 
 
 @pytest.fixture(scope="module")
-def gateway(program, place, store, tmp_path_factory):
-    started = Gateway(program, place[0], tmp_path_factory.mktemp("gateway"), "--behind-proxy", "--per-address", "0",
-                      "--trusted-proxies", "127.0.0.1", STORE_URL=f"dir:{store}")
-    yield started
-    assert started.process.stop() == 0
+def gateway(start_gateway):
+    return start_gateway("--behind-proxy", "--per-address", "0", "--trusted-proxies", "127.0.0.1")
 
 
 @pytest.fixture(scope="module", params=["nginx", "caddy"])

@@ -297,15 +297,6 @@ def test_a_ready_video_stays_ready_whatever_a_job_does(queue, ready_video, end):
     assert queue.value(events) == 1, "nothing became ready"
 
 
-def test_a_video_without_text_fails_with_its_job(queue):
-    video = queue.video()
-    queue.add("sample", video_id=video)
-    job = queue.claim_one("sample")
-    assert video_status(queue, video) == "processing"
-    queue.fail(job, retryable=False)
-    assert video_status(queue, video) == "failed"
-
-
 @pytest.mark.parametrize("last, end, wanted", [
     ("segment_index", None, "ready"), ("transcode", None, "ready"), ("transcode", "fail", "failed"),
     ("segment_index", "fail", "failed"), ("transcode", "cancel", "failed")])

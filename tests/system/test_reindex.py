@@ -184,13 +184,12 @@ def test_lines_that_nobody_could_read_are_kept(library):
     assert sorted(library.texts(video)) == sorted(GERMAN)
 
 
-def test_a_video_that_nothing_is_kept_of_says_so(library, program):
+def test_a_video_that_nothing_is_kept_of_says_so(library, cortana):
     video = library.draw(ENGLISH)
     before = library.rows(video)
     library.query("DELETE FROM line_packs")
     for names in ([video[:8]], ["--all"]):
-        done = subprocess.run([program("cortana"), "reindex", *names], text=True, capture_output=True,
-                              env=library.environment, check=False)
+        done = cortana("reindex", *names)
         assert done.returncode == 1 and "it can only be worked on from its original" in done.stderr, done.stderr
         assert "lines/" not in done.stderr, "people know no keys"
         assert "reprocess_video" in done.stderr
@@ -234,13 +233,9 @@ def test_a_killed_reader_is_replaced_without_a_trace(library):
     assert library.query("SELECT count(*) FROM pending_readings") == [(0,)]
 
 
-def test_all_videos_by_the_command(library, program):
+def test_all_videos_by_the_command(library, cortana):
     first, second = library.draw(GERMAN), library.draw(GERMAN + ENGLISH)
     library.draw([])
-
-    def cortana(*arguments):
-        return subprocess.run([program("cortana"), *arguments], text=True, capture_output=True,
-                              env=library.environment, check=False)
     done = cortana("reindex", "--all", "--languages", "deu+eng")
     assert done.returncode == 0 and done.stdout.count(": run ") == 3, done.stdout + done.stderr
     for run, in library.query("SELECT id::text FROM runs"):
@@ -273,7 +268,7 @@ def drawtext(text, place, size, shown="1"):
     return f"drawtext=fontfile={FONT}:text='{escape(text)}':x={place[0]}:y={place[1]}:fontsize={size}:enable='{shown}'"
 
 
-def test_a_line_tells_why_it_became_two_rows_and_another_why_it_was_refused(library, program, tmp_path):
+def test_a_line_tells_why_it_became_two_rows_and_another_why_it_was_refused(library, cortana, cortana_says, tmp_path):
     clip = tmp_path / "counter.mp4"
     subprocess.run(["ffmpeg", "-nostdin", "-v", "error", "-f", "lavfi", "-i", "color=white:s=640x360:r=25:d=2", "-vf", ",".join(
         [drawtext("1,476 watching now", (40, 60), 28, "lt(t,1)"), drawtext("1,478 watching now", (40, 60), 28, "gte(t,1)"),
@@ -288,10 +283,7 @@ def test_a_line_tells_why_it_became_two_rows_and_another_why_it_was_refused(libr
     before = library.rows(video), library.objects()
 
     def why(*arguments):
-        done = subprocess.run([program("cortana"), "why", video, *arguments, "--json"], text=True, capture_output=True,
-                              env=library.environment, check=False)
-        assert done.returncode == 0, done.stderr
-        return [json.loads(line) for line in done.stdout.splitlines()]
+        return [json.loads(line) for line in cortana_says("why", video, *arguments, "--json").splitlines()]
 
     told = why("1.2", "watching now")
     rows = {row["line"]: row for row in told if row["kind"] == "row"}
@@ -310,6 +302,5 @@ def test_a_line_tells_why_it_became_two_rows_and_another_why_it_was_refused(libr
     assert len(refused) == 1 and refused[0].startswith("refused, few letters"), told
     assert (library.rows(video), library.objects()) == before, "nothing is written"
     shutil.rmtree(library.store / "frames")
-    gone = subprocess.run([program("cortana"), "why", video, "0.5"], text=True, capture_output=True,
-                          env=library.environment, check=False)
+    gone = cortana("why", video, "0.5")
     assert gone.returncode == 1 and "reprocess_video" in gone.stderr and "frames/" not in gone.stderr, gone.stderr

@@ -12,13 +12,12 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
+from jobs import STAGES
 from local_installation import finish, processes_of, start
 from media_tools import frames_of
 from pipeline import beginning
 from unreadable_files import make_unreadable_files
 from workers import wait_until
-
-STAGES = ("transcode", "sample", "ocr", "segment_index")
 
 
 def read_until(stream, text):

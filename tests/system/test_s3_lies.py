@@ -1,5 +1,6 @@
 """A server that lies or dawdles: every call ends, in a bounded time, with an error that says so."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -218,9 +219,20 @@ REFUSALS = {  # as Swift, Ceph and others refuse what they do not know
     405: "<Error><Code>MethodNotAllowed</Code></Error>", 501: "<Error><Code>NotImplemented</Code></Error>"}
 
 
+@pytest.fixture
+def init_bucket(program):
+    """init_bucket(answer, …): `cortana bucket init` at a server that answers like that."""
+    def run(answer, *words):
+        with contextlib.closing(LyingServer(answer)) as server:
+            return subprocess.run([program("cortana"), "bucket", "init", *words], text=True, capture_output=True,
+                                  env={**os.environ, **server.environment(**QUICK)})
+
+    return run
+
+
 @pytest.mark.parametrize("status", sorted(REFUSALS))
 @pytest.mark.parametrize("unknown", [["unfinished"], ["clips"], ["cors"], ["unfinished", "clips", "cors"]], ids="+".join)
-def test_a_bucket_is_made_where_rules_are_not_known(program, unknown, status):
+def test_a_bucket_is_made_where_rules_are_not_known(init_bucket, unknown, status):
     kept = {}
 
     def answer(request):
@@ -232,12 +244,7 @@ def test_a_bucket_is_made_where_rules_are_not_known(program, unknown, status):
         else:
             request.tell(404, "<Error><Code>NoSuchConfiguration</Code></Error>")
 
-    server = LyingServer(answer)
-    try:
-        done, again = (subprocess.run([program("cortana"), "bucket", "init", *words], text=True, capture_output=True,
-                                      env={**os.environ, **server.environment(**QUICK)}) for words in ([], ["--json"]))
-    finally:
-        server.close()
+    done, again = init_bucket(answer), init_bucket(answer, "--json")
     assert (done.returncode, again.returncode) == (0, 0), done.stderr + again.stderr
     assert done.stdout.startswith("s3://lies is made\n")
     told = {"unfinished": "rule for unfinished uploads:", "clips": "rule for clips:", "cors": "rule for browsers (CORS):"}
@@ -248,7 +255,7 @@ def test_a_bucket_is_made_where_rules_are_not_known(program, unknown, status):
     assert [rule for rule, mark in RULES.items() if mark in left] == [rule for rule in RULES if rule not in unknown]
 
 
-def test_a_bucket_is_made_when_its_server_is_there(program):
+def test_a_bucket_is_made_when_its_server_is_there(init_bucket):
     """An installation starts both together: until the server answers, after all of a request's own tries, it is asked again."""
     asked = []
 
@@ -259,20 +266,10 @@ def test_a_bucket_is_made_when_its_server_is_there(program):
         else:
             request.connection.shutdown(socket.SHUT_RDWR)
 
-    server = LyingServer(answer)
-    try:
-        done = subprocess.run([program("cortana"), "bucket", "init"], text=True, capture_output=True,
-                              env={**os.environ, **server.environment(**QUICK)})
-    finally:
-        server.close()
+    done = init_bucket(answer)
     assert done.returncode == 0 and done.stdout.startswith("s3://lies is made\n"), done.stderr
 
 
-def test_a_refusal_for_another_reason_is_a_failure(program):
-    server = LyingServer(lambda request: request.tell(404 if request.command != "PUT" else 403 if request.query else 200))
-    try:
-        done = subprocess.run([program("cortana"), "bucket", "init"], text=True, capture_output=True,
-                              env={**os.environ, **server.environment(**QUICK)})
-    finally:
-        server.close()
+def test_a_refusal_for_another_reason_is_a_failure(init_bucket):
+    done = init_bucket(lambda request: request.tell(404 if request.command != "PUT" else 403 if request.query else 200))
     assert done.returncode == 1 and "the server answers 403" in done.stderr

@@ -1,13 +1,12 @@
 """Alerts: a search that was saved finds its words in each new video of its tenant, once, and says so."""
 
-import json
 import os
 import subprocess
 import uuid
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from api import ALICE, BOB, DOCUMENT, TEAM, Gateway, token
+from api import ALICE, BOB, DOCUMENT, TEAM, token
 
 OWNER = token(app_metadata={"team_id": TEAM, "cortana_role": "editor"})
 OTHER = token(sub=BOB)
@@ -20,10 +19,8 @@ def queue(place):
 
 
 @pytest.fixture(scope="module")
-def gateway(program, place, tmp_path_factory):
-    started = Gateway(program, place[0], tmp_path_factory.mktemp("gateway"), "--connections", "2")
-    yield started
-    assert started.process.stop() == 0
+def gateway(start_gateway):
+    return start_gateway()
 
 
 @pytest.fixture(autouse=True)
@@ -41,11 +38,8 @@ def add_video(queue, *lines, owner=ALICE, team=None, title="The evening", tags=(
 
 
 def write_text(queue, video, *lines):
-    queue.run("SELECT replace_video_text(%s, %s)", video, json.dumps([
-        {"text": text, "language": "eng", "confidence": 0.95, "t_start": 1000 * n, "t_end": 1000 * n + 900,
-         "bounding_box": {"x": 1, "y": 50 * n, "width": 300, "height": 40},
-         "entities": [{"type": "hashtag", "value": word} for word in text.split() if word.startswith("#")]}
-        for n, text in enumerate(lines)]))
+    queue.write_text(video, [{"text": text, "entities": [{"type": "hashtag", "value": word} for word in text.split() if word.startswith("#")]}
+                             for text in lines])
 
 
 def save(gateway, query, bearer=OWNER, status=201, **more):
@@ -162,9 +156,7 @@ def test_a_search_that_fails_costs_the_video_nothing(gateway, queue):
 def test_the_lines_of_a_paragraph_are_asked_together(gateway, queue):
     save(gateway, "old viaduct")
     video = add_video(queue)
-    queue.run("SELECT replace_video_text(%s, %s)", video, json.dumps([
-        {"text": text, "confidence": 0.9, "t_start": 0, "t_end": 900, "bounding_box": {"x": 1, "y": 1, "width": 9, "height": 9}, **more}
-        for text, more in (("This is the old", {}), ("and long viaduct", {"paragraph": 0, "paragraph_line": 1}))]))
+    queue.write_text(video, ["This is the old", {"text": "and long viaduct", "paragraph": 0, "paragraph_line": 1}], t_start=0, t_end=900)
     assert [one["text"] for one in alerts(gateway)[0]["moments"]] == ["This is the old and long viaduct"]
 
 

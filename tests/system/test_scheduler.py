@@ -149,59 +149,32 @@ def test_several_fire_each_instant_once(place):
     assert place.queue.value("SELECT count(*) FROM jobs") >= 8 * 25 + 8 * 20
 
 
-def test_one_that_is_killed_in_mid_tick_is_followed_in_seconds(place):
-    victim = place.start()
+@pytest.fixture
+def relay(shared_cluster):
+    with contextlib.closing(Relay(shared_cluster.directory)) as relay:
+        yield relay
+
+
+@pytest.mark.parametrize("lost", ["killed", "stopped", "cut off"])
+def test_one_that_is_lost_in_mid_tick_is_followed_and_holds_up_nobody(place, relay, lost):
+    """One that is stopped or cut off has its connection open, with nobody at the other end: the server goes on with its statement."""
+    name = place.url.partition("?")[0].rpartition("/")[2]
+    victim = place.start(f"postgresql://postgres@127.0.0.1:{relay.port}/{name}" if lost == "cut off" else None)
     place.schedule(catch_up="all")
     with held_up(place) as wait_for_somebody:
         due = place.make_due(5)
         wait_for_somebody()
-        victim.kill()
-        place.start()
-    place.wait_for(due)
-    place.check()
-    more = place.make_due(1)
-    place.wait_for(more)
-    wait_until(lambda: place.queue.value("SELECT count(*) = 0 FROM upkeep_tasks WHERE last_at IS NULL"), "the upkeep")
-
-
-def test_one_that_is_stopped_in_mid_tick_holds_up_nobody(place):
-    """Its connection is open, and nobody is at the other end: the server goes on with its statement."""
-    zombie = place.start()
-    place.schedule(catch_up="all")
-    with held_up(place) as wait_for_somebody:
-        due = place.make_due(5)
-        wait_for_somebody()
-        zombie.signal(signal.SIGSTOP)
+        {"killed": victim.kill, "stopped": lambda: victim.signal(signal.SIGSTOP), "cut off": relay.is_cut.set}[lost]()
         place.start()
     place.wait_for(due)
     place.queue.run("UPDATE upkeep_tasks SET due_at = '-infinity', last_at = NULL")
     wait_until(lambda: place.queue.value("SELECT count(*) = 0 FROM upkeep_tasks WHERE last_at IS NULL"), "the upkeep")
-    zombie.signal(signal.SIGCONT)
+    if lost == "stopped":
+        victim.signal(signal.SIGCONT)
     place.wait_for(place.make_due(1))
     place.check()
-    assert zombie.stop() == 0
-
-
-def test_a_half_open_connection_holds_up_nobody(place, shared_cluster):
-    relay = Relay(shared_cluster.directory)
-    name = place.url.partition("?")[0].rpartition("/")[2]
-    cut_off = place.start(f"postgresql://postgres@127.0.0.1:{relay.port}/{name}")
-    place.schedule(catch_up="all")
-    try:
-        with held_up(place) as wait_for_somebody:
-            due = place.make_due(5)
-            wait_for_somebody()
-            relay.is_cut.set()
-            place.start()
-        place.wait_for(due)
-        place.queue.run("UPDATE upkeep_tasks SET due_at = '-infinity', last_at = NULL")
-        wait_until(lambda: place.queue.value("SELECT count(*) = 0 FROM upkeep_tasks WHERE last_at IS NULL"),
-                   "the upkeep")
-        place.wait_for(place.make_due(1))
-        place.check()
-        assert cut_off.is_alive()
-    finally:
-        relay.close()
+    assert victim.is_alive() == (lost != "killed")
+    assert lost != "stopped" or victim.stop() == 0
 
 
 def test_events_wake_it(place):

@@ -37,10 +37,15 @@ class Search:
         self.add(self.video, LINES)
 
     def add(self, video, lines):
-        segments = [{"text": text, "language": "eng", "confidence": 0.9, "t_start": 1000 * i, "t_end": 1000 * i + 900,
-                     "bounding_box": {"x": 1, "y": i, "width": 3, "height": 4}, "end_box": None,
-                     "entities": []} for i, text in enumerate(lines)]
-        self.queue.run("SELECT replace_video_text(%s, %s)", video, json.dumps(segments))
+        self.queue.write_text(video, lines)
+
+    def find_names(self, *videos):
+        """Of people and tags in their lines."""
+        self.queue.run("INSERT INTO entities (segment_id, entity_type, value, normalized_value)"
+                       " SELECT id, CASE WHEN m[1] LIKE '@%%' THEN 'mention' ELSE 'hashtag' END, m[1], m[1]"
+                       " FROM segments, regexp_matches(normalized_text, '(?:^| )([#@][a-z]\\w+)', 'g') AS m"
+                       " WHERE video_id = ANY (%s::uuid[])", list(videos))
+        self.queue.run("SELECT refresh_search_materialized()")
 
     def __call__(self, query, **named):
         arguments = "".join(f", {name} => %s" for name in named)
@@ -304,12 +309,7 @@ def fields(search):
     search.add(older, ["abend song #berlin"])
     search.queue.run("UPDATE segments SET language = 'deu' WHERE video_id = %s", video)
     search.queue.run("UPDATE videos SET created_at = '2020-03-05' WHERE id = %s", older)
-    search.queue.run(
-        "INSERT INTO entities (segment_id, entity_type, value, normalized_value)"
-        " SELECT id, CASE WHEN m[1] LIKE '@%%' THEN 'mention' ELSE 'hashtag' END, m[1], m[1]"
-        " FROM segments, regexp_matches(normalized_text, '[#@][a-z]+') AS m"
-        " WHERE video_id IN (%s, %s)", video, older)
-    search.queue.run("SELECT refresh_search_materialized()")
+    search.find_names(video, older)
     return search
 
 

@@ -120,11 +120,7 @@ def tagged(corpus):
     video = corpus.queue.video()
     texts = ["meet @anna_12 there", "#berlin at night", "mail anna@example.org", "5 @ 3", "@bob and #lisbon"]
     corpus.add(video, texts)
-    corpus.queue.run(
-        "INSERT INTO entities (segment_id, entity_type, value, normalized_value)"
-        " SELECT id, CASE WHEN m[1] LIKE '@%%' THEN 'mention' ELSE 'hashtag' END, m[1], m[1]"
-        " FROM segments, regexp_matches(normalized_text, '(?:^| )([#@][a-z]\\w+)', 'g') AS m WHERE video_id = %s", video)
-    corpus.queue.run("SELECT refresh_search_materialized()")
+    corpus.find_names(video)
     yield lambda query: {row["snippet"] for row in corpus(query, video=video, start_mark="[", stop_mark="]")
                          if row["match_kind"] != "fuzzy"}
     corpus.queue.run("DELETE FROM videos WHERE id = %s", video)

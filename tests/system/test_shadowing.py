@@ -37,13 +37,15 @@ def attacker(sql):
 
 
 def callable_functions(queue, role):
+    """Those of ours, with the types of their arguments."""
     return queue.run("""
         SELECT p.oid::regprocedure::text AS name, format('%%I.%%I', n.nspname, p.proname) AS call,
                ARRAY(SELECT format_type(t, NULL) FROM unnest(p.proargtypes) WITH ORDINALITY AS a (t, n)
                      ORDER BY n) AS types
         FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-        WHERE n.nspname IN ('public', 'cortana') AND prorettype <> 'trigger'::regtype
+        WHERE n.nspname IN ('public', 'cortana', 'auth') AND prorettype <> 'trigger'::regtype
           AND has_function_privilege(%s, p.oid, 'EXECUTE')
+          AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = p.oid AND d.deptype = 'e')
         ORDER BY 1""", role)
 
 

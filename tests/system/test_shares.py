@@ -5,7 +5,7 @@ import re
 import uuid
 
 import pytest
-from api import ALICE, BOB, DOCUMENT, TEAM, Gateway, token
+from api import ALICE, BOB, DOCUMENT, TEAM, token
 
 EDITOR = token(app_metadata={"team_id": TEAM, "cortana_role": "editor"})
 ADMIN = token(app_metadata={"team_id": TEAM, "cortana_role": "admin"})
@@ -41,9 +41,7 @@ class Shop:
             for first, last in ((0, 5000), (5000, 12000), (12000, 16000)):
                 queue.run("INSERT INTO kept_frames (video_id, t_ms, t_start, t_end, key) VALUES (%s, %s, %s, %s, %s)", video, first, first, last,
                           f"frames/{video}/{first}.jpg")
-            queue.run("SELECT replace_video_text(%s, %s)", video, json.dumps([
-                {"text": f"the old bridge at {t}", "language": "eng", "confidence": 0.95, "t_start": t, "t_end": t + 900, "entities": [],
-                 "bounding_box": {"x": 1, "y": 2, "width": 300, "height": 40}} for t in (0, 5000, 7000, 12000)]))
+            queue.write_text(video, [{"text": f"the old bridge at {t}", "t_start": t, "t_end": t + 900} for t in (0, 5000, 7000, 12000)])
         own = self.videos["own"]
         self.clip = str(queue.value("SELECT clip_id FROM request_clip(%s, 5000, 6000, 0)", own))
         path = f"videos/clips/{own}/{self.clip}.mp4"
@@ -60,10 +58,8 @@ def shop(place, store):
 
 
 @pytest.fixture(scope="module")
-def gateway(program, place, shop, store, tmp_path_factory):
-    started = Gateway(program, place[0], tmp_path_factory.mktemp("gateway"), "--connections", "2", STORE_URL=f"dir:{store}")
-    yield started
-    assert started.process.stop() == 0
+def gateway(start_gateway, shop):
+    return start_gateway()
 
 
 @pytest.fixture(autouse=True)
@@ -327,13 +323,10 @@ def test_a_code_is_no_credential(gateway, shop):
     assert asked > 300
 
 
-def test_strangers_are_limited_by_address(program, place, shop, store, gateway, tmp_path):
+def test_strangers_are_limited_by_address(own_gateway, shop, gateway):
     made = share(gateway, video_id=shop.videos["own"])
-    own = Gateway(program, place[0], tmp_path, STORE_URL=f"dir:{store}", CORTANA_API_RATES="write=0.01:3")
-    try:
-        assert [own.ask(f"/shared/{code_of(made)}", method="POST").status for _ in range(4)] == [200] * 3 + [429]
-    finally:
-        own.end()
+    own = own_gateway(CORTANA_API_RATES="write=0.01:3")
+    assert [own.ask(f"/shared/{code_of(made)}", method="POST").status for _ in range(4)] == [200] * 3 + [429]
 
 
 def test_oembed(gateway, shop):

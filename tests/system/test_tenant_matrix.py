@@ -8,6 +8,7 @@ import uuid
 import psycopg2
 import psycopg2.errors
 import pytest
+from test_shadowing import callable_functions
 
 ALICE, BOB = uuid.UUID(int=0xA11CE << 64), uuid.UUID(int=0xB0B << 64)
 SECRET = "bobsecret"
@@ -38,10 +39,7 @@ def fill(queue):
     for owner, word in ((ALICE, "alicesword"), (BOB, SECRET)):
         video = queue.value("INSERT INTO videos (owner_id, title, original_name, s3_original_path)"
                             " VALUES (%s, %s, %s, %s) RETURNING id", owner, word, word, f"videos/{word}")
-        queue.run("SELECT replace_video_text(%s, %s)", video, json.dumps([{
-            "text": f"{word} berlin", "normalized_text": f"{word} berlin", "language": "eng", "confidence": 0.9,
-            "t_start": 0, "t_end": 9, "bounding_box": {"x": 0, "y": 0, "width": 9, "height": 9},
-            "entities": [{"type": "hashtag", "value": f"#{word}"}]}]))
+        queue.write_text(video, [f"{word} berlin"], entities=[{"type": "hashtag", "value": f"#{word}"}])
         queue.run("INSERT INTO unread_lines (video_id, read_by, script, lines) VALUES (%s, 'ocr/0', 'Greek', 3)", video)
         queue.run("SELECT * FROM start_run('video_pipeline', '{}', %s)", video)
         queue.run("INSERT INTO favourites VALUES (%s, %s)", owner, video)
@@ -85,6 +83,15 @@ def everything_of_bob(queue, ids):
                                  " relnamespace IN ('public'::regnamespace, 'cortana'::regnamespace) ORDER BY 1")}
 
 
+def check_unchanged(queue, ids, before):
+    """What Alice made and called by Bob's word is hers; nothing else came, and nothing went."""
+    queue.run("RESET ROLE")
+    hers = [str(ALICE), *(row["id"] for row in queue.run("SELECT id::text FROM jobs WHERE tenant_id = %s", ALICE))]
+    for name, rows in everything_of_bob(queue, ids).items():
+        assert [row for row in before[name] if row not in rows] == [], name
+        assert [row for row in rows if row not in before[name] and not any(one in row for one in hers)] == [], name
+
+
 @pytest.mark.parametrize("role", ROLES)
 def test_every_relation(tenants, role):
     ids = ids_of_bob(tenants)
@@ -114,15 +121,7 @@ def test_every_relation(tenants, role):
 
 def calls_of(queue, role, ids):
     """Each function that the role may call, with Bob's ids and words in every place that takes one."""
-    for row in queue.run("""
-            SELECT format('%%I.%%I', n.nspname, p.proname) AS call, p.oid::regprocedure::text AS name,
-                   ARRAY(SELECT format_type(t, NULL) FROM unnest(p.proargtypes) WITH ORDINALITY AS a (t, n)
-                         ORDER BY n) AS types
-            FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-            WHERE n.nspname IN ('public', 'cortana', 'auth') AND p.prorettype <> 'trigger'::regtype
-              AND has_function_privilege(%s, p.oid, 'EXECUTE')
-              AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = p.oid AND d.deptype = 'e')
-            ORDER BY 1""", role):
+    for row in callable_functions(queue, role):
         for one in ids if {"uuid", "uuid[]"} & set(row["types"]) else ids[:1]:
             values = {**{kind: given[0] for kind, given in VALUES.items()}, "uuid": f"'{one}'",
                       "uuid[]": f"'{{{one}}}'"}
@@ -149,14 +148,7 @@ def test_every_function(tenants, role):
         given = set(re.findall(r"[0-9a-f-]{36}", call))
         assert not any(one in told for one in ids if one not in given), call
         assert str(BOB) not in told, call
-    tenants.run("RESET ROLE")
-    after = everything_of_bob(tenants, ids)
-    # What Alice made and called by Bob's word is hers.
-    hers = [row["id"] for row in tenants.run("SELECT id::text FROM jobs WHERE tenant_id = %s", ALICE)]
-    for name, rows in after.items():
-        new = [row for row in rows if row not in before[name]]
-        assert [row for row in before[name] if row not in rows] == [], name
-        assert [row for row in new if str(ALICE) not in row and not any(one in row for one in hers)] == [], name
+    check_unchanged(tenants, ids, before)
 
 
 # Members of the parameter of an operation, by which something of Bob's could be meant.
@@ -191,13 +183,8 @@ def test_every_operation_of_the_api(tenants, role):
                     answer = {"status": 500, "body": str(error).split("LINE ", maxsplit=1)[0].split("CONTEXT", maxsplit=1)[0]}
                 text = str(answer).replace(one, "")
                 told |= {(name, answer["status"])} if any(other in text for other in [*ids, str(BOB), f"{SECRET} berlin"]) else set()
-    tenants.run("RESET ROLE")
     assert told == set()
-    after = everything_of_bob(tenants, ids)
-    hers = [str(ALICE), *(row["id"] for row in tenants.run("SELECT id::text FROM jobs WHERE tenant_id = %s", ALICE))]
-    for name, rows in after.items():
-        assert [row for row in before[name] if row not in rows] == [], name
-        assert [row for row in rows if row not in before[name] and not any(one in row for one in hers)] == [], name
+    check_unchanged(tenants, ids, before)
 
 
 @pytest.mark.parametrize("role", ["cortana_gateway", "cortana_upkeep"])

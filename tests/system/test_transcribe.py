@@ -208,16 +208,13 @@ def test_a_long_video_is_heard_in_pieces(program, workers, queue, speech, tmp_pa
 
 def test_what_is_shown_and_said_at_once_is_one_hit(workers, queue, speech, spoken):
     video = put(workers, queue, spoken)
-    shown = [{"text": text, "normalized_text": text.lower(), "language": "eng", "confidence": 0.9, "t_start": 1200, "t_end": 2500,
-              "bounding_box": {"x": 1, "y": 1, "width": 3, "height": 4}, "end_box": None, "entities": []}
-             for text in ("The old bridge",)]
-    queue.run("SELECT replace_video_text(%s, %s)", video, json.dumps(shown))
+    queue.write_text(video, ["The old bridge"], t_start=1200, t_end=2500)
     queue.run("SELECT transcribe_video(%s)", video)
     workers.start("transcribe-worker", TRANSCRIBE_URL=speech.url)
     finish(queue)
     (hit,) = queue.run("SELECT * FROM search_segments('bridge')")
     assert hit["sources"] == ["screen", "speech"]
-    queue.run("SELECT replace_video_text(%s, %s)", video, "[]")
+    queue.write_text(video, [])
     assert len(speech_of(queue, video)) == 2, "reading the screen again leaves what was said"
     queue.run("DELETE FROM videos WHERE id = %s", video)
     assert not queue.value("SELECT count(*) FROM segments")

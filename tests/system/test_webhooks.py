@@ -4,6 +4,7 @@ import base64
 import contextlib
 import datetime
 import email.utils
+import functools
 import hashlib
 import hmac
 import http.server
@@ -411,13 +412,8 @@ def test_a_wrong_list_of_networks_stops_the_worker(program, database):
     assert done.returncode == 78 and "CORTANA_WEBHOOK_ALLOW" in done.stdout
 
 
-def test_webhooks_from_the_command_line(queue, workers, receiver, program, database):
-    def cortana(*arguments, code=0):
-        done = subprocess.run([program("cortana"), "webhooks", *arguments], text=True, capture_output=True, check=False,
-                              timeout=300, env={**os.environ, "DATABASE_URL": database})
-        assert done.returncode == code, done.stderr
-        return done.stdout if code == 0 else done.stderr
-
+def test_webhooks_from_the_command_line(queue, workers, receiver, cortana_says):
+    cortana = functools.partial(cortana_says, "webhooks")
     secret = cortana("add", "w", receiver.url(), "--event", "video.ready", "--event", "job.failed").strip()
     assert queue.run("SELECT secret FROM webhook_secrets") == [{"secret": secret}]
     assert [row["event"] for row in queue.run("SELECT event FROM job_triggers ORDER BY event")] == ["job.failed", "video.ready"]
