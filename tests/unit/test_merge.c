@@ -258,6 +258,19 @@ static void test_remains_at_an_edge_go(void **state)
     expect_segments(&s, "100-900 Thursday evening train leaves platform\n900-3000 Thursday");
 }
 
+static void test_a_piece_of_a_line_that_stands_goes(void **state)
+{
+    (void)state;
+    SCENE(s);
+    see(&s, "Thursday evening train leaves platform", 0, 3000, 50, 50);
+    see(&s, "evening train leaves", 1000, 2000, 230, 50);
+    see(&s, "train leaves platform", 1000, 2000, 390, 50)->confidence = 0.95;
+    see(&s, "evening", 1000, 2000, 705, 50);
+    expect_segments(&s, "0-3000 Thursday evening train leaves platform\n"
+                        "1000-2000 train leaves platform\n"
+                        "1000-2000 evening");
+}
+
 static void test_a_line_read_twice_counts_once(void **state)
 {
     (void)state;
@@ -565,6 +578,7 @@ int main(void)
         cmocka_unit_test(test_equal_posts_one_after_the_other_stay_two),
         cmocka_unit_test(test_a_label_floats_up),
         cmocka_unit_test(test_remains_at_an_edge_go),
+        cmocka_unit_test(test_a_piece_of_a_line_that_stands_goes),
         cmocka_unit_test(test_a_line_read_twice_counts_once),
         cmocka_unit_test(test_a_counter_is_one_segment),
         cmocka_unit_test(test_what_can_be_read_is_no_flicker),

@@ -12,11 +12,8 @@ enum {
     GAP_MS = 300,     /* the longest time without any sighting of a line that stays */
     UNREAD_MS = 1500, /* the same up to a sighting of its very size that could not be read */
     LOOKED_AT = 512,  /* rows around one; more is a picture made to be slow */
-    PIECE_MIN = 8,    /* bytes of a piece; fewer are in another text by chance */
     SAME_BOX = 3,     /* pixels by which the boxes of an unread and of a read sighting differ */
 };
-
-#define PIECE "left out: a part of that line, which stood around it"
 
 struct bridge {
     const struct ocr_session *session;
@@ -147,7 +144,8 @@ static void bridge_on(struct bridge *all, size_t index)
                 pieces[k]->is_gone = pieces[k]->is_gone || all->is_sure[i] ||
                                      pieces[k]->stretch.last.frame <= row->stretch.last.frame;
                 if (pieces[k]->is_gone) {
-                    CV_BECAUSE(all->session->reasons, pieces[k]->id, row->id, NULL, PIECE);
+                    CV_BECAUSE(all->session->reasons, pieces[k]->id, row->id, NULL,
+                               "left out: a part of that line, which stood around it");
                 }
             }
             piece_count = all->is_sure[i] ? 0 : piece_count;
@@ -165,44 +163,6 @@ static void bridge_on(struct bridge *all, size_t index)
         }
         int64_t end = end_of(all, next);
         seen = seen > end ? seen : end;
-    }
-}
-
-/* Whether a row is a piece of another one all the time: it stands within it and has a part of its text, read no surer. A
- * surer one is a line beside an icon that was read into the other. */
-static bool is_piece(const struct bridge *all, const struct ocr_row *piece,
-                     const struct ocr_row *whole)
-{
-    const struct ocr_stretch *a = &piece->stretch, *b = &whole->stretch;
-    int dx, dy;
-
-    if (a->first.frame < b->first.frame || a->last.frame > b->last.frame || a->width >= b->width ||
-        piece->confidence > whole->confidence || strlen(piece->text) < PIECE_MIN ||
-        strlen(piece->text) >= strlen(whole->text) || !strstr(whole->text, piece->text) ||
-        !moved_between(all, b->first.frame, a->first.frame, &dx, &dy)) {
-        return false;
-    }
-    struct cv_box line = {b->first.x, b->first.y, b->width, b->height};
-    struct cv_box stays = {a->first.x, a->first.y, a->width, a->height}, moves = stays;
-    moves.x -= dx;
-    moves.y -= dy;
-    int64_t overlap = cv_max(cv_box_overlap(&stays, &line), cv_box_overlap(&moves, &line));
-    return overlap * 10 >= (int64_t)a->width * a->height * 8;
-}
-
-/* Drops the rows of pieces of a line that was there in their time: it was found as a whole later, and its beginning was
- * found in the frames before. */
-static void drop_pieces(struct bridge *all, size_t index)
-{
-    const struct ocr_row *whole = all->rows[index];
-    size_t from = index > LOOKED_AT ? index - LOOKED_AT : 0;
-
-    for (size_t i = from; i < all->count && i <= index + LOOKED_AT; i++) {
-        struct ocr_row *piece = all->rows[i];
-        if (!piece->is_gone && i != index && is_piece(all, piece, whole)) {
-            CV_BECAUSE(all->session->reasons, piece->id, whole->id, NULL, PIECE);
-            piece->is_gone = true;
-        }
     }
 }
 
@@ -224,11 +184,6 @@ int ocr_join_interrupted_rows(struct ocr_session *session, double least, struct 
     for (size_t i = 0; i < count; i++) {
         if (!rows[i]->is_gone && sure[i] && strlen(rows[i]->text) >= OCR_TEXT_MIN) {
             bridge_on(&all, i);
-        }
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (!rows[i]->is_gone && sure[i]) {
-            drop_pieces(&all, i);
         }
     }
     return 0;

@@ -110,31 +110,59 @@ static size_t first_from(const struct cv_detection *segments, size_t count, int6
     return low;
 }
 
-/* Finds what follows the state at `here`, or that it was a piece. */
-static void find_next_state(const struct cv_detection *segments, size_t count, size_t here,
-                            struct cv_reasons *reasons, struct state *states)
+/* Whether `whole` began when the piece ended: more was typed, or an edge had cut the line. */
+static bool goes_on(const struct cv_detection *piece, const struct cv_detection *whole)
 {
-    const struct cv_detection *before = &segments[here];
-    int64_t from = before->t_end_ms - CV_OVERLAP_MS;
-    size_t first =
-        first_from(segments, count, from > before->t_start_ms ? from : before->t_start_ms);
+    int64_t pause = whole->t_start_ms - piece->t_end_ms;
 
-    for (size_t i = first; i < count && i < first + LOOKED_AT_MAX; i++) {
-        const struct cv_detection *after = &segments[i];
-        int64_t pause = after->t_start_ms - before->t_end_ms;
-        if (pause > TYPING_MS || states[here].next != SIZE_MAX) {
-            return;
-        }
-        if (i != here && is_piece(before, after)) {
-            CV_BECAUSE(
-                reasons, (int64_t)before->part, (int64_t)after->part, NULL,
-                "left out: it stood for 500 ms at most, and that text around it has all of it");
+    return is_brief(piece) && pause >= -CV_OVERLAP_MS && pause <= TYPING_MS;
+}
+
+/* Whether the piece was there only while `whole` was, most of it in its box, and is read no surer. A surer one is a line
+ * beside an icon that was read into the other. */
+static bool is_during(const struct cv_detection *piece, const struct cv_detection *whole)
+{
+    struct cv_box box = cv_end_of(piece);
+
+    return piece->t_start_ms >= whole->t_start_ms && piece->t_end_ms <= whole->t_end_ms &&
+           piece->confidence <= whole->confidence &&
+           cv_box_overlap(&box, &whole->box) * 10 >= (int64_t)box.width * box.height * 8;
+}
+
+/* Looks for the text that the one at `here` is a piece of. */
+static void find_whole(const struct cv_detection *segments, size_t count, size_t here,
+                       struct cv_reasons *reasons, struct state *states)
+{
+    const struct cv_detection *piece = &segments[here];
+    size_t first = here > LOOKED_AT_MAX ? here - LOOKED_AT_MAX : 0;
+
+    for (size_t i = first; i < count && i <= here + LOOKED_AT_MAX && !states[here].is_gone; i++) {
+        const struct cv_detection *whole = &segments[i];
+        if ((goes_on(piece, whole) || is_during(piece, whole)) && is_piece(piece, whole)) {
+            CV_BECAUSE(reasons, (int64_t)piece->part, (int64_t)whole->part, NULL,
+                       "left out: that text around it has all of it, at this time or just after");
             states[here].is_gone = true;
         }
-        if (pause <= CV_MERGE_GAP_MS && i > here && states[i].previous == SIZE_MAX &&
-            is_next_state(before, after) && cv_is_same_place(cv_end_of(before), after->box)) {
+    }
+}
+
+/* Finds what follows the state at `here`. */
+static void find_next_state(const struct cv_detection *segments, size_t count, size_t here,
+                            struct state *states)
+{
+    const struct cv_detection *before = &segments[here];
+    size_t first = first_from(segments, count, before->t_end_ms - CV_OVERLAP_MS);
+
+    for (size_t i = first > here ? first : here + 1; i < count && i < first + LOOKED_AT_MAX; i++) {
+        const struct cv_detection *after = &segments[i];
+        if (after->t_start_ms - before->t_end_ms > CV_MERGE_GAP_MS) {
+            return;
+        }
+        if (states[i].previous == SIZE_MAX && is_next_state(before, after) &&
+            cv_is_same_place(cv_end_of(before), after->box)) {
             states[here].next = i;
             states[i].previous = here;
+            return;
         }
     }
 }
@@ -192,8 +220,9 @@ int cv_join_flicker(struct cv_detection *segments, size_t *count, size_t *parts,
         states[i] = (struct state){SIZE_MAX, SIZE_MAX, false};
     }
     for (size_t i = 0; i < *count; i++) {
+        find_whole(segments, *count, i, reasons, states);
         if (is_brief(&segments[i])) {
-            find_next_state(segments, *count, i, reasons, states);
+            find_next_state(segments, *count, i, states);
         }
     }
     for (size_t i = 0; i < *count; i++) {
