@@ -111,14 +111,15 @@ static int follow(struct ocr_session *session, struct ocr_track *track, struct c
     return try_place(session, track, moved_place(session, track), false, error);
 }
 
-/* Whether a line that was found in this frame explains what stands at a place. */
-static bool is_explained(const struct ocr_session *session, const struct cv_box *box)
+/* Whether another line that was found in this frame stands at a place. A piece of the line itself is not another one. */
+static bool is_taken(const struct ocr_session *session, const struct cv_box *box)
 {
     bool is = false;
 
     for (size_t i = 0; i < session->tracks.count && !is; i++) {
         const struct ocr_track *track = session->tracks.items[i];
-        is = track->matched && cv_box_overlap(&track->seen, box) * 2 > box->width * box->height;
+        is = track->matched &&
+             cv_box_overlap(&track->seen, box) * 10 > (int64_t)box->width * box->height * 8;
     }
     return is;
 }
@@ -130,7 +131,7 @@ static int follow_apart(struct ocr_session *session, struct ocr_track *track,
 {
     struct cv_point moved = moved_place(session, track);
 
-    if (!is_explained(session, &track->box)) {
+    if (!is_taken(session, &track->box)) {
         CV_TRY(try_place(session, track, corner(&track->box), false, error));
     }
     if (track->matched) {
@@ -150,25 +151,10 @@ static int follow_jumps(struct ocr_session *session, struct ocr_track *track,
         struct cv_box place = track->box;
         place.x += session->jumps[i].dx;
         place.y += session->jumps[i].dy;
-        CV_TRY(is_explained(session, &place)
-                   ? 0
-                   : try_place(session, track, corner(&place), false, error));
+        CV_TRY(is_taken(session, &place) ? 0
+                                         : try_place(session, track, corner(&place), false, error));
     }
     return 0;
-}
-
-/* Whether the line that stands at a place now is another one. A piece of the line itself is not
- * another one. */
-static bool is_taken(const struct ocr_session *session, const struct cv_box *box)
-{
-    bool is = false;
-
-    for (size_t i = 0; i < session->tracks.count && !is; i++) {
-        const struct ocr_track *track = session->tracks.items[i];
-        is = track->matched &&
-             cv_box_overlap(&track->seen, box) * 10 > (int64_t)box->width * box->height * 8;
-    }
-    return is;
 }
 
 static bool is_elsewhere(const struct ocr_track *track, const struct cv_box *place)
@@ -294,7 +280,7 @@ static int is_alike(const struct ocr_session *session, const struct ocr_track *t
 
     place.x += way->dx;
     place.y += way->dy;
-    if (!is_explained(session, &place)) {
+    if (!is_taken(session, &place)) {
         CV_TRY(ocr_match_likeness(&track->crop, session->frame, corner(&place), &likeness, error));
     }
     *ret_is = likeness != OCR_LIKENESS_NONE;
