@@ -54,6 +54,7 @@ WORDS = {
                 ".observe(document, {childList: true});",
 }
 
+UNFINISHED = {".crdownload", ".part"}  # what Chromium and Firefox add to the name of a file that is being saved
 GO = "history.pushState({}, '', arguments[0]); dispatchEvent(new PopStateEvent('popstate'));"  # to another screen
 
 
@@ -122,6 +123,19 @@ class Screen:
             return next((one for one in self.all(selector) if one.is_displayed() and (text is None or text in one.text)),
                         None)
         return self.wait(look, f"{selector} {text or ''} is to be seen")
+
+    def save_into(self, folder):
+        """Links that are followed from now on save files in this folder, which is made."""
+        folder.mkdir()
+        self.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)})
+
+    def saved(self, folder, number=1):
+        """The files that so many links have saved; until all of a file is there, a browser also has one of a name of its own."""
+        def look():
+            files = list(folder.iterdir())
+            is_whole = not any(one.name.startswith(".") or one.suffix in UNFINISHED or one.stat().st_size == 0 for one in files)
+            return files if len(files) == number and is_whole else None
+        return self.wait(look, f"{number} saved files")
 
     def settle(self):
         """Waits until all is there, pictures too."""

@@ -160,12 +160,11 @@ SIGNS = {"srt": "00:00:00,000 --> ", "vtt": "WEBVTT", "ass": "[V4+ Styles]", "cs
 
 def files_of(operator, folder, links):
     """What the links save, by their formats."""
-    folder.mkdir()
-    operator.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)})
+    operator.save_into(folder)
     for number, link in enumerate(links, 1):
         operator.script("arguments[0].click()", link)
-        operator.wait(lambda: len([one for one in folder.iterdir() if one.suffix[1:] in SIGNS]) == number, "the file")
-    return {one.suffix[1:]: one.read_text() for one in folder.iterdir()}
+        files = operator.saved(folder, number)
+    return {one.suffix[1:]: one.read_text() for one in files}
 
 
 @pytest.mark.parametrize("size, theme", LOOKS[1:3])

@@ -28,14 +28,14 @@ def test_no_object_runs_a_script(screen, place, grant, tmp_path, kind, disguise)
     """Signed in, somebody follows a link to such an object: to the document itself, and to one with the name of a picture."""
     key = f"thumbs/{place.film}/x.{kind}{disguise}"
     (place.store / key).write_text(HOSTILE[kind])
-    screen.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    screen.save_into(tmp_path / "objects")
     before = screen.driver.title
     screen.script("location.href = arguments[0]", grant["base_url"] + key)
     if disguise:
         screen.wait(lambda: screen.script("return location.pathname").endswith(key), "the object")
         assert screen.script("return document.scripts.length") == 0
     else:
-        screen.wait(lambda: [one.name for one in tmp_path.iterdir()] == [f"x.{kind}"], "the object as a file")
+        assert [one.name for one in screen.saved(tmp_path / "objects")] == [f"x.{kind}"]
         assert screen.driver.title == before
     assert "ours" not in screen.driver.title
     (place.store / key).unlink()

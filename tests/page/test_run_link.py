@@ -106,9 +106,9 @@ def test_from_the_link_to_a_clip_on_disk(driver, link, tmp_path, size, theme, be
     screen.press(Keys.ENTER)
     ours = screen.see(".clips li", f"0:0{begin} – 0:0{end}").get_attribute("data-id")  # beside the example that `run` has made
     screen.see(f".clips [data-id='{ours}'] .badge", "Done")
-    driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    screen.save_into(tmp_path / "clips")
     screen.see(f".clips [data-id='{ours}'] a").send_keys(Keys.ENTER)
-    (saved,) = screen.wait(lambda: [one for one in tmp_path.iterdir() if one.suffix == ".mp4" and one.stat().st_size], "the file")
+    (saved,) = screen.saved(tmp_path / "clips")
     assert frames_of(saved) == round((float(end) - float(begin)) * RATE)
     assert screen.complaints() == []
     screen.forget()
