@@ -99,21 +99,27 @@ def test_the_end_is_the_last_picture(screen, place):
     assert abs(seen["row"] - seen["top"]) <= 2 + FRAME_PX, seen
 
 
-@in_both_browsers
-@on_desk_and_phone("screen")
-def test_the_stage_has_the_shape_of_the_video(screen, place):
-    """A portrait recording fills a phone from edge to edge, and a window from top to bottom."""
+@pytest.fixture
+def portrait(screen, place):
+    """A portrait recording, opened."""
     place.queue.run("UPDATE videos SET resolution = '1080x1920' WHERE id = %s", place.film)
     try:
         watch(screen, place)
         screen.see(".bar .clock")
-        width, height, page, end = screen.script("const box = document.querySelector('.stage').getBoundingClientRect(); return [box.width, box.height,"
-                                                 " document.querySelector('.left').clientWidth, document.querySelector('.bar').getBoundingClientRect().bottom];")
-        assert abs(width / height - 1080 / 1920) < 0.01
-        window = screen.script("return innerHeight")
-        assert width > 0.98 * page or height > 0.7 * window and end <= window, "it is as large as it may be with the bar in sight"
+        yield
     finally:
         place.queue.run("UPDATE videos SET resolution = %s WHERE id = %s", f"{WIDTH}x{HEIGHT}", place.film)
+
+
+@in_both_browsers
+@on_desk_and_phone("screen")
+def test_the_stage_has_the_shape_of_the_video(screen, portrait):
+    """It fills a phone from edge to edge, and a window from top to bottom."""
+    width, height, page, end = screen.script("const box = document.querySelector('.stage').getBoundingClientRect(); return [box.width, box.height,"
+                                             " document.querySelector('.left').clientWidth, document.querySelector('.bar').getBoundingClientRect().bottom];")
+    assert abs(width / height - 1080 / 1920) < 0.01
+    window = screen.script("return innerHeight")
+    assert width > 0.98 * page or height > 0.7 * window and end <= window, "it is as large as it may be with the bar in sight"
 
 
 # How much of the picture is in the window, from 0 to 1; whether it covers the lines; and how far the page can be scrolled.
@@ -125,23 +131,17 @@ SIGHT = """const stage = document.querySelector('.stage').getBoundingClientRect(
 
 
 @on_desk_and_phone("screen")
-def test_the_player_stays_in_sight_while_lines_are_read(screen, place):
-    place.queue.run("UPDATE videos SET resolution = '1080x1920' WHERE id = %s", place.film)
-    try:
-        watch(screen, place)
-        screen.see(".bar .clock")
-        first = screen.script(SIGHT)
-        assert first["wide"] == screen.script("return innerWidth < 500"), "a portrait recording is as wide as a phone"
-        screen.script("document.querySelector('.left').style.paddingBottom = '900px'")  # as with many clips and parts
-        screen.script("scrollTo(0, document.body.scrollHeight)")
-        small = screen.wait(lambda: screen.all("cv-player.small") and (found := screen.script(SIGHT))["share"] > 0.99 and found, "the picture in sight")
-        assert not small["over"] and screen.see(".lines")
-        screen.see("cv-transcript li.found").click()
-        screen.wait(lambda: screen.script(LOOK) is not None, "boxes on the small picture")
-        screen.script("scrollTo(0, 0)")
-        screen.wait(lambda: not screen.all("cv-player.small"), "its place in the page")
-    finally:
-        place.queue.run("UPDATE videos SET resolution = %s WHERE id = %s", f"{WIDTH}x{HEIGHT}", place.film)
+def test_the_player_stays_in_sight_while_lines_are_read(screen, portrait):
+    first = screen.script(SIGHT)
+    assert first["wide"] == screen.script("return innerWidth < 500"), "a portrait recording is as wide as a phone"
+    screen.script("document.querySelector('.left').style.paddingBottom = '900px'")  # as with many clips and parts
+    screen.script("scrollTo(0, document.body.scrollHeight)")
+    small = screen.wait(lambda: screen.all("cv-player.small") and (found := screen.script(SIGHT))["share"] > 0.99 and found, "the picture in sight")
+    assert not small["over"] and screen.see(".lines")
+    screen.see("cv-transcript li.found").click()
+    screen.wait(lambda: screen.script(LOOK) is not None, "boxes on the small picture")
+    screen.script("scrollTo(0, 0)")
+    screen.wait(lambda: not screen.all("cv-player.small"), "its place in the page")
 
 
 def test_a_failed_video_says_why_in_place_of_the_player(screen, place):
