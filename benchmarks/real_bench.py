@@ -10,8 +10,9 @@ with the models that a truth lists in "languages"; without it, nobody says in wh
 "phrases" is the share of the runs of three words of a true line, typed as they stand on screen, for which
 search_segments() has a result from the time of that line. Two characters are a word where a script has no blanks.
 "numbers" is the share of the numbers of true lines, with the signs and the units of signs beside them ("+ 4.2 %"), that a
-segment of that time has, as words of its own and with the same blanks; dashes are equal. --lost prints the phrases and the
-numbers that are not found, but of recordings that were neither fitted nor looked at only how many there are.
+segment of that time has, as words of its own and with the same blanks; dashes are equal. "exact" is the share of lines that
+a segment of their time has letter by letter. --lost prints the phrases, numbers and lines that are not found, but nothing of
+recordings that were neither fitted nor looked at.
 
 Results of `sample` and `ocr` are kept under --cache by the hash of the program and of its input, so that a
 run after a change of one stage repeats that stage alone. Prints a table, or with --json one object a line.
@@ -189,6 +190,16 @@ def count_numbers(truth, segments):
     return len(asked), sorted(lost)
 
 
+def count_exact(truth, segments):
+    """How many lines a recording has, and those that no segment of their time has letter by letter."""
+    texts = [(" ".join(one["text"].split()), one["t_start"], one["t_end"]) for one in segments]
+    asked = [line for line in truth["lines"] if line["t_end_ms"] - line["t_start_ms"] >= LONG_MS]
+    lost = [line["text"] for line in asked if not any(
+        " ".join(line["text"].split()) == text and start <= line["t_end_ms"] + SLACK_MS and end >= line["t_start_ms"] - SLACK_MS
+        for text, start, end in texts)]
+    return len(asked), sorted(lost)
+
+
 class Index:
     """segment_index over a database of the benchmark's own."""
 
@@ -256,7 +267,8 @@ def print_row(name, row):
     print(f"{name:18}" + "".join(f"{value:9.3f}" if isinstance(value, float) else f"{value!s:>9}" for value in row))
 
 
-COLUMNS = ["recall", "precision", "per line", "phrases", "numbers", "start95", "end95", "sample s", "ocr s", "read by"]
+COUNTED = ("phrases", "numbers", "exact")  # of which there are so many in a recording, and some are lost
+COLUMNS = ["recall", "precision", "per line", *COUNTED, "start95", "end95", "sample s", "ocr s", "read by"]
 
 
 def print_table(all_rows):
@@ -270,12 +282,12 @@ def print_table(all_rows):
 def print_means(seen, rows):
     for name, figures, sample_cpu, ocr_cpu, models in rows:
         print_row(name, [figures["line_recall"], figures["segment_precision"], figures["segments_per_line"],
-                         share_found("phrases", [figures]), share_found("numbers", [figures]),
+                         *(share_found(what, [figures]) for what in COUNTED),
                          figures["t_start_err_ms"]["p95"], figures["t_end_err_ms"]["p95"], sample_cpu, ocr_cpu,
                          f"  {models}"])
     means = [mean([row[1][key] for row in rows]) for key in ("line_recall", "segment_precision", "segments_per_line")]
     times = [mean([row[1][key]["p95"] for row in rows]) for key in ("t_start_err_ms", "t_end_err_ms")]
-    print_row(f"mean, {seen}", [*means, *(share_found(what, [row[1] for row in rows]) for what in ("phrases", "numbers")),
+    print_row(f"mean, {seen}", [*means, *(share_found(what, [row[1] for row in rows]) for what in COUNTED),
                                 *times, sum(row[2] for row in rows), sum(row[3] for row in rows)])
     for kind in ("mention", "hashtag", "url", "emoji"):
         entities = [row[1]["entities"][kind] for row in rows]
@@ -314,7 +326,8 @@ def main():
             export, truth = index.export(result["detections"], video), json.loads(recording.truth.read_text())
             figures = score(recording, export, folder)
             for what, (asked, lost) in (("phrases", index.phrases(video, truth)),
-                                        ("numbers", count_numbers(truth, export["segments"]))):
+                                        ("numbers", count_numbers(truth, export["segments"])),
+                                        ("exact", count_exact(truth, export["segments"]))):
                 figures[what] = {"asked": asked, "lost": len(lost)}
                 if options.lost and recording.seen != SEEN[0]:
                     print("".join(f"{recording.name}: {text}\n" for text in lost), end="", file=sys.stderr)

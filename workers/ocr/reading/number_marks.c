@@ -95,18 +95,22 @@ static bool next_ink(const struct ocr_line_picture *line, int *from, int to, str
     return ink.width > 0;
 }
 
-/* The widest paper between two letters that follow one another. */
-static int room_before(const struct number *number, size_t index)
+int ocr_widest_paper(const struct ocr_line_picture *line, int from, int to)
 {
-    int from = middle_of(number, index - 1), to = middle_of(number, index), widest = 0;
-    int end = from;
+    int widest = 0, end = from;
     struct cv_box ink;
 
-    while (next_ink(number->line, &from, to, &ink)) {
+    while (next_ink(line, &from, to, &ink)) {
         widest = cv_max(widest, ink.x - end);
         end = cv_box_right(&ink);
     }
     return cv_max(widest, to - end);
+}
+
+/* The widest paper between two letters that follow one another. */
+static int room_before(const struct number *number, size_t index)
+{
+    return ocr_widest_paper(number->line, middle_of(number, index - 1), middle_of(number, index));
 }
 
 static bool is_blank(const struct number *number, size_t index, int32_t before, int32_t point)

@@ -224,6 +224,7 @@ int ocr_words_finish(struct ocr_words *words, const struct ocr_line_picture *lin
     ocr_words_drop_icons(words, line);
     ocr_words_drop_misread_dots(words, line);
     CV_TRY(ocr_words_join_cells(words, error));
+    CV_TRY(ocr_words_mend_addresses(words, line, error));
     CV_TRY(ocr_words_mend_names(words, line, error));
     ocr_words_mend_codes(words, line);
     CV_TRY(ocr_words_mend_numbers(words, line, error));

@@ -268,13 +268,14 @@ static char digit_for(char letter)
 {
     return letter == 'O' || letter == 'o' || letter == '@' ? '0'
            : letter == 'l' || letter == 'I'                ? '1'
+           : letter == 'S'                                 ? '5'
            : letter == 'T'                                 ? 'f'
                                                            : '\0';
 }
 
 static bool is_of_code(char letter)
 {
-    return isxdigit((unsigned char)letter) || digit_for(letter);
+    return isxdigit((unsigned char)letter) || digit_for(letter) || letter == '-';
 }
 
 static bool is_letter(char letter)

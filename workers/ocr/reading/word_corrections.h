@@ -15,6 +15,12 @@ CV_MUST_CHECK int ocr_words_join_next(struct ocr_words *words, size_t index,
  * the picture that the words were read in; letters whose boxes are not known are judged by the text alone. */
 void ocr_words_mend_codes(struct ocr_words *words, const struct ocr_line_picture *line);
 
+/* Joins words that are pieces of one address of a page, and mends the colon of its scheme, the points of its host, and
+ * the pluses of its query. `line` is the picture that the words were read in. */
+CV_MUST_CHECK int ocr_words_mend_addresses(struct ocr_words *words,
+                                           const struct ocr_line_picture *line,
+                                           struct cv_error *error);
+
 /* Mends letters in names and addresses: 7, l and I read for a one, € for the e of a hexadecimal number, ® and
  * © for the @ of a mail address, I for the l of a host. `line` is the picture that the words were read in. */
 CV_MUST_CHECK int ocr_words_mend_names(struct ocr_words *words, const struct ocr_line_picture *line,
@@ -26,3 +32,6 @@ CV_MUST_CHECK int ocr_words_mend_names(struct ocr_words *words, const struct ocr
 CV_MUST_CHECK int ocr_words_mend_numbers(struct ocr_words *words,
                                          const struct ocr_line_picture *line,
                                          struct cv_error *error);
+
+/* The widest run of columns without ink among the columns [from, to) of a line's picture, in its pixels. */
+int ocr_widest_paper(const struct ocr_line_picture *line, int from, int to);
