@@ -162,7 +162,7 @@ static int add_named(const char *named, struct ocr_defaults *defaults, struct cv
 }
 
 /* Adds the usual models that are installed, even if it is only one: whoever installs one model
- * wants to read with it. */
+ * wants to read with it. Which are missing `cortana doctor` says, and not the log of each job. */
 static int add_installed(struct ocr_defaults *defaults, struct cv_error *error)
 {
     static const char *const usual[] = {"eng", "deu", "fra"};
@@ -185,12 +185,6 @@ static int add_installed(struct ocr_defaults *defaults, struct cv_error *error)
             "none of the models that read by default (%s) is in %s: install one, or name "
             "others in CORTANA_LANGUAGES",
             missing, ocr_models_path());
-    }
-    if (missing[0]) {
-        cv_log(CV_LOG_WARN,
-               "reading without %s: there is no model in %s. Install it, or name the languages in "
-               "CORTANA_LANGUAGES",
-               missing, ocr_models_path());
     }
     return 0;
 }
