@@ -33,7 +33,7 @@ def programs(suite, build, fixtures, stack):
                 [python, HERE / "recordings_bench.py", build, fixtures],
                 [python, HERE / "screens_bench.py", build, fixtures]]
     if suite == "cost":
-        return [[python, HERE / "cost_bench.py", build, fixtures], [python, HERE / "kinds_bench.py", build, fixtures]]
+        return [[python, HERE / f"{name}_bench.py", build, fixtures] for name in ("cost", "kinds", "hour")]
     if suite == "fleet":
         return [[python, HERE / "fleet_bench.py", build, fixtures]]
     if suite == "media":

@@ -372,19 +372,19 @@ BEGIN
     END IF;
     PERFORM check_payload(p_payload, job.video_id, (SELECT payload_bytes FROM job_types WHERE name = job.job_type));
     INSERT INTO jobs (job_type, video_id, payload, priority, sequence, correlation_id, tenant_id, run_id, step, part,
-                      exclusive, max_retries, is_ready, has_dependents)
+                      exclusive, max_retries, progress, is_ready, has_dependents)
     SELECT job.job_type, job.video_id, p_payload, job.priority, job.sequence, job.correlation_id, job.tenant_id,
-           job.run_id, job.step, 1 + max(j.part), job.exclusive, job.max_retries, true, true
+           job.run_id, job.step, 1 + max(j.part), job.exclusive, job.max_retries, job.progress, true, true
     FROM jobs j WHERE j.run_id = job.run_id AND j.step = job.step
     RETURNING id INTO rest;
     FOR waiter IN SELECT * FROM jobs
                   WHERE run_id = job.run_id AND status <> 'done' AND unmet_dependencies > 0
                     AND depends_on @> ARRAY[job.id] ORDER BY id FOR UPDATE LOOP
         INSERT INTO jobs (job_type, video_id, priority, sequence, correlation_id, tenant_id, run_id, step, part,
-                          exclusive, max_retries, has_dependents, depends_on)
+                          exclusive, max_retries, progress, has_dependents, depends_on)
         SELECT waiter.job_type, waiter.video_id, waiter.priority, waiter.sequence, waiter.correlation_id,
                waiter.tenant_id, waiter.run_id, waiter.step, 1 + max(j.part), waiter.exclusive, waiter.max_retries,
-               waiter.has_dependents, array_replace(waiter.depends_on, job.id, rest)
+               job.progress, waiter.has_dependents, array_replace(waiter.depends_on, job.id, rest)
         FROM jobs j WHERE j.run_id = waiter.run_id AND j.step = waiter.step
         RETURNING id INTO other;
         UPDATE jobs SET depends_on = depends_on || other, unmet_dependencies = unmet_dependencies + 1
@@ -396,8 +396,8 @@ $$;
 COMMENT ON FUNCTION continue_step IS
     'For a stage that has finished a part of its work: adds another job of the same step, which continues with this '
     'payload, in the transaction that completes the job. Each step that waits for the job gets a part of its own for '
-    'what the new job will hand on, and steps that wait for such a step wait for all of its parts. Returns false if '
-    'the lease is lost.';
+    'what the new job will hand on, and steps that wait for such a step wait for all of its parts. Their progress '
+    'begins where that of the job is. Returns false if the lease is lost.';
 
 CREATE FUNCTION restart_run(p_run_id uuid) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER AS $$

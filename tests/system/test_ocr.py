@@ -157,14 +157,17 @@ def test_bad_payloads_are_refused(ocr, change):
 
 def test_lists_of_frames_are_read_as_the_frames_themselves(ocr):
     paths = [ocr.draw(t, TEXT[:2]) for t in (0, 500, 1000)]
-    frames = [{"path": path, "t_start": t, "t_end": t + 500, "still_until": t + 500, "phash": "0", "dx": None, "dy": None}
+    frames = [{"path": path, "t_start": t, "t_end": t + 500, "still_until": t + 500, "dx": None, "dy": None}
               for path, t in zip(paths, (0, 500, 1000))]
     folder = ocr.store / "frames" / ocr.video_id
-    (folder / "0.json").write_text(json.dumps({"frames": frames[:2]}))
+    (folder / "0.json").write_text(json.dumps({"frames": frames[:2], "duration_ms": 6000}))
     (folder / "1000.json").write_text(json.dumps({"frames": frames[2:]}))
     lists = [f"frames/{ocr.video_id}/{ms}.json" for ms in (0, 1000)]
     whole, by_lists = ocr.read(paths, frames=frames), ocr.read(lists)
     assert by_lists["detections"] == whole["detections"] and whole["detections"]
+    told = subprocess.run(["sh", "-c", '"$0" --once --progress-fd 3 3>&1 >/dev/null', ocr.program], stdout=subprocess.PIPE, check=True, text=True,
+                          input=json.dumps({"video_id": ocr.video_id, "frame_paths": lists}), env={**os.environ, "STORE_URL": f"dir:{ocr.store}"})
+    assert json.loads(told.stdout.splitlines()[0])["fraction"] == pytest.approx(500 / 6000), "of the whole video"
     refusal(ocr.run([lists[0], paths[2]]), "InvalidPayload", "lists and frames")
     for text, words in (("{", "no JSON"), ("{}", "no list"), ('{"frames": [{}]}', 'no "path"')):
         (folder / "1000.json").write_text(text)

@@ -271,6 +271,7 @@ int ocr_payload_read(const json_t *json, struct ocr_payload *payload, struct cv_
     CV_TRY(cv_payload_uuid(json, "video_id", &payload->video_id, error));
     CV_TRY(
         cv_payload_double_or(json, "min_confidence", 0.6, 0, 1, &payload->min_confidence, error));
+    CV_TRY(cv_payload_int_or(json, "duration_ms", 0, 0, INT64_MAX, &payload->duration_ms, error));
     CV_TRY(read_languages(json, payload, error));
     payload->with_evidence = json_is_true(json_object_get(json, "evidence"));
     return json_object_get(json, "line_paths") ? read_lines(json, payload, error)
@@ -317,14 +318,16 @@ static int add_frames(const json_t *list, const char *key, json_t *paths, json_t
     return 0;
 }
 
-/* Adds what a list has of subtitles to those of the whole payload. */
+/* Adds what a list has of subtitles to those of the whole payload, and the duration of the video. */
 static int add_subtitles(const json_t *list, json_t *whole, struct cv_error *error)
 {
     json_t *shown = json_object_get(list, "subtitles");
+    json_t *duration = json_object_get(list, "duration_ms");
     json_int_t lost = json_integer_value(json_object_get(list, "lost_subtitles")) +
                       json_integer_value(json_object_get(whole, "lost_subtitles"));
     CV_TRY_MEMORY(json_object_set_new(whole, "lost_subtitles", json_integer(cv_max(lost, 0))) ==
                           0 &&
+                      (!duration || json_object_set(whole, "duration_ms", duration) == 0) &&
                       (!json_is_array(shown) ||
                        json_array_extend(json_object_get(whole, "subtitles"), shown) == 0),
                   error, "subtitles");

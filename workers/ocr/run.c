@@ -43,7 +43,10 @@ static int read_frames(struct cv_stage_context *context, const struct ocr_payloa
         if (result < 0) {
             return cv_fail_context(error, result, "%s", payload->frame_keys[i]);
         }
-        cv_stage_progress(context, (double)(i + 1) / (double)payload->frame_count, "read text");
+        double done = payload->duration_ms > 0
+                          ? (double)timing->t_end / (double)payload->duration_ms
+                          : (double)(i + 1) / (double)payload->frame_count;
+        cv_stage_progress(context, done, "read text");
         CV_TRY(ocr_choose_models(engine, i + 1 == payload->frame_count, error));
     }
     return 0;

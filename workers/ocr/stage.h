@@ -43,6 +43,7 @@ struct ocr_payload {
     const char **frame_keys; /* in order of time */
     struct ocr_timing *timings;
     size_t frame_count;
+    int64_t duration_ms; /* of the whole video, of which these frames may be a part; 0: unknown */
     const char **line_keys; /* of packs to read again; then there are no frames */
     size_t line_key_count;
     const char *languages[OCR_LANGUAGES_MAX];
@@ -51,7 +52,7 @@ struct ocr_payload {
     bool with_evidence;    /* "evidence": true: tells what it does and why, and writes no object */
 };
 
-/* A payload whose "frame_paths" are lists (keys that end in ".json") as one that has "frame_paths", "frames" and "subtitles" of all
+/* A payload whose "frame_paths" are lists (keys that end in ".json") as one that has "frame_paths", "frames", "subtitles" and "duration_ms" of all
  * of them; any other payload as it is. json_decref() it. CV_ERROR_OBJECT_NOT_FOUND: a list is missing;
  * CV_ERROR_INVALID_PAYLOAD: it is no list of frames. */
 CV_MUST_CHECK int ocr_frame_list_expand(struct cv_stage_context *context, const json_t *payload,

@@ -19,7 +19,7 @@ int output_init(struct output *output, struct cv_stage_context *context, const c
     *output = (struct output){
         context,      video_id,      json_array(),
         json_array(), json_object(), {.keep = output_keep_subtitle, .opaque = output},
-        -1,           from_ms};
+        -1,           from_ms,       0};
     CV_TRY_MEMORY(output->frames && output->lists && output->pictures, error, "the list of frames");
     return 0;
 }
@@ -60,10 +60,8 @@ static json_t *motion_list(const struct sampler_frame *frame)
 static json_t *describe(const struct sampler_frame *frame, const char *key, int64_t time_ms,
                         int64_t start_ms)
 {
-    char hash[17];
-    (void)snprintf(hash, sizeof(hash), "%016" PRIx64, frame->hash);
-    json_t *entry = json_pack("{s:s,s:I,s:I,s:s}", "path", key, "timestamp_ms", (json_int_t)time_ms,
-                              "t_start", (json_int_t)start_ms, "phash", hash);
+    json_t *entry = json_pack("{s:s,s:I,s:I}", "path", key, "timestamp_ms", (json_int_t)time_ms,
+                              "t_start", (json_int_t)start_ms);
     if (!entry) {
         return NULL;
     }
@@ -155,7 +153,7 @@ int output_keep_subtitle(void *opaque, const AVFrame *picture, int64_t start_ms,
     return cv_stage_upload(output->context, &object, error);
 }
 
-/* The pictures of subtitles as members of a list. */
+/* The pictures of subtitles, and the duration of the video, as members of a part's first list. */
 static int describe_subtitles(const struct output *output, json_t *list, struct cv_error *error)
 {
     json_t *subtitles = json_array();
@@ -168,7 +166,10 @@ static int describe_subtitles(const struct output *output, json_t *list, struct 
         CV_TRY_MEMORY(json_array_append_new(subtitles, entry) == 0, error, "subtitles");
     }
     json_t *lost = json_integer(output->subtitles.lost);
-    CV_TRY_MEMORY(json_object_set_new(list, "lost_subtitles", lost) == 0, error, "subtitles");
+    json_t *duration = json_integer(output->duration_ms);
+    CV_TRY_MEMORY(json_object_set_new(list, "lost_subtitles", lost) == 0 &&
+                      json_object_set_new(list, "duration_ms", duration) == 0,
+                  error, "subtitles");
     return 0;
 }
 

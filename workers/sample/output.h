@@ -18,8 +18,9 @@ struct output {
     json_t *lists;    /* keys of the lists of frames */
     json_t *pictures; /* of subtitles: their keys by what they show */
     struct cv_subtitle_pictures subtitles;
-    int64_t last_ms; /* of the last kept frame; -1: none */
-    int64_t from_ms; /* where this part of the video begins; 0: it is the first */
+    int64_t last_ms;     /* of the last kept frame; -1: none */
+    int64_t from_ms;     /* where this part of the video begins; 0: it is the first */
+    int64_t duration_ms; /* of the whole video, as its header says; 0: unknown */
 };
 
 CV_MUST_CHECK int output_init(struct output *output, struct cv_stage_context *context,

@@ -108,24 +108,3 @@ bool picture_differs(struct gate *gate, const struct picture *reference,
     }
     return false;
 }
-
-uint64_t picture_hash(const struct picture *picture)
-{
-    enum { FIELDS = 9, LINES = 8, SAMPLES = 16 };
-    const struct plane *luma = &picture->luma;
-    uint64_t hash = 0;
-    for (int line = 0; line < LINES; line++) {
-        uint32_t mean[FIELDS] = {0};
-        for (int sample = 0; sample < SAMPLES; sample++) {
-            int y = (int)((int64_t)(line * SAMPLES + sample) * luma->height / (LINES * SAMPLES));
-            for (int k = 0; k < FIELDS * SAMPLES; k++) {
-                int x = (int)((int64_t)k * luma->width / (FIELDS * SAMPLES));
-                mean[k / SAMPLES] += *plane_at(luma, x, y);
-            }
-        }
-        for (int field = 0; field + 1 < FIELDS; field++) {
-            hash = hash << 1 | (mean[field] > mean[field + 1]);
-        }
-    }
-    return hash;
-}

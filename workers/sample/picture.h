@@ -32,6 +32,3 @@ void picture_slim(struct picture *picture);
 bool picture_differs(struct gate *gate, const struct picture *reference,
                      const struct picture *current, enum gate_view view,
                      struct gate_result *ret_result);
-
-/* 64 bits: is each of 8×8 fields brighter than its right neighbour (difference hash)? */
-uint64_t picture_hash(const struct picture *picture);

@@ -180,7 +180,6 @@ static int keep_candidate(struct sampler *sampler, struct cv_error *error)
         .time_us = candidate->picture->time_us,
         .start_us = candidate->start_us,
         .before_us = sampler->change_began >= 0 ? sampler->change_began : candidate->start_us,
-        .hash = picture_hash(candidate->picture),
         .related = related,
         .dx = related ? candidate->dx : 0,
         .dy = related ? candidate->dy : 0,

@@ -27,7 +27,6 @@ struct sampler_frame {
     int64_t time_us;        /* of the picture */
     int64_t start_us;  /* the first source frame of its state, which ends where the next begins */
     int64_t before_us; /* the first source frame that no longer showed the one before */
-    uint64_t hash;     /* difference hash */
     bool related;      /* dx, dy are known; else nothing can be said of the one before */
     int dx, dy;        /* of the content, against the kept frame before; 0, 0: in place */
     const struct sampler_motion *motion; /* changes of position since the kept frame before */

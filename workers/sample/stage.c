@@ -67,8 +67,8 @@ static void count_source_frames(struct totals *totals, const struct cv_video_fra
     }
     int64_t intervals = (frame->duration_us + totals->interval_us / 2) / totals->interval_us;
     totals->source_frames += intervals > 1 ? intervals : 1;
-    int64_t late_us = frame->duration_us - totals->interval_us;
-    totals->lasts_too_long = totals->lasts_too_long || (intervals > 2 && late_us > LATE_MAX_US);
+    totals->lasts_too_long |=
+        intervals > 2 && frame->duration_us > totals->interval_us + LATE_MAX_US;
     totals->end_us = frame->pts_us + frame->duration_us;
 }
 
@@ -165,6 +165,7 @@ static int run(struct cv_stage_context *context, const json_t *payload, json_t *
                                        .square = true};
     cv_auto(cv_decoder_close) struct cv_decoder *decoder = NULL;
     CV_TRY(cv_decoder_open(&source, &params, &decoder, error));
+    output.duration_ms = output_ms(cv_decoder_info(decoder)->duration_us);
     struct totals totals = {0};
     int result = sample_all(context, decoder, &job, &output, &totals, error);
     if (result != 0) {
