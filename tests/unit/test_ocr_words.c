@@ -155,22 +155,38 @@ static void test_a_line_that_is_read_surely_is_read_by_one_model(void **state)
     }
 }
 
-/* The letters of "-rw-r--r--" are read as 工, its dashes as a listed numeral. */
-static void test_dashes_prove_no_script(void **state)
+/* A dash is read as a numeral, an icon as a short word, a terminal's line with a Thai letter here and there; where Latin
+ * letters are most, or are unsure, nothing is proven. */
+static void test_words_prove_a_script(void **state)
 {
     static const struct {
+        const char *model;
         struct read_word words[4];
-        int proven;
+        double least, most; /* letters */
     } cases[] = {
-        {{{"一", "chi_sim", 0, 20, 0.9, true}, {"一", "chi_sim", 24, 44, 0.9, true}}, 0},
-        {{{"无法", "chi_sim", 0, 44, 0.9, true}, {"一", "chi_sim", 48, 68, 0.9, true}}, 4},
+        {"chi_sim",
+         {{"一", "chi_sim", 0, 20, 0.9, true}, {"一", "chi_sim", 24, 44, 0.9, true}},
+         0,
+         0},
+        {"chi_sim",
+         {{"无法", "chi_sim", 0, 44, 0.97, true}, {"一", "chi_sim", 48, 68, 0.9, true}},
+         3.5,
+         4},
+        {"rus", {{"Статус", "rus", 0, 100, 0.96, true}, {"OK", "eng", 110, 140, 0.9, true}}, 5, 6},
+        {"rus", {{"Мат", "rus", 0, 50, 0.9, true}, {"Scenario", "eng", 60, 160, 0.9, true}}, 0, 0},
+        {"rus", {{"Зсепапо", "rus", 0, 100, 0.6, false}}, 0, 0},
+        {"ukr", {{"Статус", "rus", 0, 100, 0.96, true}}, 0, 0},
+        {"vie", {{"thông", "vie", 0, 100, 0.96, true}}, 3.5, 5},
+        {"tha", {{"ก", "tha", 0, 20, 0.9, false}, {"None", "eng", 30, 80, 0.9, true}}, 0, 0},
     };
 
     (void)state;
     for (size_t i = 0; i < CV_COUNT(cases); i++) {
         cv_auto(ocr_words_deinit) struct ocr_words words = {0};
+        cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
         add_read(cases[i].words, &words);
-        assert_int_equal(ocr_words_proven(&words), cases[i].proven);
+        double letters = ocr_words_letters_by(&words, cases[i].model, &text);
+        assert_true(letters >= cases[i].least && letters <= cases[i].most);
     }
 }
 
@@ -589,7 +605,7 @@ int main(void)
         cmocka_unit_test(test_blanks_are_those_of_the_model),
         cmocka_unit_test(test_each_word_is_of_the_model_that_reads_it_best),
         cmocka_unit_test(test_a_line_that_is_read_surely_is_read_by_one_model),
-        cmocka_unit_test(test_dashes_prove_no_script),
+        cmocka_unit_test(test_words_prove_a_script),
         cmocka_unit_test(test_emoji_stand_where_the_line_has_them),
         cmocka_unit_test(test_each_word_has_its_box),
         cmocka_unit_test(test_words_without_ink_are_laid_out_by_length),

@@ -10,7 +10,7 @@
 
 enum {
     SAMPLES = 8,       /* lines that other models try */
-    SAMPLES_FIRST = 3, /* of these, that tell a model that cannot read them at all */
+    SAMPLES_FIRST = 4, /* of which a model that reads no letter reads no others */
     SAMPLES_LEAST = 2, /* doubtful lines without which nothing is tried */
     LONG = 20,         /* capitals; a longer line tells no more */
     TALL = 28,         /* pixels of capital height in a sample, as in a reading */
@@ -32,21 +32,12 @@ static const double DOUBTFUL_SHARE = 0.30, DOUBTFUL_SHARE_CHEAP = 0.10;
 /* Columns that models have read by then; a trial costs as much CPU time as a tenth of them. */
 enum { COLUMNS_PER_TRIAL = 500000 };
 
-/* Letters in surely read words of the model's own list and script, an ideograph or a syllable
- * counting twice, that prove the script, whatever the other samples are: four Chinese
- * characters, two Korean words. In recordings without such a script no model of another one has
- * any. */
-enum { PROVEN = 8 };
+/* Letters that a model of another script has to read, as ocr_words_letters_by counts them: two Chinese words make 7.8;
+ * in recordings without such a script no model has more than 2.8. */
+static const double PROVEN = 5;
 
-/* How sure a model has to be of the samples (the Thai one is by 0.70 of a terminal, the Russian one by 0.79 of blurred
- * letters), and by how much surer than those before. */
-static const double READABLE = 0.75, CLEARLY = 0.12;
-
-/* Below this, the first samples tell that a model does not read the others either. */
-static const double HOPELESS = 0.50;
-
-/* No other model has to be tried where one is as sure as this. */
-static const double CERTAIN = 0.88;
+/* How sure a model is of samples all of which it reads, so that it comes first; and from which no other script is tried. */
+static const double READABLE = 0.75, CERTAIN = 0.88;
 
 /* What the detector's word for the language of a model is worth among models of one script, and by how much such a one
  * has to be surer than those before it. */
@@ -77,7 +68,8 @@ static const struct script {
 
 struct sample {
     struct ocr_scaled_line line;
-    double confidence, weight; /* weight: how much the line tells */
+    double weight;          /* how much the line tells */
+    struct ocr_words words; /* as the models before read it, once it is tried */
 };
 
 struct ocr_choice {
@@ -85,25 +77,30 @@ struct ocr_choice {
     int changes, trials;
     int64_t lines, next_check;
     double length, doubtful_length; /* of all lines, in capitals */
-    int doubtful;                   /* lines */
     struct cv_buffer words;         /* of all lines */
     json_t *texts;                  /* of the lines, each once, as keys */
     struct sample samples[SAMPLES]; /* the weightiest first */
     size_t sample_count;
 };
 
+static void drop_samples(struct ocr_choice *choice, size_t left)
+{
+    while (choice->sample_count > left) {
+        struct sample *sample = &choice->samples[--choice->sample_count];
+        free(sample->line.grey);
+        ocr_words_deinit(&sample->words);
+    }
+}
+
 static void clear_lines(struct ocr_choice *choice)
 {
-    while (choice->sample_count > 0) {
-        free(choice->samples[--choice->sample_count].line.grey);
-    }
+    drop_samples(choice, 0);
     cv_buffer_deinit(&choice->words);
     choice->words = (struct cv_buffer)CV_BUFFER_INIT;
     (void)json_object_clear(choice->texts);
     choice->lines = 0;
     choice->next_check = CHECK_FIRST;
     choice->length = choice->doubtful_length = 0;
-    choice->doubtful = 0;
 }
 
 int ocr_choice_new(bool may_add, struct ocr_choice **ret_choice, struct cv_error *error)
@@ -137,10 +134,10 @@ void ocr_choice_free(struct ocr_choice *choice)
 /* ---- what was read --------------------------------------------------------------------------- */
 
 /* Keeps the line as a sample if it tells more than one that is kept. */
-static int keep_sample(struct ocr_choice *choice, const struct ocr_crop *crop, double confidence,
-                       double weight, struct cv_error *error)
+static int keep_sample(struct ocr_choice *choice, const struct ocr_crop *crop, double weight,
+                       struct cv_error *error)
 {
-    struct sample sample = {.confidence = confidence, .weight = weight};
+    struct sample sample = {.weight = weight};
     size_t at = choice->sample_count;
 
     while (at > 0 && choice->samples[at - 1].weight < weight) {
@@ -150,9 +147,7 @@ static int keep_sample(struct ocr_choice *choice, const struct ocr_crop *crop, d
         return 0;
     }
     CV_TRY(ocr_scale_line(crop, TALL, &sample.line, error));
-    if (choice->sample_count == SAMPLES) {
-        free(choice->samples[--choice->sample_count].line.grey);
-    }
+    drop_samples(choice, SAMPLES - 1);
     memmove(&choice->samples[at + 1], &choice->samples[at],
             (choice->sample_count - at) * sizeof(sample));
     choice->samples[at] = sample;
@@ -172,11 +167,9 @@ int ocr_choice_add_line(struct ocr_choice *choice, const struct ocr_crop *crop,
     }
     choice->length += length;
     if (reading->confidence < DOUBTFUL) {
-        choice->doubtful++;
         choice->doubtful_length += length;
         CV_TRY(choice->may_add && crop->has_letters
-                   ? keep_sample(choice, crop, reading->confidence,
-                                 length * (1 - reading->confidence), error)
+                   ? keep_sample(choice, crop, length * (1 - reading->confidence), error)
                    : 0);
     }
     ocr_language_collect(reading->text, &choice->words);
@@ -208,46 +201,62 @@ static bool is_installed(const char *model)
     return ocr_models_find(ocr_models_path(), model, &name, &reason) == 0;
 }
 
-/* How surely a model reads the samples, and whether the detector says that it is their language. */
+/* What a model of another script reads of the samples better than the models before, and whether the detector says that
+ * it is their language. */
 struct trial {
     const char *model;
-    double sure;
-    int proven; /* letters of the samples, as PROVEN counts them */
+    double letters; /* as PROVEN counts them */
+    double sure;    /* of the samples, by their weights */
     bool is_agreed;
 };
+
+static struct ocr_line_picture picture_of(const struct sample *sample)
+{
+    return (struct ocr_line_picture){.dictionary = OCR_WITH_WORDS,
+                                     .grey = sample->line.grey,
+                                     .width = sample->line.width,
+                                     .height = sample->line.height,
+                                     .tall = TALL};
+}
+
+/* In the mean of the words, by their widths. */
+static double sure_of(const struct ocr_words *words)
+{
+    double sum = 0, width = 0;
+
+    for (size_t i = 0; i < words->count; i++) {
+        const struct ocr_word *word = &words->items[i];
+        sum += word->sure * (word->right - word->left);
+        width += word->right - word->left;
+    }
+    return width > 0 ? sum / width : 0;
+}
 
 static int read_samples(const struct ocr_choice *choice, TessBaseAPI *api, struct trial *trial,
                         struct cv_error *error)
 {
-    cv_auto(cv_buffer_deinit) struct cv_buffer words = CV_BUFFER_INIT;
-    double sum = 0, weights = 0;
+    cv_auto(cv_buffer_deinit) struct cv_buffer text = CV_BUFFER_INIT;
+    double weights = 0;
 
     for (size_t i = 0; i < choice->sample_count; i++) {
-        cv_auto(ocr_reading_deinit) struct ocr_reading reading = {0};
-        const struct sample *sample = &choice->samples[i];
-        const struct ocr_line_picture line = {.dictionary = OCR_WITH_WORDS,
-                                              .grey = sample->line.grey,
-                                              .width = sample->line.width,
-                                              .height = sample->line.height,
-                                              .tall = TALL};
-        cv_auto(ocr_words_deinit) struct ocr_words read = {0};
-        CV_TRY(ocr_tesseract_read(api, &line, &read, error));
-        trial->proven += ocr_words_proven(&read);
-        CV_TRY(ocr_words_finish(&read, &line, &reading, error));
-        sum += reading.text[0] ? reading.confidence * sample->weight : 0;
-        weights += sample->weight;
-        ocr_language_collect(reading.text, &words);
-        if (i + 1 == SAMPLES_FIRST && sum < HOPELESS * weights && !trial->proven) {
+        const struct ocr_line_picture line = picture_of(&choice->samples[i]);
+        cv_auto(ocr_words_deinit) struct ocr_words words = {0};
+        CV_TRY(ocr_tesseract_read(api, &line, &words, error));
+        trial->sure += choice->samples[i].weight * sure_of(&words);
+        weights += choice->samples[i].weight;
+        CV_TRY(ocr_words_choose(&words, &choice->samples[i].words, TALL, error));
+        trial->letters += ocr_words_letters_by(&words, trial->model, &text);
+        if (i + 1 == SAMPLES_FIRST && trial->letters < 1) {
             break;
         }
     }
-    CV_TRY_MEMORY(!words.failed, error, "the words of a video");
-    trial->sure = weights > 0 ? sum / weights : 0;
-    trial->is_agreed = words.length > 0 && ocr_language_letters(words.data, trial->model) > 0;
+    CV_TRY_MEMORY(!text.failed, error, "the words of a video");
+    trial->sure = weights > 0 ? trial->sure / weights : 0;
+    trial->is_agreed = text.length > 0 && ocr_language_letters(text.data, trial->model) > 0;
     return 0;
 }
 
-/* Of no certainty at all where the model is not installed, or is among those that have read the samples. */
+/* Of no letters where the model is not installed, or is among those that have read the samples. */
 static int try_model(const struct ocr_choice *choice, const struct ocr_engine *engine,
                      const char *model, struct trial *ret_trial, struct cv_error *error)
 {
@@ -260,16 +269,16 @@ static int try_model(const struct ocr_choice *choice, const struct ocr_engine *e
     CV_TRY(ocr_tesseract_start(ocr_models_path(), model, true, &api, error));
     int result = read_samples(choice, api, ret_trial, error);
     ocr_tesseract_stop(api);
-    cv_log(CV_LOG_DEBUG, "%s reads %zu lines, of which %s is unsure: %.2f, %d letters proven%s",
-           model, choice->sample_count, ocr_engine_languages(engine), ret_trial->sure,
-           ret_trial->proven, ret_trial->is_agreed ? ", in its language" : "");
+    cv_log(CV_LOG_DEBUG, "%s reads %.1f letters of %zu lines better than %s, sure by %.2f%s", model,
+           ret_trial->letters, choice->sample_count, ocr_engine_languages(engine), ret_trial->sure,
+           ret_trial->is_agreed ? ", in its language" : "");
     return result;
 }
 
-/* What is proven tells more than how surely everything is read, of which a part may be of another script. */
+/* Among models of one script, which read nearly the same letters. */
 static double worth(const struct trial *trial)
 {
-    return trial->sure + (trial->is_agreed ? AGREED : 0) + (trial->proven >= PROVEN ? 1 : 0);
+    return trial->sure + (trial->is_agreed ? AGREED : 0) + (trial->letters >= PROVEN ? 1 : 0);
 }
 
 /* The best model of a script. */
@@ -280,41 +289,33 @@ static int try_script(const struct ocr_choice *choice, const struct ocr_engine *
 
     CV_TRY(try_model(choice, engine, script->model, ret_best, error));
     for (size_t i = 0; i < CV_COUNT(script->relatives); i++) {
-        bool is_near = ret_best->sure >= HOPELESS || ret_best->proven >= PROVEN;
-        if (!is_near && !(i == 0 && script->lacks_letters)) {
+        if (ret_best->letters < PROVEN && is_installed(script->model) &&
+            !(i == 0 && script->lacks_letters)) {
             break;
         }
         CV_TRY(try_model(choice, engine, script->relatives[i], &trial, error));
-        if (worth(&trial) > worth(ret_best) + SURER) {
-            *ret_best = trial;
-        }
+        *ret_best = worth(&trial) > worth(ret_best) + SURER ? trial : *ret_best;
     }
     return 0;
 }
 
-/* The model that reads the samples or a part of them; without a name: none does. */
-static int find_model(const struct ocr_choice *choice, const struct ocr_engine *engine,
-                      struct trial *ret_found, struct cv_error *error)
+/* The model that reads most letters of the samples; without a name: none reads enough. */
+static int find_model(struct ocr_choice *choice, struct ocr_engine *engine, struct trial *ret_found,
+                      struct cv_error *error)
 {
-    struct trial best = {.model = NULL}, trial;
-    double sum = 0, weights = 0;
+    struct trial best = {.letters = PROVEN}, trial;
 
-    *ret_found = best;
+    for (size_t i = 0; i < choice->sample_count; i++) {
+        const struct ocr_line_picture line = picture_of(&choice->samples[i]);
+        CV_TRY(ocr_engine_read_words(engine, &line, &choice->samples[i].words, error));
+    }
     for (size_t i = 0; i < CV_COUNT(SCRIPTS) && best.sure < CERTAIN; i++) {
         CV_TRY(try_script(choice, engine, &SCRIPTS[i], &trial, error));
-        best = worth(&trial) > worth(&best) ? trial : best;
+        /* Any line may be read with Latin letters. */
+        bool is_unlikely = ocr_language_is_latin(SCRIPTS[i].model) && !trial.is_agreed;
+        best = !is_unlikely && trial.letters >= best.letters ? trial : best;
     }
-    for (size_t i = 0; i < choice->sample_count; i++) {
-        sum += choice->samples[i].confidence * choice->samples[i].weight;
-        weights += choice->samples[i].weight;
-    }
-    /* Any line may be read with Latin letters. */
-    if (best.model && ocr_language_is_latin(best.model) && !best.is_agreed) {
-        return 0;
-    }
-    if (best.proven >= PROVEN || (best.sure >= READABLE && best.sure >= sum / weights + CLEARLY)) {
-        *ret_found = best;
-    }
+    *ret_found = best;
     return 0;
 }
 
@@ -372,15 +373,16 @@ static void choose_latin(const struct ocr_choice *choice, const struct ocr_engin
 }
 
 /* The model of the script, the models of other scripts that are there, and one of Latin letters,
- * which is in front if the script was found in a part of what could not be read. */
-static int choose_script(struct ocr_choice *choice, const struct ocr_engine *engine,
-                         struct names *names, struct cv_error *error)
+ * which is in front where the script was found in a part of what could not be read. */
+static int choose_script(struct ocr_choice *choice, struct ocr_engine *engine, struct names *names,
+                         struct cv_error *error)
 {
     struct trial found;
     const char *latin = NULL, *one;
 
     choice->trials++;
     CV_TRY(find_model(choice, engine, &found, error));
+    drop_samples(choice, 0); /* no line is tried twice */
     if (!found.model) {
         return 0;
     }
@@ -409,7 +411,7 @@ static double least_share(const struct ocr_choice *choice, const struct ocr_engi
     return is_cheap ? DOUBTFUL_SHARE_CHEAP : DOUBTFUL_SHARE;
 }
 
-static int choose(struct ocr_choice *choice, const struct ocr_engine *engine, struct names *names,
+static int choose(struct ocr_choice *choice, struct ocr_engine *engine, struct names *names,
                   struct cv_error *error)
 {
     bool is_latin = true;
@@ -421,7 +423,7 @@ static int choose(struct ocr_choice *choice, const struct ocr_engine *engine, st
     if (is_latin) {
         choose_latin(choice, engine, names);
     }
-    if (choice->may_add && choice->trials < TRIALS_MOST && choice->doubtful >= SAMPLES_LEAST &&
+    if (choice->may_add && choice->trials < TRIALS_MOST && choice->sample_count >= SAMPLES_LEAST &&
         choice->doubtful_length >= least_share(choice, engine) * choice->length) {
         struct names others = {.count = 0};
         CV_TRY(choose_script(choice, engine, &others, error));

@@ -162,27 +162,36 @@ bool ocr_words_are_doubtful(const struct ocr_words *words)
     return is_doubtful;
 }
 
-/* Whether a word of a model's list proves nothing: the Thai model reads words of its list into Hebrew, and the Chinese ones
- * read a dash as their numeral one. */
-static bool is_no_proof(const struct ocr_word *word)
+/* Strokes of something else are read as words of one or two letters, or as single ideographs that are in no list, a dash as
+ * the numeral one; Thai words are read letter by letter, without blanks. */
+static bool may_be_strokes(const struct ocr_word *word, const struct letters *letters)
 {
-    return strcmp(word->language, "tha") == 0 || strcmp(word->language, "Thai") == 0 ||
-           strcmp(word->text, "一") == 0;
+    bool is_listed = word->is_listed && strcmp(word->text, "一") != 0;
+
+    return letters->is_square ? letters->characters == 1 && !is_listed
+                              : letters->characters <= SHORT && word->blank != OCR_BLANK_NONE;
 }
 
-int ocr_words_proven(const struct ocr_words *words)
+double ocr_words_letters_by(const struct ocr_words *words, const char *model,
+                            struct cv_buffer *text)
 {
-    int proven = 0, others = 0;
+    bool is_latin_model = ocr_language_is_latin(model);
+    double own = 0, others = 0;
 
     for (size_t i = 0; i < words->count; i++) {
         const struct ocr_word *word = &words->items[i];
         struct letters letters = letters_of(word->text);
-        int weight = letters.native * (letters.is_square ? 2 : 1);
-        bool is_native = letters.native > letters.latin && word->sure >= SURE;
-        proven += is_native && word->is_listed && !is_no_proof(word) ? weight : 0;
-        others += is_native ? 0 : weight + letters.latin;
+        int count = letters.latin + letters.native * (letters.is_square ? 2 : 1);
+        bool is_own = (letters.native > letters.latin) != is_latin_model &&
+                      strcmp(word->language, model) == 0;
+        if (is_own && word->sure >= SURE && !may_be_strokes(word, &letters)) {
+            own += count * fmax(2 * ocr_word_likelihood(words, i) - 1, 0);
+            cv_buffer_printf(text, "%s ", word->text);
+        } else {
+            others += count;
+        }
     }
-    return proven > others ? proven : 0;
+    return own > others ? own : 0;
 }
 
 /* A word that may be taken. */

@@ -42,10 +42,11 @@ double ocr_word_likelihood(const struct ocr_words *words, size_t index);
 /* Whether a model of another script may read a word of the line better. */
 bool ocr_words_are_doubtful(const struct ocr_words *words);
 
-/* How many letters the line has in words of its model's word list and script, other than Latin,
- * that are read surely; an ideograph or a syllable counts twice. 0 where more letters are unsure
- * or Latin. */
-int ocr_words_proven(const struct ocr_words *words);
+/* How many letters of a line that was chosen from several readings `model` has read surely in its own script, each counting
+ * by how much likelier its word is right than not; an ideograph or a syllable counts twice. 0 where the line has more other
+ * letters. Appends the words to `text`, each with a blank behind it. */
+double ocr_words_letters_by(const struct ocr_words *words, const char *model,
+                            struct cv_buffer *text);
 
 /* Makes `words` the best of both readings of one picture, whose capitals are `tall` pixels high:
  * of all sequences of words that do not overlap, that which is likeliest right over most of the

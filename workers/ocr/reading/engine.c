@@ -252,20 +252,31 @@ static int read_words(struct ocr_engine *engine, size_t model, const struct ocr_
     return explain_words(engine, engine->models[model], line, ret_words, error);
 }
 
-/* Models of several scripts, each alone, until no other one may read a word better. Word lists help to choose, so that
- * they are used in every reading. */
-static int recognize_words(struct ocr_engine *engine, const struct ocr_line_picture *line,
-                           struct ocr_reading *ret_reading, struct cv_error *error)
+/* Word lists help to choose, so that they are used in every reading. */
+int ocr_engine_read_words(struct ocr_engine *engine, const struct ocr_line_picture *line,
+                          struct ocr_words *ret_words, struct cv_error *error)
 {
     cv_auto(ocr_words_deinit) struct ocr_words words = {0};
 
     CV_TRY(read_words(engine, 0, line, &words, error));
-    for (size_t i = 1; i < engine->model_count && ocr_words_are_doubtful(&words); i++) {
+    for (size_t i = 1;
+         !engine->is_guided && i < engine->model_count && ocr_words_are_doubtful(&words); i++) {
         cv_auto(ocr_words_deinit) struct ocr_words others = {0};
         CV_TRY(read_words(engine, i, line, &others, error));
         CV_TRY(ocr_words_choose(&words, &others, line->tall, error));
         CV_TRY(explain_words(engine, "the best of these models", line, &words, error));
     }
+    *ret_words = words;
+    words = (struct ocr_words){0};
+    return 0;
+}
+
+static int recognize_words(struct ocr_engine *engine, const struct ocr_line_picture *line,
+                           struct ocr_reading *ret_reading, struct cv_error *error)
+{
+    cv_auto(ocr_words_deinit) struct ocr_words words = {0};
+
+    CV_TRY(ocr_engine_read_words(engine, line, &words, error));
     CV_TRY(ocr_words_finish(&words, line, ret_reading, error));
     struct ocr_tongue tongue = tongue_of(engine, ret_reading->text);
     if (tongue.model < engine->model_count) {
