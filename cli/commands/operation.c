@@ -340,26 +340,19 @@ static int add_texts(json_t *list, const char *text)
     return 0;
 }
 
-/* The texts of every value of an option; NULL: out of memory. */
-static json_t *read_texts(const struct cli_call *call, const char *option)
+static int add_value(json_t *list, const char *text)
 {
-    const char *value;
-    cv_auto(json_decref) json_t *list = json_array();
-    for (size_t i = 0; list && (value = cli_value_at(call, option, i)); i++) {
-        if (add_texts(list, value)) {
-            return NULL;
-        }
-    }
-    return cv_take(list);
+    return json_array_append_new(list, json_string(text));
 }
 
-/* Every value of an option; NULL: out of memory. */
-static json_t *read_list(const struct cli_call *call, const char *option)
+/* Every value of an option, as `add` adds it; NULL: out of memory. */
+static json_t *read_list(const struct cli_call *call, const char *option,
+                         int (*add)(json_t *list, const char *text))
 {
     const char *value;
     cv_auto(json_decref) json_t *list = json_array();
     for (size_t i = 0; list && (value = cli_value_at(call, option, i)); i++) {
-        if (json_array_append_new(list, json_string(value))) {
+        if (add(list, value)) {
             return NULL;
         }
     }
@@ -392,9 +385,9 @@ static int read_value(struct cli_call *call, const struct source *source, const 
     } else if (strcmp(kind, "videos") == 0) {
         CV_TRY(read_videos(call, source, ret_value, error));
     } else if (strcmp(kind, "list") == 0) {
-        *ret_value = read_list(call, source->text);
+        *ret_value = read_list(call, source->text, add_value);
     } else if (strcmp(kind, "texts") == 0) {
-        *ret_value = read_texts(call, source->text);
+        *ret_value = read_list(call, source->text, add_texts);
     } else if (strcmp(kind, "flag") == 0 || strcmp(kind, "off") == 0) {
         *ret_value = json_boolean(strcmp(kind, "flag") == 0);
     } else if (strcmp(kind, "since") == 0) {
