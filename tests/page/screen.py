@@ -58,6 +58,17 @@ UNFINISHED = {".crdownload", ".part"}  # what Chromium and Firefox add to the na
 GO = "history.pushState({}, '', arguments[0]); dispatchEvent(new PopStateEvent('popstate'));"  # to another screen
 
 
+@contextlib.contextmanager
+def scripts(driver, *sources):
+    """Scripts that run before those of each page that is opened meanwhile."""
+    made = [driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": source})["identifier"] for source in sources]
+    try:
+        yield
+    finally:
+        for identifier in made:
+            driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": identifier})
+
+
 def browser():
     """With a mouse, which a browser without a window has not by itself."""
     return chromium("--mute-audio", "--lang=en", "--autoplay-policy=no-user-gesture-required",
@@ -80,14 +91,9 @@ class Screen:
         """Fingers point in place of the mouse, which comes back when another document is opened."""
         self.driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": is_touched})
 
-    @contextlib.contextmanager
     def words(self, name):
         """One of WORDS, for what is opened meanwhile."""
-        made = self.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": WORDS[name]})["identifier"]
-        try:
-            yield
-        finally:
-            self.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": made})
+        return scripts(self.driver, WORDS[name])
 
     def open(self, path="/", is_signed_in=True):
         self.driver.get("about:blank")

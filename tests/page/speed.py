@@ -10,7 +10,7 @@ import tempfile
 import time
 
 from demo import demo
-from screen import WIDE, Screen, browser
+from screen import WIDE, Screen, browser, scripts
 from selenium.webdriver.common.keys import Keys
 
 from api import Gateway
@@ -42,9 +42,9 @@ def slow(screen, path, film):
     driver.execute_cdp_cmd("Network.clearBrowserCache", {})
     driver.execute_cdp_cmd("Network.emulateNetworkConditions", LINE)
     driver.execute_cdp_cmd("Emulation.setCPUThrottlingRate", {"rate": SLOWER})
-    made = driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": WATCH})["identifier"]
     driver.get("about:blank")
-    driver.get(screen.url + path.replace("FILM", film))
+    with scripts(driver, WATCH):
+        driver.get(screen.url + path.replace("FILM", film))
     screen.see("cv-transcript li, .card, .hit")
     screen.wait(lambda: screen.script("return document.readyState === 'complete' && seen.lcp > 0"), "the largest picture")
     screen.wait(lambda: not screen.all("cv-player") or screen.script("return document.querySelector('video')?.readyState >= 2"), "a frame")
@@ -53,7 +53,6 @@ def slow(screen, path, film):
     screen.see(".tools button").click()
     screen.wait(lambda: screen.script("return seen.answer > 0"), "the answers to keys and a click")
     seen = screen.script("return seen")
-    driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": made})
     driver.execute_cdp_cmd("Emulation.setCPUThrottlingRate", {"rate": 1})
     driver.execute_cdp_cmd("Network.emulateNetworkConditions", FREE)
     return seen

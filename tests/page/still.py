@@ -2,6 +2,7 @@
 
 import contextlib
 
+from screen import scripts
 from workers import find_faketime
 
 AT = "2026-03-02 10:00:00"  # of the database, the gateway and the browser, whose zones are UTC
@@ -63,17 +64,6 @@ SETTLED = """const [isLoading, done] = arguments, QUIET_MS = 60;
         }
     };
     look();"""
-
-
-@contextlib.contextmanager
-def scripts(driver, *sources):
-    """Scripts that run before those of each page that is opened meanwhile."""
-    made = [driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": source})["identifier"] for source in sources]
-    try:
-        yield
-    finally:
-        for identifier in made:
-            driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": identifier})
 
 
 @contextlib.contextmanager

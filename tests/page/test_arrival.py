@@ -6,7 +6,7 @@ import pytest
 from api import BOB, token
 from fault_proxy import FaultProxy
 from mail_server import MailServer
-from screen import GO, Screen, in_both_browsers
+from screen import GO, Screen, in_both_browsers, scripts
 from selenium.webdriver.common.keys import Keys
 from test_people import Provider
 from workers import Workers
@@ -35,14 +35,11 @@ def broken(driver, place):
 @pytest.mark.parametrize("part, kind", PARTS)
 def test_a_part_that_does_not_come_is_asked_for_again(broken, part, kind):
     shown, proxy = broken
-    made = shown.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": HURRY})["identifier"]
-    try:
+    with scripts(shown.driver, HURRY):
         fault = proxy.add(f"^GET {part}$", **KINDS[kind])
         shown.driver.get("about:blank")
         shown.script(f"setTimeout(() => location.assign('{shown.url}/'))")  # a driver waits for what stalls
         shown.wait(lambda: fault.hits == 1 and shown.script(IS_THERE), f"the page without {part}")
-    finally:
-        shown.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": made})
 
 
 WHO = """const done = arguments[arguments.length - 1];

@@ -12,6 +12,7 @@ import pytest
 from api import token
 from place import Place
 from screen import GO, NARROW, WIDE, Screen, on_desk_and_phone
+from screens import path_at
 from selenium.webdriver.common.keys import Keys
 
 MINUTES = float(os.environ.get("CORTANA_PAGE_MINUTES", "0.1"))  # of live work; 480 are a working day
@@ -35,16 +36,6 @@ COUNT = """window.streams = 0;
     };"""
 
 
-def named(place, path):
-    value = place.queue.value
-    for word, known in (("FILM", place.film), ("RUN", place.runs[0]),
-                        ("FAILED", "SELECT id::text FROM jobs WHERE status = 'failed' AND video_id = ANY (%s::uuid[]) LIMIT 1"),
-                        ("TRIGGER", "SELECT id::text FROM job_triggers WHERE %s::uuid[] IS NOT NULL LIMIT 1")):
-        if word in path:
-            path = path.replace(word, value(known, place.videos) if known.startswith("SELECT") else known)
-    return path
-
-
 @on_desk_and_phone("operator")
 def test_a_token_that_expires_loses_nothing_that_was_typed(operator, place):
     operator.open("/schedules")
@@ -64,7 +55,7 @@ def test_who_may_only_look_sees_no_button_that_would_be_refused(screen, place):
     screen.token = token(exp=2000000000, app_metadata={"cortana_role": "viewer"})
     for number, path in enumerate(SCREENS):
         if number:
-            screen.script(GO, named(place, path))
+            screen.script(GO, path_at(place, path))
         else:
             screen.open(path)
         screen.wait(lambda: screen.script("return document.querySelector('main')?.innerText.length > 20") and
@@ -82,9 +73,9 @@ def test_every_screen_says_that_it_failed_and_recovers(operator, place, names):
         operator.script(BREAK)
         operator.script(GO, "/nothing")
         operator.see("screen-missing", "no such page")
-        operator.script(GO, named(place, path))
-        failed = operator.see(".state[data-state=failed]", "nothing is there")
-        assert "r-17" in failed.text, path
+        operator.script(GO, path_at(place, path))
+        operator.see(".state[data-state=failed]", "nothing is there")
+        operator.see(".state[data-state=failed]", "r-17")
         operator.see(".state[data-state=failed] button")
         operator.script("window.fetch = window.real; document.querySelector('.state[data-state=failed] button').click()")  # an event may recover it
         operator.wait(lambda: not operator.all(".state[data-state=failed]") and not operator.all(".skeletons"), f"{path} to recover")

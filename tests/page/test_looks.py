@@ -11,9 +11,9 @@ from conftest import system_fixtures
 from house import fill_house
 from looks import LETTERS, LOOKS, POINTS_MAX, difference, keep, kept, path_of, picture
 from place import Place
-from screen import Screen
+from screen import Screen, scripts
 from screens import EMPTY, OPERATORS, SCREENS, WAITING, path_at
-from still import IDS, PROCESS, SETTLED, WITHOUT_PLACES, scripts, still
+from still import IDS, PROCESS, SETTLED, WITHOUT_PLACES, still
 from workers import DEADLINE
 
 VIDEOS, JOBS = 24, 600

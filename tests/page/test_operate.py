@@ -117,15 +117,6 @@ def test_lists_go_on_while_work_never_stops(operator, place, path, kind):
         operator.script("clearInterval(window.constant)")
 
 
-def test_new_jobs_wait_behind_a_button(operator, place):
-    operator.open("/jobs?type=webhook")
-    operator.see("h1", "Jobs")
-    operator.wait(lambda: not operator.all(".skeletons"), "the list")
-    job = operator.see_new_job(place)
-    place.queue.run("SELECT cancel_job(%s)", job)
-    operator.see(f"tr[data-id='{job}'] .badge", "Canceled")
-
-
 def test_a_run_is_a_graph_that_follows(operator, place):
     operator.open("/runs")
     title = place.queue.value("SELECT v.title FROM runs r JOIN videos v ON v.id = r.video_id ORDER BY r.created_at DESC, r.id DESC LIMIT 1")

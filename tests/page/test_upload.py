@@ -1,6 +1,6 @@
 """Uploads through the page, and what it hears while it is open."""
 
-import json
+import contextlib
 import os
 import random
 import subprocess
@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from api import token
 from s3_server import S3Server
-from screen import WIDE, Screen, in_both_browsers, on_desk_and_phone
+from screen import WIDE, Screen, in_both_browsers, on_desk_and_phone, scripts
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from store_client import StoreClient
@@ -27,9 +27,6 @@ DROP = """const transfer = new DataTransfer();
     transfer.items.add(new File([new Uint8Array(1000)], arguments[1]));
     document.querySelector('main').dispatchEvent(new DragEvent(arguments[0], {bubbles: true, cancelable: true,
                                                                               dataTransfer: transfer}));"""
-LINE = {"text": "greetings from the harbour", "normalized_text": "greetings from the harbour", "language": "eng",
-        "confidence": 0.9, "t_start": 500, "t_end": 900, "bounding_box": {"x": 1, "y": 1, "width": 9, "height": 9},
-        "entities": []}
 
 
 @pytest.fixture
@@ -77,7 +74,7 @@ def test_an_upload_goes_on_after_a_reload_and_ends_with_its_text(screen, place, 
     assert claimed["id"] == job
     place.queue.run("UPDATE jobs SET progress = 0.41 WHERE id = %s", job)
     screen.see(".uploads li small", "41 %")
-    place.queue.run("SELECT replace_video_text(%s, %s)", video["id"], json.dumps([LINE]))
+    place.queue.write_text(video["id"], ["greetings from the harbour"])
     set_status(place, video["id"], "ready")
     place.queue.run("SELECT cancel_job(%s)", job)
     row(screen, film.name, "ready")
@@ -131,14 +128,8 @@ def test_the_library_hears_of_a_new_video_and_of_its_end(screen, place):
 @pytest.fixture
 def hold(screen):
     """Holds the request of that number to an address, until the page's goOn() is called."""
-    made = []
-
-    def hold(address, number=1):
-        made.append(screen.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument",
-                                                  {"source": HOLD_REQUEST.format(address, number)})["identifier"])
-    yield hold
-    for one in made:
-        screen.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": one})
+    with contextlib.ExitStack() as held:
+        yield lambda address, number=1: held.enter_context(scripts(screen.driver, HOLD_REQUEST.format(address, number)))
 
 
 def test_what_came_before_the_stream_began_is_there_afterwards(screen, place, hold):

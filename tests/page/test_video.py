@@ -6,7 +6,7 @@ import random
 
 import pytest
 from film import FROM_Y, HEIGHT, RATE, SECONDS, TO_Y, WIDTH, bar_y
-from screen import in_both_browsers, on_desk_and_phone
+from screen import in_both_browsers, on_desk_and_phone, scripts
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -298,9 +298,8 @@ def count_of(place, videos):
 
 @pytest.fixture
 def time_stands_still(screen):
-    made = screen.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": STILL})["identifier"]
-    yield
-    screen.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", {"identifier": made})
+    with scripts(screen.driver, STILL):
+        yield
 
 
 def choose(screen, where, entry):
@@ -593,11 +592,6 @@ def test_a_video_without_files_shows_its_lines(screen, place):
     assert not screen.all("video")
 
 
-def test_a_video_that_is_not_there(screen):
-    screen.open("/videos/0f0e0d0c-0000-4000-8000-000000000099")
-    assert "nothing here that you may see" in screen.see("[data-state=failed]").text
-
-
 def test_the_seek_bar_shows_what_is_there(screen, place):
     watch(screen, place)
     screen.wait(lambda: screen.script("return document.querySelector('cv-player').cues.length"), "the pictures")
@@ -732,11 +726,3 @@ def test_a_failed_job_is_tried_again(screen, place):
     screen.see("#question button.main").click()
     screen.see("[data-state=canceled]")
     screen.see("cv-toasts p", "The job is canceled.")
-
-
-@pytest.mark.parametrize("path", ["/jobs", "/videos/FILM?q=harbour"])
-def test_nothing_is_wider_than_a_phone(screen, place, path):
-    screen.resize(320, 640)
-    screen.open(path.replace("FILM", place.film))
-    screen.see("tbody tr, cv-transcript li")
-    assert screen.script("return document.documentElement.scrollWidth") <= 320

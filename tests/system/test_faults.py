@@ -272,29 +272,34 @@ def test_a_wrong_clock_changes_nothing(jobs, workers, program, offset):
 
 
 @contextlib.contextmanager
-def small_disk(path, size):
-    """A file system of a few bytes; skips where mounting is not allowed."""
+def mounted(path, *arguments):
+    """Something mounted at the path; skips where mounting is not allowed."""
     path.mkdir(exist_ok=True)
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "small", path], check=False,
-                          capture_output=True)
-    if done.returncode != 0:
-        pytest.skip("needs the right to mount a tmpfs")
+    if subprocess.run(["mount", *arguments, path], check=False, capture_output=True).returncode != 0:
+        pytest.skip("needs the right to mount")
     try:
         yield
     finally:
         subprocess.run(["umount", "--lazy", path], check=True)
 
 
-def test_a_full_scratch_directory_fails_the_job_not_the_worker(jobs, workers):
+def small_disk(path, size):
+    """A file system of a few bytes."""
+    return mounted(path, "-t", "tmpfs", "-o", f"size={size}", "small")
+
+
+@pytest.mark.parametrize("disk, large, small", [
+    ("scratch", {"do": "fill"}, {"do": "fill", "bytes": 1 << 20}),
+    ("store", {"do": "fill", "bytes": 4 << 20, "key": "big"}, {"do": "put", "key": "small", "text": "t"})], ids=["scratch", "store"])
+def test_a_full_disk_fails_the_job_not_the_worker_and_shows_nothing(jobs, workers, disk, large, small):
     jobs.rows("UPDATE job_types SET retry_delays = '{1 hour}' WHERE name = 'test_stage'")
-    with small_disk(workers.scratch, "2m"):
+    with small_disk(getattr(workers, disk), "2m"):
         worker = workers.start()
-        job_id = jobs.enqueue({"do": "fill"})
-        job = jobs.wait_for(job_id, "failed", "done")
+        job = jobs.wait_for(jobs.enqueue(large), "failed", "done")
         assert job["payload"]["error"]["type"] == "DiskFull"
         assert job["scheduled_for"] is not None
-        next_job = jobs.enqueue({"do": "fill", "bytes": 1 << 20})  # there is room again
-        jobs.wait_for(next_job, "done")
+        wait_until(lambda: workers.files() == set(), "nothing to be left, of a probe either")
+        jobs.wait_for(jobs.enqueue(small), "done")  # there is room again
         assert worker.stop() == 0
         assert workers.scratch_entries() == []
 
@@ -311,20 +316,6 @@ def test_a_machine_that_cannot_start_a_stage_gives_the_job_back(jobs, workers, t
         healthy.mkdir()
         workers.start(CORTANA_SCRATCH=healthy)
         jobs.wait_for(job_id, "done")
-        assert worker.stop() == 0
-
-
-def test_a_full_store_fails_the_job_and_shows_nothing(jobs, workers):
-    jobs.rows("UPDATE job_types SET retry_delays = '{1 hour}' WHERE name = 'test_stage'")
-    with small_disk(workers.store, "2m"):
-        worker = workers.start()
-        job_id = jobs.enqueue({"do": "fill", "bytes": 4 << 20, "key": "big"})
-        job = jobs.wait_for(job_id, "failed", "done")
-        assert job["payload"]["error"]["type"] == "DiskFull"
-        assert job["scheduled_for"] is not None
-        wait_until(lambda: workers.files() == set(), "nothing to be left, of a probe either")
-        next_job = jobs.enqueue({"do": "put", "key": "small", "text": "t"})
-        jobs.wait_for(next_job, "done")
         assert worker.stop() == 0
 
 

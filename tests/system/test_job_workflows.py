@@ -1,6 +1,7 @@
 """Workflows: definitions, runs, fan-out and fan-in, parameters, restart; by SQL alone."""
 
 import json
+import re
 
 import psycopg2
 import pytest
@@ -12,6 +13,12 @@ TYPES = """INSERT INTO job_types (name, description, retry_delays)
 @pytest.fixture(autouse=True)
 def types(queue):
     queue.run(TYPES)
+
+
+def flow(text):
+    """Steps as key:type<parents, of the type work where none is named."""
+    return [{"key": key, "job_type": job_type or "work", **({"depends_on": parents.split(",")} if parents else {})} for key, job_type, parents in
+            (re.fullmatch(r"(\w+)(?::(\w+))?(?:<([\w,]+))?", step).groups() for step in text.split())]
 
 
 def define(queue, steps, name="flow"):
@@ -50,10 +57,7 @@ def work(queue, result=None, hand_on=None, job_type="work"):
 
 
 def test_a_diamond_runs_in_order_and_ends(queue):
-    define(queue, [{"key": "a", "job_type": "work"},
-                   {"key": "b", "job_type": "work", "depends_on": ["a"]},
-                   {"key": "c", "job_type": "work", "depends_on": ["a"]},
-                   {"key": "d", "job_type": "work", "depends_on": ["b", "c"]}])
+    define(queue, flow("a b<a c<a d<b,c"))
     run_id = start(queue)
     assert [work(queue)["step"]] == ["a"]
     assert sorted(work(queue)["step"] for _ in range(2)) == ["b", "c"]
@@ -70,8 +74,7 @@ def test_a_diamond_runs_in_order_and_ends(queue):
 
 def test_a_step_waits_for_all_parents_even_when_one_is_retried(queue):
     queue.run("UPDATE job_types SET retry_delays = '{1 hour}' WHERE name = 'work'")
-    define(queue, [{"key": "a", "job_type": "work"}, {"key": "b", "job_type": "other"},
-                   {"key": "c", "job_type": "work", "depends_on": ["a", "b"]}])
+    define(queue, flow("a b:other c<a,b"))
     run_id = start(queue)
     job = queue.claim_one("work")
     assert queue.fail(job) == "retry"
@@ -105,8 +108,7 @@ def test_payloads_are_put_together_from_all_their_sources(queue):
 
 
 def test_what_a_zombie_hands_on_is_refused(queue):
-    define(queue, [{"key": "a", "job_type": "work"},
-                   {"key": "b", "job_type": "work", "depends_on": ["a"]}])
+    define(queue, flow("a b<a"))
     queue.run("UPDATE job_types SET retry_delays = '{1 hour}'")
     run_id = start(queue)
     zombie = queue.claim_one("work")
@@ -174,8 +176,7 @@ def test_a_step_that_goes_on_hands_each_part_to_a_job_of_its_own(queue):
 
 
 def test_a_canceled_reader_gets_its_parts_all_the_same(queue):
-    define(queue, [{"key": "watch", "job_type": "work"}, {"key": "read", "job_type": "other", "depends_on": ["watch"]},
-                   {"key": "join", "job_type": "work", "depends_on": ["read"]}])
+    define(queue, flow("watch read:other<watch join<read"))
     run_id = start(queue)
     reader = step(queue, run_id, "read")["id"]
     assert queue.value("SELECT cancel_job(%s)", reader) == "canceled"
@@ -217,9 +218,7 @@ def test_thousands_of_parts_and_never_more_than_the_most(queue):
 
 
 def test_a_run_fails_when_nothing_else_can_run_and_restarts_where_it_failed(queue):
-    define(queue, [{"key": "a", "job_type": "work"}, {"key": "b", "job_type": "other"},
-                   {"key": "c", "job_type": "work", "depends_on": ["a"]},
-                   {"key": "d", "job_type": "work", "depends_on": ["b", "c"]}])
+    define(queue, flow("a b:other c<a d<b,c"))
     run_id = start(queue)
     work(queue)
     assert queue.fail(queue.claim_one("work"), "NotAVideo", retryable=False) == "failed"
@@ -237,9 +236,7 @@ def test_a_run_fails_when_nothing_else_can_run_and_restarts_where_it_failed(queu
 
 
 def test_what_waits_for_a_step_that_has_failed_is_skipped_and_goes_on_with_it(queue):
-    define(queue, [{"key": "a", "job_type": "work"}, {"key": "b", "job_type": "other"},
-                   {"key": "c", "job_type": "work", "depends_on": ["a"]},
-                   {"key": "d", "job_type": "work", "depends_on": ["b", "c"]}])
+    define(queue, flow("a b:other c<a d<b,c"))
 
     def waiting():
         return {row["step"]: (row["status"], row["skipped"], row["progress_message"]) for row in queue.run(
@@ -267,7 +264,7 @@ def test_what_waits_for_a_step_that_has_failed_is_skipped_and_goes_on_with_it(qu
 
 
 def test_a_step_that_somebody_canceled_stays_so(queue):
-    define(queue, [{"key": "a", "job_type": "work"}, {"key": "b", "job_type": "work", "depends_on": ["a"]}])
+    define(queue, flow("a b<a"))
     run_id = start(queue)
     assert queue.value("SELECT cancel_job(%s)", step(queue, run_id, "b")["id"]) == "canceled"
     queue.fail(queue.claim_one("work"), "NotAVideo", retryable=False)
@@ -292,8 +289,7 @@ def test_a_video_that_gets_playback_stays_ready(queue, ends_well):
 
 def test_a_branch_that_ends_last_decides(queue):
     """A dead branch, and then the other one done: what joins them can never run."""
-    define(queue, [{"key": "a", "job_type": "work"}, {"key": "b", "job_type": "other"},
-                   {"key": "c", "job_type": "work", "depends_on": ["a", "b"]}])
+    define(queue, flow("a b:other c<a,b"))
     run_id = start(queue)
     queue.fail(queue.claim_one("work"), "NotAVideo", retryable=False)
     assert run_row(queue, run_id)["status"] == "running"
@@ -304,8 +300,7 @@ def test_a_branch_that_ends_last_decides(queue):
 
 
 def test_cancel_stops_all_of_a_run_and_restart_takes_it_up(queue):
-    define(queue, [{"key": "a", "job_type": "work"}, {"key": "b", "job_type": "other"},
-                   {"key": "c", "job_type": "work", "depends_on": ["a", "b"]}])
+    define(queue, flow("a b:other c<a,b"))
     run_id = start(queue)
     running = queue.claim_one("other")
     assert queue.value("SELECT cancel_run(%s)", run_id) == "requested"
@@ -373,7 +368,7 @@ def test_a_start_is_part_of_the_callers_transaction(queue):
 
 
 def test_runs_put_off_start_when_it_is_time(queue):
-    define(queue, [{"key": "a", "job_type": "work"}])
+    define(queue, flow("a"))
     run_id = start(queue, scheduled_for=queue.value("SELECT now() + interval '1 hour'"))
     assert queue.claim("work") == [] and run_row(queue, run_id)["status"] == "running"
     queue.run("UPDATE jobs SET scheduled_for = now() - interval '1 second'")
@@ -447,7 +442,7 @@ def test_every_stage_works_runs_in_their_order(queue):
 
 
 def test_two_last_steps_ending_at_once_end_the_run(queue, database):
-    define(queue, [A, {**A, "key": "b"}])
+    define(queue, flow("a b"))
     run_id = start(queue)
     first, second = queue.claim("work", limit=2)
     other = psycopg2.connect(database)

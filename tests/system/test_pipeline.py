@@ -1,19 +1,15 @@
 """The whole way of a video, from the original to a clip, with the real workers."""
 
-import contextlib
 import json
 import os
-import random
-import signal
 import subprocess
 
 import pytest
 from media_tools import add_picture_tracks, add_text_tracks
-from pipeline import SMALL, Pipeline, beginning
-from workers import age_leftovers, wait_until
+from pipeline import SMALL, beginning
+from workers import stages_of, wait_until
 
 VIDEO = "0b0e0c7e-3d5f-4a7b-9a52-6f1f7a3c0001"
-KILLS = int(os.environ.get("CORTANA_CHAOS_KILLS", "30"))
 
 
 def frames_after_a_day(pipeline, video, objects):
@@ -261,78 +257,9 @@ def test_strange_videos_are_read_like_any_other(pipeline, fixtures_dir):
         assert not missing, (path.name, missing, found)
 
 
-def stage_processes(supervisor):
-    """The stage processes of a supervisor: its children."""
-    children = subprocess.run(["pgrep", "-P", str(supervisor.pid)], capture_output=True, text=True,
-                              check=False)
-    return [int(pid) for pid in children.stdout.split()]
-
-
 def test_encoding_lets_others_have_the_cpu(pipeline, fixtures_dir):
     pipeline.environment["CORTANA_GRACE_MS"] = "100"
     pipeline.start("transcode")
     pipeline.submit(fixtures_dir / "chat.mp4", VIDEO)
     wait_until(lambda: any(os.getpriority(os.PRIO_PROCESS, pid) > os.getpriority(os.PRIO_PROCESS, 0)
-                           for pid in stage_processes(pipeline.workers["transcode"])), "a stage that yields")
-
-
-@pytest.mark.sanitized(0)
-def test_chaos_leaves_what_an_undisturbed_run_leaves(
-        program, shared_cluster, database, sql, tmp_path, fixtures_dir):
-    """Supervisors and stages are killed at random instants; the end is the same."""
-    folders = [tmp_path / name for name in ("calm", "chaos")]
-    for folder in folders:
-        (folder / "store").mkdir(parents=True)
-    original = beginning(fixtures_dir / "subtitles.mp4", tmp_path)
-    calm = Pipeline(program, database, sql, folders[0] / "store", folders[0], **SMALL)
-    calm.start()
-    assert calm.wait(calm.submit(original, VIDEO)) == "ready"
-    calm.stop()
-    wanted_rows, wanted_objects = calm.rows(VIDEO), calm.objects()
-    calm.query("DELETE FROM videos WHERE id = %s", VIDEO)
-    # The chaos has a store of its own, so nothing of the first run's objects is in its way.
-    calm.query("UPDATE object_removals SET finished_at = now() WHERE video_id = %s", VIDEO)
-
-    seed = int(os.environ.get("CORTANA_CHAOS_SEED", "20261121"))
-    dice = random.Random(seed)
-    chaos = Pipeline(program, database, sql, folders[1] / "store", folders[1],
-                     CORTANA_LEASE_MS="1500", CORTANA_HEARTBEAT_MS="400", **SMALL)
-    # Chaos is no reason to give up or to wait a minute.
-    chaos.query("UPDATE job_types SET retry_delays = array_fill(interval '50 ms', ARRAY[%s])",
-                KILLS + 10)
-    kills = 0
-
-    def kill_somebody():
-        nonlocal kills
-        if kills >= KILLS or dice.random() > 0.25:
-            chaos.restart_dead()
-            return
-        supervisor = dice.choice(list(chaos.workers.values()))
-        victims = stage_processes(supervisor)
-        victim = dice.choice(victims) if victims and dice.random() < 0.5 else supervisor.pid
-        if supervisor.poll() is None:
-            with contextlib.suppress(ProcessLookupError):  # a stage that has just ended
-                os.kill(victim, signal.SIGKILL)
-            kills += 1
-
-    chaos.start()
-    rounds = 0
-    while kills < KILLS:
-        rounds += 1
-        video = chaos.submit(original, VIDEO) if rounds == 1 else VIDEO
-        if rounds > 1:
-            chaos.query("UPDATE videos SET status = 'new' WHERE id = %s", VIDEO)
-            chaos.query("SELECT enqueue_job('transcode', payload, video_id) FROM jobs WHERE"
-                        " video_id = %s AND job_type = 'transcode' LIMIT 1", VIDEO)
-        assert chaos.wait(video, between=kill_somebody) == "ready", (seed, chaos.failures())
-    chaos.restart_dead()
-    chaos.stop()
-
-    assert chaos.rows(VIDEO) == wanted_rows, seed
-    assert chaos.objects() == wanted_objects, seed
-    age_leftovers(folders[1] / "store")
-    subprocess.run([program("cortana"), "gc"], env=chaos.environment, check=True)  # opens the store
-    assert list((folders[1] / "store" / ".incoming").glob("*")) == [], seed
-    attempts = chaos.query("SELECT j.attempt, count(a.*), bool_and(a.status <> 'running') FROM jobs j"
-                           " JOIN job_attempts a ON a.job_id = j.id GROUP BY j.id, j.attempt")
-    assert all(last == rows and settled for last, rows, settled in attempts), (seed, attempts)
+                           for pid in stages_of(pipeline.workers["transcode"].pid)), "a stage that yields")

@@ -16,7 +16,9 @@ import pytest
 from fault_proxy import FaultProxy
 from faults import Faults
 from invariants import violations
+from jobs import STAGES
 from pipeline import SMALL, WORKERS, Pipeline
+from remains import objects, rows
 from s3_server import S3Server
 from standby import Standby
 from store_client import StoreClient
@@ -33,10 +35,9 @@ WORKERS_A_STAGE = 2
 LEASE_MS = 3000
 SECONDS_A_FAULT = 0.7   # on average between two faults
 SECONDS_TO_END = 240    # for what is left to do when the last fault is over
-STAGES = ("transcode", "sample", "ocr", "segment_index")
 # Kills cost attempts; this many are more than the faults of a long run.
-PATIENT = """UPDATE job_types SET retry_delays = array_fill('100 ms'::interval, ARRAY[2000])
-             WHERE name IN ('transcode', 'sample', 'ocr', 'segment_index')"""
+PATIENT = f"""UPDATE job_types SET retry_delays = array_fill('100 ms'::interval, ARRAY[2000])
+             WHERE name IN {STAGES}"""
 
 
 def short_videos(folder, fixtures_dir):
@@ -91,7 +92,6 @@ class Bucket:
     def pipeline(self, *arguments, **environment):
         running = Pipeline(*arguments, **environment)
         running.put_original = lambda path, key: self.client.put(key=key, path=str(path))
-        running.contents = lambda: {key: self.client.get(key=key)["sha256"] for key in self.client.keys()}
         return running
 
     def close(self):
@@ -164,17 +164,6 @@ def store(program):
         made.close()
 
 
-def what_is_left(running, video):
-    """Rows and objects of a video, without what is the video's own name."""
-    segments = running.query("SELECT text, language, t_start, t_end, bounding_box FROM segments WHERE video_id = %s"
-                             " ORDER BY t_start, t_end, text", video)
-    entities = running.query("SELECT entity_type, value, s.t_start FROM entities JOIN segments s ON s.id = segment_id"
-                             " WHERE s.video_id = %s ORDER BY 1, 2, 3", video)
-    about = running.query("SELECT status::text, resolution, fps, duration FROM videos WHERE id = %s", video)
-    objects = sorted(key.replace(video, "ID") for key in running.contents() if video in key)
-    return about, segments, entities, objects
-
-
 def test_no_fault_costs_a_video(cluster, program, store, tmp_path, fixtures_dir):
     dice = random.Random(SEED)
     name = cluster.create_database()
@@ -198,8 +187,8 @@ def test_no_fault_costs_a_video(cluster, program, store, tmp_path, fixtures_dir)
         for source in sources:
             video = running.submit(source)
             assert running.wait(video) == "ready", running.failures()
-            quiet[source] = what_is_left(running, video)
-            assert len(quiet[source][1]) > 0 and len(quiet[source][3]) > 5
+            quiet[source] = rows(running.query, video), objects(store.client, video)
+            assert quiet[source][0]["segments"] and len(quiet[source][1]) > 5
         videos = {}
         for number in range(VIDEOS):
             source = sources[number % len(sources)]
@@ -219,7 +208,7 @@ def test_no_fault_costs_a_video(cluster, program, store, tmp_path, fixtures_dir)
             status = running.wait(video, timeout=SECONDS_TO_END, between=fleet.revive)
             assert status == "ready", (story, running.failures())
         for video, source in videos.items():
-            assert what_is_left(running, video) == quiet[source], story
+            assert (rows(running.query, video), objects(store.client, video)) == quiet[source], story
         assert violations(Jobs(running.sql)) == {}, story
         assert running.query("SELECT job_type, count(*) FROM jobs WHERE job_type = ANY(%s) GROUP BY 1 ORDER BY 1",
                              list(STAGES)) == [(stage, VIDEOS + len(sources)) for stage in sorted(STAGES)], story

@@ -12,7 +12,7 @@ from probing import port_of, wait_ready, wait_reason
 from s3_server import ACCESS_KEY, SECRET_KEY
 from scanning import Scanning
 from store_client import StoreClient
-from test_faults import small_disk
+from test_faults import mounted, small_disk
 from workers import Worker, wait_until
 
 COUNT = int(os.environ.get("CORTANA_REFUSED_JOBS", "8"))
@@ -226,17 +226,9 @@ def test_stages_that_were_taken_over_stop_no_worker(jobs, workers):
 # ---- a directory -----------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
 def bound(path):
     """The directory as a mount of its own, which can be made read-only."""
-    path.mkdir(exist_ok=True)
-    done = subprocess.run(["mount", "--bind", path, path], check=False, capture_output=True)
-    if done.returncode != 0:
-        pytest.skip("needs the right to mount")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "--lazy", path], check=True)
+    return mounted(path, "--bind", path)
 
 
 def remount(path, how):

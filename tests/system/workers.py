@@ -141,13 +141,6 @@ class Worker:
         self.process.wait(DEADLINE)
 
 
-def age_leftovers(store):
-    """What killed processes left, on its way into the store or of a probe, is removed when it is an hour old: now it is."""
-    for folder in (".incoming", "probes"):
-        for left in (store / folder).glob("*"):
-            os.utime(left, (0, 0))
-
-
 class Workers:
     """Starts workers on one database, store and scratch directory, and ends them all."""
 
@@ -193,9 +186,6 @@ class Workers:
 
     def objects(self):
         return {key for key in self.files() if not key.startswith(NOT_KEPT)}
-
-    def age_leftovers(self):
-        age_leftovers(self.store)
 
     def scratch_entries(self):
         return [str(path.relative_to(self.scratch)) for path in self.scratch.rglob("*")]
