@@ -560,6 +560,38 @@ static void test_letters_of_two_rows_that_touch_are_cut_apart(void **state)
     assert_int_equal(split_rows(3, 2, &bar), 15);
 }
 
+/* Square letters of two parts, 22 pixels high: the parts stand 2 pixels apart. */
+static struct cv_box draw_square_letters(struct cv_frame *frame, int x, int y, int count)
+{
+    for (int i = 0; i < count; i++) {
+        int left = x + i * 24;
+        fill_box(frame, (struct cv_box){left, y, 18, 3}, black);
+        fill_box(frame, (struct cv_box){left + 15, y, 3, 10}, black);
+        fill_box(frame, (struct cv_box){left, y + 12, 3, 10}, black);
+        fill_box(frame, (struct cv_box){left, y + 19, 18, 3}, black);
+    }
+    return (struct cv_box){x, y, (count - 1) * 24 + 18, 22};
+}
+
+/* The parts of Hangul and Han stand above one another: no two rows. Rows of Latin letters stay two, however near. */
+static void test_parts_of_square_letters_are_one_line(void **state)
+{
+    (void)state;
+    for (int count = 2; count <= 12; count += 5) {
+        cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(500, 120, white);
+        struct cv_box drawn = draw_square_letters(&frame, 60, 40, count);
+        add_noise(&frame, 4, 7);
+        cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
+        assert_int_equal(lines.count, 1);
+        expect_box(&lines.items[0].box, &drawn, 2);
+    }
+    cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(500, 120, white);
+    struct cv_box first = draw_text(&frame, "Thursday evening", 60, 40, 14, black);
+    (void)draw_text(&frame, "MAMMOTH WOMEN", 60, cv_box_bottom(&first) + 1, 14, black);
+    cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
+    assert_int_equal(lines.count, 2);
+}
+
 static void test_text_is_cleaned_of_lone_marks(void **state)
 {
     (void)state;
@@ -618,6 +650,7 @@ int main(void)
         cmocka_unit_test(test_emoji_are_cut_out_and_coloured_words_are_not),
         cmocka_unit_test(test_an_emoji_takes_no_contrast),
         cmocka_unit_test(test_letters_of_two_rows_that_touch_are_cut_apart),
+        cmocka_unit_test(test_parts_of_square_letters_are_one_line),
         cmocka_unit_test(test_text_is_cleaned_of_lone_marks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
