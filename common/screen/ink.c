@@ -12,8 +12,9 @@ enum {
     RING_GAP = 2,    /* pixels left out between them: anti-aliasing and codec ringing */
     BETWEEN = 3,     /* the same between letters */
     BETWEEN_MIN = 4, /* such pixels in a row of the line, on the average, tell the paper's colour */
-    PLAIN_SPREAD = 18,  /* levels by which plain paper may vary */
-    PLAIN_PERCENT = 70, /* of the ring's pixels have to lie within that */
+    PLAIN_SPREAD = 18,   /* levels by which plain paper may vary */
+    PLAIN_PERCENT = 70,  /* of the ring's pixels have to lie within that */
+    OUTLINE_PERCENT = 5, /* of the box's pixels, at least, are of an outline */
     RING_PERCENT =
         45, /* of the ring's pixels are of that paper: the rest may be other rows and backgrounds */
     TWO_SPREAD = 9,   /* levels by which each of two papers may vary: codecs leave less */
@@ -323,6 +324,33 @@ static int measure_paper(const struct cv_frame *frame, const struct cv_box *box,
     return is_one ? 1 : !ink->is_faint && find_two_papers(ring, between, ink) ? 2 : 0;
 }
 
+/* Whether enough of the box is darker than the paper to be an outline of light letters. */
+static bool has_outline(const struct cv_frame *frame, const struct cv_box *box,
+                        const struct cv_ink *ink)
+{
+    int luma = paper_luma(ink), count = 0;
+
+    for (int y = box->y; y < cv_box_bottom(box); y++) {
+        const uint8_t *row = frame->plane[CV_LUMA] + (size_t)y * (size_t)frame->width;
+        for (int x = box->x; x < cv_box_right(box); x++) {
+            count += luma - row[x] >= CONTRAST_MIN;
+        }
+    }
+    return count * 100 >= box->width * box->height * OUTLINE_PERCENT;
+}
+
+/* On plain paper, too, light letters may have an outline: they are its fill, and the outline is no part of them. Dark
+ * ones are more often the shadow of light letters. */
+static void take_fill(const struct cv_frame *frame, const struct cv_box *box, struct cv_ink *ink)
+{
+    struct cv_ink fill = {.kind = CV_INK_FLAT, .light = ink->light};
+
+    if (ink->light && has_outline(frame, box, ink) &&
+        cv_ink_measure_on_picture(frame, box, &fill)) {
+        *ink = fill;
+    }
+}
+
 void cv_ink_measure(const struct cv_frame *frame, const struct cv_box *box, bool is_light,
                     struct cv_ink *ret_ink)
 {
@@ -333,6 +361,9 @@ void cv_ink_measure(const struct cv_frame *frame, const struct cv_box *box, bool
     int papers = measure_paper(frame, &inside, ret_ink);
     if (papers) {
         measure_plain(frame, &inside, ret_ink);
+    }
+    if (papers == 1) {
+        take_fill(frame, &inside, ret_ink);
     }
     if (papers == 2 && ret_ink->part_count) {
         leave_out_papers(ret_ink, inside.height);

@@ -108,6 +108,25 @@ static void test_outlined_letters(void **state)
     assert_true(ink.light);
 }
 
+/* The paper is as far from the outline as from the letters. */
+static void test_an_outline_on_plain_paper_is_no_ink(void **state)
+{
+    (void)state;
+    cv_auto(cv_frame_deinit) struct cv_frame frame =
+        new_frame(400, 100, (struct colour){120, 120, 120});
+    for (int dy = -2; dy <= 2; dy++) {
+        for (int dx = -2; dx <= 2; dx++) {
+            (void)draw_text(&frame, "Harbour", 60 + dx, 40 + dy, 25, black);
+        }
+    }
+    struct cv_box box = draw_text(&frame, "Harbour", 60, 40, 25, white);
+    struct cv_ink ink;
+    cv_ink_measure(&frame, &box, true, &ink);
+    assert_int_equal(ink.kind, CV_INK_LIGHT);
+    assert_true(ink.low > 120);
+    assert_true(cv_ink_is_clear(&ink));
+}
+
 /* Of the runs of the letters and of the light clouds beside them 89 % are enclosed where the sky is ink with them, and
  * 77 % where it is not; the outline is enclosed less often by 43 and 68 %. */
 static void test_a_sky_behind_outlined_letters_is_paper(void **state)
@@ -169,6 +188,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ink_is_dark_on_light_whatever_the_theme),
         cmocka_unit_test(test_outlined_letters),
+        cmocka_unit_test(test_an_outline_on_plain_paper_is_no_ink),
         cmocka_unit_test(test_a_coloured_fill_is_told_from_its_outline),
         cmocka_unit_test(test_a_fill_is_told_from_its_outline_on_any_picture),
         cmocka_unit_test(test_a_sky_behind_outlined_letters_is_paper),
