@@ -292,6 +292,22 @@ static int copy(struct cv_stage_context *context, const json_t *payload, json_t 
     return 0;
 }
 
+/* Until an object is there: a test puts it when the stage is to end. */
+static int await(struct cv_stage_context *context, const json_t *payload, json_t *result,
+                 struct cv_error *error)
+{
+    enum { STEP_MS = 20 };
+    int r;
+    while ((r = copy(context, payload, result, error)) < 0 &&
+           error->type == CV_ERROR_OBJECT_NOT_FOUND) {
+        if (poll(&(struct pollfd){.fd = cv_cancel_fd(cv_stage_cancel(context)), .events = POLLIN},
+                 1, STEP_MS) > 0) {
+            return cv_fail(error, CV_ERROR_CANCELED, "asked to stop");
+        }
+    }
+    return r;
+}
+
 /* ---- the sandbox ----------------------------------------------------------------------------- */
 
 static const char *outcome(bool worked)
@@ -433,7 +449,7 @@ static const struct {
     {"work", work},       {"eat", eat},           {"fill", fill},
     {"litter", litter},   {"put", put},           {"copy", copy},
     {"probe", probe},     {"query", query},       {"environment", environment},
-    {"login", login},     {"check", find_broken},
+    {"login", login},     {"check", find_broken}, {"await", await},
 };
 
 static int run(struct cv_stage_context *context, const json_t *payload, json_t **ret_result,

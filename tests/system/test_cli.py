@@ -21,7 +21,7 @@ TEXTS = [
 def video(sql):
     with sql.cursor() as cursor:
         cursor.execute("INSERT INTO videos (id, original_name, s3_original_path) VALUES (%s, 'film.mp4', 'videos/original/x/master.mp4')", (VIDEO,))
-    Queue(sql).write_text(VIDEO, TEXTS)
+    Queue(sql).write_text(VIDEO, [{**line, "bounding_box": {"x": 5, "y": 10 + 30 * n, "width": 100, "height": 20 + n}} for n, line in enumerate(TEXTS)])
     return VIDEO
 
 
@@ -73,7 +73,7 @@ def test_export_csv(cortana, video):
     done = cortana("export", video, "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(done.stdout, newline=""), strict=True))
     assert [row["text"] for row in rows] == [row["text"] for row in TEXTS]
-    assert rows[1]["t_end_ms"] == "3723004" and rows[1]["y"] == "2"
+    assert rows[1]["t_end_ms"] == "3723004" and [row["y"] for row in rows] == ["10", "40", "70"]
     assert rows[1]["end"] == "01:02:03.004" and rows[1]["video"] == "film.mp4"
     assert rows[2]["entities"] == "mention:@anna"
 
@@ -120,7 +120,7 @@ def test_export_of_what_is_not_there(cortana, tmp_path):
 def test_search_shows_time_box_and_match(cortana, video):
     done = cortana("search", "shipped")
     assert done.returncode == 0
-    assert "film.mp4  0:01.000 – 1:02:03.004  at 1,2  300×40" in done.stdout
+    assert "film.mp4  0:01.000 – 1:02:03.004  at 5,40  100×21" in done.stdout
     assert "[shipped]" in done.stdout
     assert "[shipped]" in cortana("search", "shiped", "--video", "film.mp4").stdout
     hits = json_lines(cortana("search", "shipped", "--json"))

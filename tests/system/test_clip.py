@@ -286,7 +286,6 @@ def test_a_video_ends_with_the_longer_of_pictures_and_sound(stage, tmp_path):
         assert (code, result["first_frame_us"]) == (0, 1960000 if pictures == 2 else 4880000)
 
 
-
 def test_webm(stage, tmp_path):
     source = make_clip(tmp_path / "a.mov", CLICKS)
     result, path = clip(stage, source, 2500, 6000, format="webm", max_height=120)

@@ -339,11 +339,12 @@ def test_a_result_waits_for_room_in_the_database(cluster, program, tmp_path):
 
         try:
             jobs.rows(STAGE_SCHEMA)
-            job_id = jobs.enqueue({"do": "put", "key": "k", "text": "t", "ms": 2000})
+            assert "its disk has room" in says_doctor()
+            job_id = jobs.enqueue({"do": "await", "key": "full"})
             worker = workers.start(LOG_LEVEL="debug")
             worker.wait_for_stage()
-            assert "its disk has room" in says_doctor()
             fill_disk(place / "ballast")
+            (workers.store / "full").touch()
             wait_until(lambda: worker.says("work waits for room on the disk of the database"), "the worker to tell of it")
             assert "the disk is full: make room there" in says_doctor()
             wait_until(lambda: len(worker.says("cannot settle the job yet")) > 5, "more tries than other troubles of a database get")

@@ -418,13 +418,14 @@ def test_a_worker_goes_on_under_a_newer_schema(jobs, workers, sql):
 def test_a_schema_that_left_the_worker_behind(jobs, workers, sql):
     worker, port = start(workers)
     wait_ready(port)
-    running = jobs.enqueue({"do": "work", "ms": 3000})
+    running = jobs.enqueue({"do": "await", "key": "told"})
     worker.wait_for_stage()
     sql.cursor().execute("SELECT require_program(9002, 'jobs.old is gone')")
     sql.cursor().execute("SELECT require_program(3, 'never goes back')")
     text = wait_reason(port, "schema")
     assert "9002" in text and "jobs.old is gone" in text
     assert get(port, "/healthz")[0] == 200
+    (workers.store / "told").touch()
     jobs.wait_for(running, "done")  # what it had claimed may end as far as it can
     waiting = jobs.enqueue({"do": "succeed"})
     newcomer, other = start(workers)
