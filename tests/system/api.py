@@ -121,10 +121,15 @@ class Gateway:
             [program("api-gateway"), "--api", "127.0.0.1:0", "--listen", "127.0.0.1:0", *arguments],
             {"CORTANA_API_RATES": "read=0,write=0,search=0,failure=0", "DATABASE_URL": database.replace("postgres@", "api_login@"), "CORTANA_JWT_SECRET": SECRET,
              "CORTANA_GRACE_MS": "5000", **environment}, directory / "gateway.log")
-        line = wait_until(lambda: self.process.says("the API at port"), "the gateway to listen")[0]
-        self.port = int(re.search(r"port (\d+)", line["message"]).group(1))
-        self.url = f"http://127.0.0.1:{self.port}"
-        wait_until(lambda: self.ask(*(ready or ("/me", token()))).status == 200, "the gateway to be ready")
+        self.is_killed = False
+        try:
+            line = wait_until(lambda: self.process.says("the API at port"), "the gateway to listen")[0]
+            self.port = int(re.search(r"port (\d+)", line["message"]).group(1))
+            self.url = f"http://127.0.0.1:{self.port}"
+            wait_until(lambda: self.ask(*(ready or ("/me", token()))).status == 200, "the gateway to be ready")
+        except BaseException:
+            self.end()
+            raise
 
     def connect(self):
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
@@ -150,9 +155,17 @@ class Gateway:
             return 0
         return int(re.search(r"VmHWM:\s+(\d+)", (of_process / "status").read_text()).group(1))
 
-    def end(self):
-        if self.process.is_alive():
+    def stop(self):
+        """It has to end well, unless end() has killed it."""
+        try:
+            assert self.process.stop() == 0 or self.is_killed
+        finally:
             self.process.kill()
+
+    def end(self):
+        """Kills it."""
+        self.is_killed = self.process.is_alive()
+        self.process.kill()
 
 
 class Library:

@@ -320,7 +320,7 @@ def test_kills(own_gateway, place, library, listen):
         job = queue.add("clip_generate", {"clip_id": str(uuid.uuid4())}, video_id=library.videos["own"])
         fault = chance.choice(["reader", "gateway", "connections", "none"])
         if fault == "gateway":
-            own.process.kill()
+            own.end()
             own = own_gateway()
         elif fault == "connections":
             queue.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name"
