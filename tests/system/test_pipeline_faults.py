@@ -1,6 +1,6 @@
 """The whole pipeline under faults drawn from a seed: workers and stages killed and stopped beyond their
 leases, the database crashed, restarted and replaced by its standby, connections reset, silenced and held
-up, clocks stepped, an S3 server that refuses, lies and breaks off.
+up, clocks stepped, an S3 server that refuses, lies and breaks off; fewer of them, and mostly kills, over a store in a directory.
 Every video becomes ready, once, with the text and the objects of a quiet run; the history is legal.
 
 CORTANA_PIPELINE_FAULTS=1000 CORTANA_PIPELINE_VIDEOS=60 for the long run; CORTANA_FAULT_SEED for another one."""
@@ -55,6 +55,8 @@ def short_videos(folder, fixtures_dir):
 class Bucket:
     """A bucket of a real S3 server behind a proxy that breaks what it is told to."""
 
+    faults_drawn = FAULTS
+
     def __init__(self, program):
         self.server = S3Server()
         self.server.start()
@@ -64,8 +66,8 @@ class Bucket:
         assert self.client.bucket(method="PUT", subresource="")["status"] == 200
         self.environment = self.server.environment("faults", self.proxy.endpoint)
 
-    def faults(self, dice):
-        self.dice = dice
+    def faults(self, others):
+        self.dice = others.dice
         return {self.storm: 6, self.refuse: 4, self.break_off: 6, self.lie: 4}
 
     def storm(self):
@@ -89,15 +91,36 @@ class Bucket:
         self.proxy.add("^PUT" if "corrupt_request" in kind else "^GET", times=self.dice.randrange(1, 4), **kind)
         return True
 
-    def pipeline(self, *arguments, **environment):
-        running = Pipeline(*arguments, **environment)
-        running.put_original = lambda path, key: self.client.put(key=key, path=str(path))
-        return running
+    def check_leftovers(self, _):
+        """Those of a bucket are its server's."""
 
     def close(self):
         self.proxy.close()
         self.client.close_process()
         self.server.stop()
+
+
+class Folder:
+    """A store in a directory, in which killed processes may leave what was on its way in."""
+
+    faults_drawn = FAULTS // 2
+
+    def __init__(self, program, path):
+        self.path, self.program = path, program
+        self.environment = {"STORE_URL": f"dir:{path}"}
+        self.client = StoreClient(program("store-commands"), self.environment)
+
+    def faults(self, others):
+        return {others.kill: 100}
+
+    def check_leftovers(self, environment):
+        for left in (self.path / ".incoming").iterdir():
+            os.utime(left, (0, 0))  # an hour old, and more
+        subprocess.run([self.program("cortana"), "gc"], env=environment, check=True)
+        assert list((self.path / ".incoming").iterdir()) == []
+
+    def close(self):
+        self.client.close_process()
 
 
 class Fleet:
@@ -142,7 +165,7 @@ class PipelineFaults(Faults):
     def __init__(self, dice, cluster, standby, gates, fleet, store, clock):
         super().__init__(dice, cluster, gates, clock, LEASE_MS, fleet.processes, fleet.revive)
         self.standby = standby
-        self.kinds.update(store.faults(dice))
+        self.kinds.update(store.faults(self))
 
     def fail_over(self):
         """The primary is gone for good; everybody finds the standby at the same address."""
@@ -155,9 +178,9 @@ class PipelineFaults(Faults):
         self.done["fail_over"] += 1
 
 
-@pytest.fixture
-def store(program):
-    made = Bucket(program)
+@pytest.fixture(params=["bucket", "folder"])
+def store(request, program, tmp_path):
+    made = Bucket(program) if request.param == "bucket" else Folder(program, tmp_path / "store")
     try:
         yield made
     finally:
@@ -179,8 +202,8 @@ def test_no_fault_costs_a_video(cluster, program, store, tmp_path, fixtures_dir)
         for gate in gates:
             stack.callback(gate.close)
         link = stack.enter_context(contextlib.closing(cluster.connect(name)))
-        running = store.pipeline(program, cluster.url(name), link, None, tmp_path,
-                                 **store.environment, **SMALL, CORTANA_LEASE_MS=str(LEASE_MS))
+        running = Pipeline(program, cluster.url(name), link, None, tmp_path, **store.environment, **SMALL, CORTANA_LEASE_MS=str(LEASE_MS))
+        running.put_original = lambda path, key: store.client.put(key=key, path=str(path))
         fleet = Fleet(program, gates, name, running.environment, tmp_path, clock)
         stack.callback(fleet.stop)
         quiet = {}
@@ -195,8 +218,8 @@ def test_no_fault_costs_a_video(cluster, program, store, tmp_path, fixtures_dir)
             videos[running.submit(source)] = source
         faults = PipelineFaults(dice, cluster, standby, gates, fleet, store, clock)
         stack.callback(faults.go_on, everybody=True)
-        for number in range(FAULTS):
-            if number == FAULTS // 2:
+        for number in range(store.faults_drawn):
+            if number == store.faults_drawn // 2:
                 faults.fail_over()
             faults.one()
             time.sleep(dice.uniform(0, 2 * SECONDS_A_FAULT))  # the random instant itself
@@ -212,3 +235,5 @@ def test_no_fault_costs_a_video(cluster, program, store, tmp_path, fixtures_dir)
         assert violations(Jobs(running.sql)) == {}, story
         assert running.query("SELECT job_type, count(*) FROM jobs WHERE job_type = ANY(%s) GROUP BY 1 ORDER BY 1",
                              list(STAGES)) == [(stage, VIDEOS + len(sources)) for stage in sorted(STAGES)], story
+        fleet.stop()
+        store.check_leftovers({**running.environment, "DATABASE_URL": faults.cluster.url(name)})
