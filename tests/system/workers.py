@@ -21,8 +21,8 @@ NOT_KEPT = (".incoming/", "probes/")
 # of the same job would show.
 STAGE_SCHEMA = """
 INSERT INTO job_types (name, description, retry_delays, time_limit)
-VALUES ('test_stage', 'told by its payload', '{1 hour}', '1 minute'),
-       ('test_table', 'told by its payload, on tables', '{1 hour}', '1 minute');
+VALUES ('test_stage', 'told by its payload', '{1 hour}', '1 hour'),
+       ('test_table', 'told by its payload, on tables', '{1 hour}', '1 hour');
 CREATE TABLE test_results (job_id uuid, attempt int, result jsonb);
 CREATE FUNCTION test_commit(uuid, int, jsonb) RETURNS void LANGUAGE sql
 AS 'INSERT INTO test_results VALUES ($1, $2, $3)';
