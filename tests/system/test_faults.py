@@ -339,7 +339,10 @@ def test_a_result_waits_for_room_in_the_database(cluster, program, tmp_path):
 
         try:
             jobs.rows(STAGE_SCHEMA)
-            assert "its disk has room" in says_doctor()
+            assert "has room for temporary files" in says_doctor()
+            run_sql(cluster, f"ALTER DATABASE {name} SET temp_file_limit = '1MB'")
+            assert "whether its disk has room is not known" in says_doctor()
+            run_sql(cluster, f"ALTER DATABASE {name} RESET temp_file_limit")
             job_id = jobs.enqueue({"do": "await", "key": "full"})
             worker = workers.start(LOG_LEVEL="debug")
             worker.wait_for_stage()
