@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """One server of containers as compose.yaml has it, by podman-compose, from a folder that holds this file alone: from nothing to a
-clip, the first administrator's account, stopped, and started again with everything there; with the PostgreSQL of Debian 12 at first, and
-that of 13 at last.
+clip, the first administrator's account, stopped, and started again with everything there; with the PostgreSQL of Debian 12 at first, as
+it was before 17 came, and then that of 13; at last with volumes that were saved in files.
 
 usage: tests/containers/compose.py [--image]
 
@@ -12,6 +12,7 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,12 @@ from s3_server import free_port  # noqa: E402
 
 DEADLINE = 300
 KNOWN = "Harbour"  # stands in that part of the fixture
+DATA = "/var/lib/postgresql/data"
+
+
+def documented(first):
+    """The lines of docs/operations.md from one that begins so to the next empty one, which an operator is told to give."""
+    return re.search(rf"^      {re.escape(first)}.*?(?=\n\n)", (ROOT / "docs/operations.md").read_text(), re.MULTILINE | re.DOTALL)[0]
 
 
 class Server:
@@ -61,6 +68,17 @@ class Server:
     def remove(self):
         self.compose("down", "--volumes")
         shutil.rmtree(self.folder)
+
+    def volume(self, name):
+        return f"{self.name}_{name}"
+
+    def give(self, commands):
+        """To a shell in its folder, about its volumes."""
+        commands = commands.replace("cortana_", f"{self.name}_").replace("podman-compose ", f"podman-compose -p {self.name} ")
+        done = subprocess.run(["sh", "-ec", commands], cwd=self.folder, check=False, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, env={**ENVIRONMENT, **self.variables(), "BUILDAH_ISOLATION": "chroot"})
+        if done.returncode != 0:
+            raise RuntimeError(f"{commands}: {done.stdout[-2000:]}")
 
     def compose(self, *words):
         done = subprocess.run(["podman-compose", "-p", self.name, *words], cwd=self.folder, env={**ENVIRONMENT, **self.variables()}, check=False,
@@ -178,24 +196,88 @@ def stop_and_start(server):
     assert server.redirected(f"/videos/{server.video}/poster").startswith(b"\xff\xd8")  # JPEG
 
 
+def refused(server, image, *command):
+    """What the database's container says and waits after; it is stopped then."""
+    name = f"{server.name}_refused"
+    podman("run", "--detach", "--name", name, "--volume", f"{server.volume('database')}:{DATA}", image, "database", *command)
+    try:
+        if command:
+            assert podman("wait", name) == "78"
+            return log_of(name)
+        said = server.wait(lambda: log_of(name), "the refusal")
+        assert podman("inspect", "--format", "{{.State.Status}}", name) == "running"
+        return said
+    finally:
+        podman("rm", "--force", name)
+
+
+def without_room(server):
+    """The newer one says it, waits, and leaves what was saved as it is. The disk is a copy of the volume with a little more."""
+    volume, disk, name = podman("volume", "inspect", "--format", "{{.Mountpoint}}", server.volume("database")), server.folder / "small", f"{server.name}_small"
+    disk.mkdir()
+    used = int(subprocess.run(["du", "--summarize", "--block-size=1M", volume], check=True, text=True, stdout=subprocess.PIPE).stdout.split()[0])
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={used + 30}m,mode=0700,uid=10001,gid=10001", "small", disk], check=True)
+    try:
+        subprocess.run(["cp", "--archive", f"{volume}/.", disk], check=True)
+        podman("run", "--detach", "--name", name, "--volume", f"{disk}:{DATA}", BESIDE["database"])
+        server.wait(lambda: "could not be made" in log_of(name), "what it says about room")
+        assert "No space left on device" in log_of(name)
+        assert podman("inspect", "--format", "{{.State.Status}}", name) == "running"
+        assert sorted(os.listdir(disk)) == ["15", "lock", "saved.sql"]
+    finally:
+        podman("rm", "--force", "--ignore", name)
+        subprocess.run(["umount", disk], check=True)
+
+
 def takes_a_newer_postgresql(server):
-    """Who does not know the way is told it, and nothing is lost; then by the commands of docs/operations.md."""
-    command = f"podman run --rm --volume cortana_database:/var/lib/postgresql/data {OLDER_DATABASE} database save"
-    assert f"{command}\n" in (ROOT / "docs/operations.md").read_text(), command
-    server.stop()
+    """Who does not know the way is told it, and nothing is lost; then by the commands of docs/operations.md. The older data are not
+    served again."""
+    (server.folder / "install").symlink_to(ROOT / "install")
+    stop, start = documented("# 1. Stop all.").split("# 3.")
+    assert "podman-compose up" in start
     server.take_database(BESIDE["database"])
+    server.stop()
     server.start()
     server.wait(lambda: "this volume has the data of PostgreSQL 15" in log_of(server.container("database")), "the refusal")
     assert podman("inspect", "--format", "{{.State.Status}} {{.RestartCount}}", server.container("database")) == "running 0"
-    server.stop()
-    podman(*command.replace("cortana_database:", f"{server.name}_database:").split()[1:])
+    server.give(stop)
+    without_room(server)
     up(server)
     assert server.get(f"/videos/{server.video}/segments")["items"] == server.found
     assert "PostgreSQL 17" in server.inside("command", "cortana", "doctor")
+    server.stop()
+    assert "PostgreSQL 17, and this image is of 15, which is older" in refused(server, OLDER_DATABASE)
+    assert "which is older" in refused(server, OLDER_DATABASE, "save")
+    up(server)
+    remove = re.search(r"`podman-compose exec database (rm [^`]*)`", (ROOT / "docs/operations.md").read_text())[1]
+    server.inside("database", *remove.split())
+    assert server.inside("database", "ls", DATA).split() == ["17", "lock"]
+
+
+def is_served_once(server):
+    """Neither a second server nor `save` opens the data of one that runs."""
+    assert "another container has this volume open" in refused(server, BESIDE["database"])
+    assert "another container has this volume open" in refused(server, BESIDE["database"], "save")
+    assert server.get(f"/videos/{server.video}/segments")["items"] == server.found
+
+
+def is_saved_and_unpacked(server):
+    """By the commands of docs/operations.md, into volumes of nothing."""
+    save, unpack = (documented(first) for first in ("podman-compose down\n      (set -e; umask", "(set -e\n"))
+    server.give(save.replace("up --detach", "up --no-build --detach"))
+    files = sorted(server.folder.glob("*.tar"))
+    assert len(files) == 6 and all(file.stat().st_mode & 0o077 == 0 for file in files), files
+    server.compose("down", "--volumes")
+    server.give(unpack)
+    up(server)
+    assert server.get(f"/videos/{server.video}/segments")["items"] == server.found
+    assert server.redirected(f"/videos/{server.video}/poster").startswith(b"\xff\xd8")  # JPEG
+    disk = server.inside("objects", "du", "--block-size=1M", "--summarize", "/var/lib/objects").split()[0]
+    assert int(disk) < 4 * 1024 / 2, disk  # its file is sparse as before
 
 
 STEPS = [up, first_administrator, upload_to_clip, keep_house, stop_and_start]
 
 
 if __name__ == "__main__":
-    sys.exit(run_steps(ServerOfDebian12, [*STEPS, takes_a_newer_postgresql], __doc__, make_programs))
+    sys.exit(run_steps(ServerOfDebian12, [*STEPS, takes_a_newer_postgresql, is_served_once, is_saved_and_unpacked], __doc__, make_programs))

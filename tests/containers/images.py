@@ -18,6 +18,7 @@ BASE, OBJECTS_BASE = ("localhost/" + re.search(rf"^ARG {name}=(\S+)", (ROOT / pa
 REPOSITORY, OLD, NEW = "localhost/cortana-vision", "0.1.0", "0.1.1"
 BESIDE = {"database": "localhost/cortana-database:17", "objects": "localhost/cortana-objects:16"}
 OLDER_DATABASE = "localhost/cortana-database:15"  # of Debian 12
+BEFORE_17 = "eb12d3c1^"  # the last tree whose database was that
 
 
 def say(text):
@@ -74,8 +75,12 @@ def make_beside():
 
 
 def make_older_database():
+    """As it was before PostgreSQL 17 came."""
     make_base(OBJECTS_BASE)
-    build(OLDER_DATABASE, context=ROOT / "install/containers", base=OBJECTS_BASE, options=["--target=database"])
+    with tempfile.TemporaryDirectory() as folder:
+        tree = subprocess.run(["git", "archive", BEFORE_17, "install/containers"], cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout
+        subprocess.run(["tar", "--extract", "--directory", folder], input=tree, check=True)
+        build(OLDER_DATABASE, context=f"{folder}/install/containers", base=OBJECTS_BASE, options=["--target=database"])
 
 
 def run_steps(make, steps, about, build):
