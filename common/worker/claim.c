@@ -119,13 +119,14 @@ void cv_supervisor_watch_database_room(struct cv_supervisor *supervisor,
                                        const struct cv_error *failure)
 {
     bool is_full = failure && failure->type == CV_ERROR_DISK_FULL;
-    if (is_full && !supervisor->database_is_full) {
+    if (is_full && !supervisor->database_full_at) {
         cv_log(CV_LOG_WARN, "work waits for room on the disk of the database: %s",
                failure->message);
-    } else if (!failure && supervisor->database_is_full) {
+    } else if (!failure && supervisor->database_full_at) {
         cv_log(CV_LOG_INFO, "the disk of the database has room again");
     }
-    supervisor->database_is_full = is_full || (failure && supervisor->database_is_full);
+    int64_t before = failure ? supervisor->database_full_at : 0;
+    supervisor->database_full_at = is_full ? cv_monotonic_ms() : before;
 }
 
 void cv_supervisor_check_schema(struct cv_supervisor *supervisor, int64_t now)
@@ -268,11 +269,12 @@ int cv_supervisor_claim(struct cv_supervisor *supervisor, int64_t now, struct cv
         }
         return 0;
     }
-    if (free_slots == supervisor->options.slots) { /* a result that waits may need more room */
+    /* A result that waits may need more room; a job that has met a full disk can be claimed again after its lease. */
+    bool is_over =
+        r != CV_QUEUE_EMPTY || asked_at - supervisor->database_full_at > supervisor->lease_ms;
+    if (is_over && free_slots == supervisor->options.slots) {
         cv_supervisor_watch_database_room(supervisor, NULL);
     }
     cv_supervisor_count_claim(supervisor, &list);
-    return r == CV_QUEUE_EMPTY
-               ? 0
-               : start_all(supervisor, &list, asked_at + supervisor->lease_ms, error);
+    return start_all(supervisor, &list, asked_at + supervisor->lease_ms, error);
 }

@@ -21,7 +21,7 @@ void cv_supervisor_watch_keeper(struct cv_supervisor *supervisor, int64_t now);
 void cv_supervisor_check_schema(struct cv_supervisor *supervisor, int64_t now);
 
 /* Learns from a change of the database whether its disk has room: `failure` is the change's, NULL: it
- * was written. */
+ * was written. What wrote nothing (an empty queue, a lost lease) tells nothing. */
 void cv_supervisor_watch_database_room(struct cv_supervisor *supervisor,
                                        const struct cv_error *failure);
 

@@ -172,5 +172,5 @@ void cv_supervisor_count_turn(struct cv_supervisor *supervisor)
     cv_metric_set(cv_probe_metrics(supervisor->probe), &connected, NULL,
                   cv_supervisor_is_connected(supervisor));
     cv_metric_set(cv_probe_metrics(supervisor->probe), &database_full, NULL,
-                  supervisor->database_is_full);
+                  supervisor->database_full_at != 0);
 }

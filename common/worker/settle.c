@@ -384,6 +384,7 @@ static bool try_again(struct cv_supervisor *supervisor, int index, const struct 
     struct cv_slot *slot = &supervisor->slots[index];
     int64_t now = cv_monotonic_ms();
     int64_t lease_end = cv_keeper_read(supervisor->keeper, index).lease_end;
+    cv_supervisor_watch_database_room(supervisor, error);
     bool is_away = !cv_db_is_connected(supervisor->db) || error->type == CV_ERROR_CONNECTION ||
                    error->type == CV_ERROR_DISK_FULL; /* nothing can be written there */
     bool may_help =
@@ -432,7 +433,6 @@ void cv_slot_settle(struct cv_supervisor *supervisor, int index)
     } else {
         slot->settle_tries++;
         int r = settle(supervisor, slot, &error);
-        cv_supervisor_watch_database_room(supervisor, r < 0 ? &error : NULL);
         if (r == CV_LEASE_LOST) {
             cv_log(CV_LOG_WARN, "the job is no longer ours (lease lost, or settled before the "
                                 "connection broke): the attempt's result is discarded");
@@ -443,6 +443,7 @@ void cv_slot_settle(struct cv_supervisor *supervisor, int index)
             cv_log_error(&error, "cannot settle the job, so its lease will expire");
         } else {
             end = end_of(slot, r);
+            cv_supervisor_watch_database_room(supervisor, NULL);
             cv_supervisor_log_job_as(supervisor, slot, status_after(end));
             log_end(slot);
             keep_log(supervisor, slot, end);

@@ -183,10 +183,10 @@ static void update_probe(struct cv_supervisor *supervisor)
                        supervisor->connect_trouble[0] ? ": " : "", supervisor->connect_trouble);
     } else if (supervisor->schema_trouble[0]) {
         (void)snprintf(text, sizeof(text), "%s", supervisor->schema_trouble);
+    } else if (supervisor->database_full_at) { /* the keeper's writes fail by that, too */
+        (void)snprintf(text, sizeof(text), "the disk of the database is full");
     } else if (trouble[0]) {
         (void)snprintf(text, sizeof(text), "the database does not answer: %s", trouble);
-    } else if (supervisor->database_is_full) {
-        (void)snprintf(text, sizeof(text), "the disk of the database is full");
     } else if (supervisor->environment_trouble[0]) {
         (void)snprintf(text, sizeof(text), "%s", supervisor->environment_trouble);
     } else if (supervisor->is_in_doubt) {

@@ -154,10 +154,10 @@ struct cv_supervisor {
     struct cv_job_logs *job_logs;   /* NULL: none are written */
     char environment_trouble[CV_WATCH_TROUBLE_SIZE]; /* why nothing may be claimed; "": it may */
     bool database_is_away;                           /* and that has been logged */
-    bool database_is_full;                           /* the same */
-    char connect_trouble[CV_TROUBLE_SIZE];           /* why the last connection failed */
-    int64_t schema_at;                               /* when to check the schema next */
-    char schema_trouble[CV_SCHEMA_REASON_SIZE];      /* why nothing may be claimed; "": it may */
+    int64_t database_full_at; /* when a change last met a full disk; 0: one was written since */
+    char connect_trouble[CV_TROUBLE_SIZE];      /* why the last connection failed */
+    int64_t schema_at;                          /* when to check the schema next */
+    char schema_trouble[CV_SCHEMA_REASON_SIZE]; /* why nothing may be claimed; "": it may */
     bool is_draining;
     bool is_patient; /* an operator asked for draining: running jobs may finish */
     int64_t grace_end;

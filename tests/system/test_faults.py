@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 from conftest import TEMPLATE, run_sql
+from probing import port_of, wait_reason
 from tcp_gate import TcpGate
 from workers import STAGE_SCHEMA, Jobs, Workers, find_faketime, is_running, silent, wait_until
 
@@ -34,8 +35,7 @@ def stoppable(cluster, program, tmp_path):
     """A cluster of the test's own with one database, and workers on it."""
     name = cluster.create_database()
     setup = Jobs(connect(cluster, name))
-    setup.rows(STAGE_SCHEMA)
-    setup.rows(FAST_RETRIES)
+    setup.rows(STAGE_SCHEMA + FAST_RETRIES)
     setup.connection.close()
     started = Workers(program, cluster.url(name), tmp_path)
     yield lambda: Jobs(connect(cluster, name)), started
@@ -62,8 +62,7 @@ def test_a_job_survives_a_database_that_comes_back(cluster, stoppable, immediate
     assert [a["status"] for a in jobs.attempts(job_id)] == ["succeeded"]
     assert len(jobs.results(job_id)) == 1
     assert worker.is_alive()
-    next_job = jobs.enqueue({"do": "succeed"})
-    jobs.wait_for(next_job, "done")
+    jobs.wait_for(jobs.enqueue({"do": "succeed"}), "done")
     jobs.connection.close()
 
 
@@ -162,8 +161,7 @@ def test_a_network_cut_longer_than_the_lease_costs_the_attempt(jobs, workers, ga
     assert [row["attempt"] for row in jobs.results(job_id)] == [2]
     assert other.stop() == 0
     gate.freeze(0)
-    next_job = jobs.enqueue({"do": "succeed"})  # by the one that was cut off
-    jobs.wait_for(next_job, "done")
+    jobs.wait_for(jobs.enqueue({"do": "succeed"}), "done")  # by the one that was cut off
     assert cut_off.says("lease lost") and cut_off.is_alive()
 
 
@@ -209,8 +207,7 @@ def test_a_zombie_that_wakes_after_its_lease_changes_nothing(jobs, workers):
     assert [row["attempt"] for row in jobs.results(job_id)] == [2]
     assert [a["status"] for a in jobs.attempts(job_id)] == ["crashed", "succeeded"]
     assert other.is_alive() and zombie.is_alive()
-    next_job = jobs.enqueue({"do": "succeed"})  # and both go on
-    jobs.wait_for(next_job, "done")
+    jobs.wait_for(jobs.enqueue({"do": "succeed"}), "done")  # and both go on
 
 
 def test_a_zombie_that_reports_success_leaves_the_verdict_to_the_second(jobs, workers):
@@ -260,12 +257,10 @@ def test_a_wrong_clock_changes_nothing(jobs, workers, program, offset):
         assert [a["status"] for a in jobs.attempts(job_id)] == ["succeeded"]
         assert len(jobs.results(job_id)) == 1
     wait_until(lambda: wrong.says("done in"), "the worker with the wrong clock to do its part")
-    logged = wrong.log()[0]["ts"]
-    real = jobs.row("SELECT abs(extract(epoch FROM now() - %s::timestamptz)) AS off", logged)["off"]
+    real = jobs.row("SELECT abs(extract(epoch FROM now() - %s::timestamptz)) AS off", wrong.log()[0]["ts"])["off"]
     assert real > 200, "the clock was not wrong"
-    late = jobs.rows("""SELECT FROM jobs WHERE finished_at NOT BETWEEN created_at AND now()
-                        OR started_at NOT BETWEEN created_at AND now()""")
-    assert late == []
+    assert jobs.rows("""SELECT FROM jobs WHERE finished_at NOT BETWEEN created_at AND now()
+                        OR started_at NOT BETWEEN created_at AND now()""") == []
 
 
 # ---- the disk is full ----------------------------------------------------------------------------------
@@ -323,6 +318,19 @@ def fill_disk(path):
     with contextlib.suppress(OSError), open(path, "wb", buffering=0) as file:
         while file.write(bytes(1 << 16)):
             pass
+
+
+def test_only_what_was_written_shows_that_the_database_has_room(jobs, workers):
+    jobs.rows("CREATE OR REPLACE FUNCTION test_commit(uuid, int, jsonb) RETURNS void LANGUAGE plpgsql AS 'BEGIN RAISE disk_full; END'")
+    job_id = jobs.enqueue({"do": "succeed"})
+    worker = workers.start("test-stage", "--listen", "127.0.0.1:0")
+    wait_until(lambda: worker.says("work waits for room on the disk of the database"), "the worker to tell of it")
+    jobs.rows("UPDATE jobs SET status = 'canceled' WHERE id = %s", job_id)
+    wait_until(lambda: worker.says("is discarded"), "the worker to let go of the job")
+    looks, statement = set(), "SELECT query_start FROM pg_stat_activity WHERE application_name = 'test-stage' AND query LIKE '%%claim_jobs%%'"
+    wait_until(lambda: looks.update(row["query_start"] for row in jobs.rows(statement)) or len(looks) > 2, "looks for other jobs")
+    wait_reason(port_of(worker), "the disk of the database is full")
+    assert not worker.says("has room again")
 
 
 def test_a_result_waits_for_room_in_the_database(cluster, program, tmp_path):

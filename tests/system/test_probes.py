@@ -406,8 +406,7 @@ def test_a_worker_goes_on_under_a_newer_schema(jobs, workers, sql):
     """.replace("CONCURRENTLY ", ""))
     sql.cursor().execute("INSERT INTO schema_migrations VALUES (9001, 'expands', 'x')")
     jobs.wait_for(running, "done")
-    after = jobs.enqueue({"do": "succeed"})
-    jobs.wait_for(after, "done")
+    jobs.wait_for(jobs.enqueue({"do": "succeed"}), "done")
     newcomer, other = start(workers)  # and one that starts on it
     wait_ready(other)
     assert get(port, "/readyz")[0] == 200

@@ -290,12 +290,10 @@ def test_a_worker_may_be_stopped_at_any_instant_of_its_start(workers):
 
 def test_a_host_of_brokers_that_was_killed_is_started_anew(jobs, workers):
     worker = workers.start("test-stage")
-    first = jobs.enqueue({"do": "put", "key": "out/1", "text": "1"})
-    jobs.wait_for(first, "done")
+    jobs.wait_for(jobs.enqueue({"do": "put", "key": "out/1", "text": "1"}), "done")
     host, = (pid for pid in children_of(worker.pid) if pid not in stages_of(worker.pid))
     os.kill(host, signal.SIGKILL)
     wait_until(lambda: not is_running(host), "its end")
-    second = jobs.enqueue({"do": "put", "key": "out/2", "text": "2"})
-    assert jobs.wait_for(second, "done", "failed")["status"] == "done"
+    assert jobs.wait_for(jobs.enqueue({"do": "put", "key": "out/2", "text": "2"}), "done", "failed")["status"] == "done"
     assert worker.says("the broker host is restarted")
     assert workers.objects() == {"out/1", "out/2"}

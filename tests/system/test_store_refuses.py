@@ -160,8 +160,7 @@ def test_a_missing_object_is_believed_of_a_working_bucket_alone(jobs, workers, s
     assert jobs.get(job_id)["status"] in ("queued", "processing")
     fault.times = others.times = 0
     jobs.wait_for(job_id, "done")
-    missing = jobs.enqueue({"do": "copy", "key": "in/2"})
-    job = jobs.wait_for(missing, "failed", "done")
+    job = jobs.wait_for(jobs.enqueue({"do": "copy", "key": "in/2"}), "failed", "done")
     assert job["payload"]["error"]["type"] == "S3ObjectNotFound" and job["scheduled_for"] is None
     assert "in/2" in job["payload"]["error"]["message"]
     assert worker.stop() == 0
@@ -172,8 +171,7 @@ def test_one_object_that_is_refused_does_not_stop_the_others(jobs, workers, s3_s
     proxy.add("/out/forbidden", times=1 << 30, status=403, code="AccessDenied")
     refused = jobs.enqueue({"do": "put", "key": "out/forbidden", "text": "t"})
     ids = enqueue(jobs)
-    job = jobs.wait_for(refused, "failed")
-    assert job["payload"]["error"]["type"] == "AccessDenied"
+    assert jobs.wait_for(refused, "failed")["payload"]["error"]["type"] == "AccessDenied"
     for job_id in ids:
         jobs.wait_for(job_id, "done")
     assert worker.stop() == 0
@@ -184,8 +182,7 @@ def test_a_stage_that_blames_the_store_is_not_believed(jobs, workers):
     said = json.dumps({"error": {"type": "AccessDenied", "message": "it was not me",
                                  "retryable": True, "environment": True}})
     job_id = jobs.enqueue({"do": "leave", "code": 75, "text": said})
-    job = jobs.wait_for(job_id, "failed")
-    assert job["payload"]["error"]["type"] == "AccessDenied"
+    assert jobs.wait_for(job_id, "failed")["payload"]["error"]["type"] == "AccessDenied"
     assert worker.stop() == 0
 
 
