@@ -288,6 +288,32 @@ static void test_a_film_is_kept_once_a_second_until_text_comes(void **state)
     assert_int_equal(kept.start[kept.count - 1], 130 * 40000);
 }
 
+static void test_what_stood_before_it_moved_is_no_film(void **state)
+{
+    (void)state;
+    struct kept kept;
+    struct sampler *sampler = new_sampler(&kept, 10);
+    for (int i = 0; i < 290; i++) { /* stands for 10 s, and then moves for 1.6 */
+        push_hills(sampler, (int64_t)i * 40000, i < 250 ? 0 : 3 * (i - 250), false);
+        assert_false(sampler_sees_film(sampler));
+    }
+    assert_in_range(kept.count, 2, 3);
+    finish(sampler);
+}
+
+static void test_pictures_that_stand_are_no_film(void **state)
+{
+    (void)state;
+    struct kept kept;
+    struct sampler *sampler = new_sampler(&kept, 10);
+    for (int i = 0; i < 250; i++) { /* another one each second */
+        push_hills(sampler, (int64_t)i * 40000, 60 * (i / 25), false);
+        assert_false(sampler_sees_film(sampler));
+    }
+    assert_int_equal(kept.count, 10);
+    finish(sampler);
+}
+
 static void test_a_new_size_starts_anew(void **state)
 {
     (void)state;
@@ -480,6 +506,8 @@ int main(void)
         cmocka_unit_test(test_endless_change_neither_floods_nor_starves),
         cmocka_unit_test(test_a_slow_fade_adds_up),
         cmocka_unit_test(test_a_film_is_kept_once_a_second_until_text_comes),
+        cmocka_unit_test(test_what_stood_before_it_moved_is_no_film),
+        cmocka_unit_test(test_pictures_that_stand_are_no_film),
         cmocka_unit_test(test_a_new_size_starts_anew),
         cmocka_unit_test(test_shifts_are_exact),
         cmocka_unit_test(test_another_page_is_no_shift),

@@ -25,7 +25,8 @@ enum {
     SPOTS_SHARE = 8,    /* 1/8 of what was new */
     SPOTS_MAX = 64,
     FILM_SHARE = 16, /* 1/16 of the blocks moves; a tenth does where a hand holds the camera */
-    /* 1/512 of the blocks: text that ends a film. A subtitle is 1/77, a clock 1/1000, spots 1/1700 */
+    /* 1/512 of the blocks: text that ends a film. The line of `talk` is 1/77, the clock of `sport` 1/758 at most, spots of
+     * `phone` 1/1751 at most: one generated video each (kinds_of_videos.py), fitted. Lines of subs1, looked at: 1/13 to 1/82. */
     FILM_TEXT_SHARE = 512,
 };
 
@@ -91,8 +92,7 @@ struct candidate {
     struct picture *picture;
     int64_t start_us;
     int changed, shifted; /* blocks, against the reference */
-    bool scrolled;
-    bool related;
+    bool scrolled, related;
     int dx, dy; /* against the reference */
 };
 
@@ -113,7 +113,7 @@ struct sampler {
     int64_t change_began; /* the first frame that differs from the reference; -1: none does */
     int64_t shade_began;  /* the same for brightness alone */
     int64_t film_began;   /* since when a film moves; -1: none does */
-    int64_t film_moved;   /* the last frame that was kept while it moved */
+    int64_t film_moved;   /* the last frame of those that were kept because it moved */
 };
 
 int sampler_new(const struct sampler_params *params, sampler_keep *keep, void *opaque,
@@ -188,11 +188,12 @@ static int keep_candidate(struct sampler *sampler, struct cv_error *error)
     };
     CV_TRY(sampler->keep(sampler->opaque, &frame, error));
     int blocks = sampler->gate.columns * sampler->gate.rows;
-    if (candidate->changed < blocks / FILM_TEXT_SHARE &&
+    int64_t began = sampler->change_began < 0 ? sampler->shade_began : sampler->change_began;
+    bool has_come = candidate->start_us == sampler->shade_began; /* a photo, and stands since */
+    if (!has_come && candidate->changed < blocks / FILM_TEXT_SHARE &&
         candidate->shifted >= blocks / FILM_SHARE) {
-        sampler->film_moved = frame.time_us;
-        sampler->film_began =
-            sampler->film_began < 0 ? sampler->reference->time_us : sampler->film_began;
+        sampler->film_moved = candidate->start_us;
+        sampler->film_began = sampler->film_began < 0 ? began : sampler->film_began;
     }
     sampler->reference_stood = frame.start_us < frame.time_us;
     swap_pictures(&sampler->reference, &sampler->candidate.picture);
@@ -270,8 +271,7 @@ static int on_shade(struct sampler *sampler, const struct gate_result *differenc
         sampler->shade_began = now;
     }
     struct gate_result same = {0};
-    bool stands = has_candidate(sampler) && shows_candidate(sampler, &same) && same.shifted == 0;
-    if (stands) {
+    if (has_candidate(sampler) && shows_candidate(sampler, &same) && same.shifted == 0) {
         bool enough = now - sampler->candidate.start_us >= SHADE_STAND_US - PACE_TICK_US;
         if (!enough || !pace_allows(&sampler->pace)) {
             return STEP_DONE;
@@ -300,11 +300,8 @@ static int on_same(struct sampler *sampler, const struct gate_result *difference
     if (changing || difference->shifted == 0) {
         drop_candidate(sampler);
     }
-    if (difference->shifted > 0) {
-        return on_shade(sampler, difference, error);
-    }
-    sampler->shade_began = -1;
-    return STEP_DONE;
+    sampler->shade_began = difference->shifted > 0 ? sampler->shade_began : -1;
+    return difference->shifted > 0 ? on_shade(sampler, difference, error) : STEP_DONE;
 }
 
 /* Lines could be lost, or too long a time has passed, if this place were not kept. */
@@ -403,8 +400,7 @@ static bool has_gone_on(struct sampler *sampler, const struct gate_result *diffe
 static int step(struct sampler *sampler, struct cv_error *error)
 {
     struct gate_result difference;
-    int dx;
-    int dy;
+    int dx, dy;
     struct scroll_check check;
     if (!picture_differs(&sampler->gate, sampler->reference, sampler->current, GATE_FINE,
                          &difference)) {

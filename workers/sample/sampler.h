@@ -48,8 +48,8 @@ CV_DEFINE_CLEANUP(struct sampler *, sampler_free)
 CV_MUST_CHECK int sampler_push(struct sampler *sampler, const AVFrame *picture, int64_t time_us,
                                struct cv_error *error);
 
-/* Whether much of the picture has moved for two seconds without a text that came or went, other than a clock
- * or less: every other frame may be left out. */
+/* Whether much of the picture has moved for two seconds, with shorter pauses, without a text that came or went, other
+ * than a clock or less: the next frame, or two of a high rate, may be left out. */
 bool sampler_sees_film(const struct sampler *sampler);
 
 /* Called after the last frame: keeps the last state if it has not been kept yet. */
