@@ -275,12 +275,26 @@ static char digit_for(char letter)
 
 static bool is_of_code(char letter)
 {
-    return isxdigit((unsigned char)letter) || digit_for(letter) || letter == '-';
+    return isxdigit((unsigned char)letter) || digit_for(letter);
 }
 
 static bool is_letter(char letter)
 {
     return isalnum((unsigned char)letter) || (unsigned char)letter >= 0x80;
+}
+
+enum { UUID_LENGTH = 36 };
+
+/* Whether a text begins with an identifier of five hexadecimal numbers. */
+static bool is_uuid(const char *text)
+{
+    for (size_t i = 0; i < UUID_LENGTH; i++) {
+        bool is_hyphen = i == 8 || i == 13 || i == 18 || i == 23;
+        if (is_hyphen ? text[i] != '-' : !is_of_code(text[i])) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Whether `length` characters are a hexadecimal number in small letters. */
@@ -311,8 +325,7 @@ static int ink_of(const struct ocr_line_picture *line, int x, int y, int width, 
     return sum / cv_max(width * height, 1);
 }
 
-/* The box of a letter's ink; no width where it is wider than high, because such a box has other ink in it. */
-static struct cv_box ink_box(const struct ocr_line_picture *line, const struct ocr_symbol *symbol)
+struct cv_box ocr_symbol_ink(const struct ocr_line_picture *line, const struct ocr_symbol *symbol)
 {
     struct cv_box all = {symbol->left, symbol->top, symbol->right - symbol->left,
                          symbol->bottom - symbol->top};
@@ -326,7 +339,7 @@ static struct cv_box ink_box(const struct ocr_line_picture *line, const struct o
             }
         }
     }
-    return box.width <= box.height ? box : (struct cv_box){0};
+    return box;
 }
 
 /* How much ink the weakest row of a letter's sides has, in percent of the strongest one; the sides are a quarter
@@ -364,8 +377,9 @@ static int slash_of(const struct ocr_line_picture *line, const struct cv_box *bo
 static bool is_zero(const struct ocr_line_picture *line, const struct ocr_symbol *symbol,
                     char letter)
 {
-    struct cv_box box = ink_box(line, symbol);
-    int closed = box.width ? closed_of(line, &box) : 0;
+    struct cv_box box = ocr_symbol_ink(line, symbol);
+    /* what is wider than high has other ink in it */
+    int closed = box.width && box.width <= box.height ? closed_of(line, &box) : 0;
     bool is_slashed = closed >= CLOSED_MIN && slash_of(line, &box) >= SLASH_MIN;
 
     return letter == '6' || letter == '9' ? closed >= CLOSED_6_MIN
@@ -439,7 +453,7 @@ void ocr_words_mend_codes(struct ocr_words *words, const struct ocr_line_picture
         mend_zeros(line, text, symbols);
         mend_at_signs(text);
         for (size_t from = 0; text[from];) {
-            size_t to = from;
+            size_t to = from + (is_uuid(text + from) ? UUID_LENGTH : 0);
             while (is_of_code(text[to])) {
                 to++;
             }

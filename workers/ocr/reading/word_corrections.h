@@ -33,5 +33,9 @@ CV_MUST_CHECK int ocr_words_mend_numbers(struct ocr_words *words,
                                          const struct ocr_line_picture *line,
                                          struct cv_error *error);
 
-/* The widest run of columns without ink among the columns [from, to) of a line's picture, in its pixels. */
+/* The widest run of columns without ink among the columns [from, to) of a line's picture, in its pixels; 0 where there are
+ * no such columns. */
 int ocr_widest_paper(const struct ocr_line_picture *line, int from, int to);
+
+/* The box of the ink within a letter's box; without width where there is none. */
+struct cv_box ocr_symbol_ink(const struct ocr_line_picture *line, const struct ocr_symbol *symbol);
