@@ -264,11 +264,47 @@ static void test_a_piece_of_a_line_that_stands_goes(void **state)
     SCENE(s);
     see(&s, "Thursday evening train leaves platform", 0, 3000, 50, 50);
     see(&s, "evening train leaves", 1000, 2000, 230, 50);
+    see(&s, "hursday eveni", 1000, 2000, 70, 50);
     see(&s, "train leaves platform", 1000, 2000, 390, 50)->confidence = 0.95;
     see(&s, "evening", 1000, 2000, 705, 50);
     expect_segments(&s, "0-3000 Thursday evening train leaves platform\n"
                         "1000-2000 train leaves platform\n"
                         "1000-2000 evening");
+}
+
+/* Each detection moves up. */
+static struct cv_detection *scroll(struct cv_detection *seen, int up)
+{
+    seen->end_box = seen->box;
+    seen->end_box.y -= up;
+    return seen;
+}
+
+/* Lines of a list are where others were, and their texts are alike; of numbers, others begin or end so. */
+static void test_lines_of_a_list_are_no_pieces(void **state)
+{
+    (void)state;
+    SCENE(s);
+    scroll(see(&s, "Order 1255 shipped", 0, 10000, 50, 600), 400)->confidence = 0.95;
+    scroll(see(&s, "Order 1247", 2000, 8000, 50, 840), 240);
+    scroll(see(&s, "Order 1255", 3000, 9000, 50, 600), 240);
+    see(&s, "Order 1234 shipped", 0, 10000, 50, 1050)->confidence = 0.95;
+    see(&s, "Order 12", 2000, 8000, 50, 1050);
+    see(&s, "Order 1247", 2000, 8000, 50, 1050);
+    see(&s, "34 shipped", 2000, 8000, 210, 1050);
+    see(&s, "Paid 1,200.50 late", 0, 10000, 50, 1150)->confidence = 0.95;
+    see(&s, "200.50 late", 2000, 8000, 190, 1150);
+    see(&s, "Paid 1,200", 2000, 8000, 50, 1150);
+    expect_segments(&s, "0-10000 Order 1255 shipped\n"
+                        "0-10000 Order 1234 shipped\n"
+                        "0-10000 Paid 1,200.50 late\n"
+                        "2000-8000 Order 1247\n"
+                        "2000-8000 Order 12\n"
+                        "2000-8000 Order 1247\n"
+                        "2000-8000 34 shipped\n"
+                        "2000-8000 Paid 1,200\n"
+                        "2000-8000 200.50 late\n"
+                        "3000-9000 Order 1255");
 }
 
 static void test_a_line_read_twice_counts_once(void **state)
@@ -579,6 +615,7 @@ int main(void)
         cmocka_unit_test(test_a_label_floats_up),
         cmocka_unit_test(test_remains_at_an_edge_go),
         cmocka_unit_test(test_a_piece_of_a_line_that_stands_goes),
+        cmocka_unit_test(test_lines_of_a_list_are_no_pieces),
         cmocka_unit_test(test_a_line_read_twice_counts_once),
         cmocka_unit_test(test_a_counter_is_one_segment),
         cmocka_unit_test(test_what_can_be_read_is_no_flicker),

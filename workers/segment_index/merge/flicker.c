@@ -8,8 +8,9 @@
 enum {
     FLICKER_MS = 500, /* a text that stands longer can be read */
     STATES_MIN = 4,   /* fewer may be a score that changed twice */
-    LOOKED_AT_MAX =
-        256,          /* segments that begin within one pause; more is a picture made to be slow */
+    /* Segments that begin before one, and after it, by which it may have to go: more at a time than a screen has is a
+     * picture made to be slow. */
+    LOOKED_AT_MAX = 512,
     LETTERS_OFF = 2,  /* a letter that is half drawn, and one beside it */
     TYPING_MS = 1000, /* until the line of which a state was a piece */
     PIECE_MIN = 2,    /* bytes of a piece */
@@ -94,20 +95,15 @@ static bool is_piece(const struct cv_detection *piece, const struct cv_detection
     return longer > length && memmem(whole->normalized, longer, piece->normalized, least);
 }
 
-/* The first segment that begins at `time` or later. */
-static size_t first_from(const struct cv_detection *segments, size_t count, int64_t time)
+/* Whether a text has all of another one. An edge may have cut a word, but "12" is no piece of "1,234" or "12.5". */
+static bool has_all_of(const char *text, const char *piece)
 {
-    size_t low = 0;
+    const char *at = strstr(text, piece), *end = at ? at + strlen(piece) : NULL;
 
-    while (count > low) {
-        size_t middle = low + (count - low) / 2;
-        if (segments[middle].t_start_ms < time) {
-            low = middle + 1;
-        } else {
-            count = middle;
-        }
-    }
-    return low;
+    return at && !(at > text && isdigit((unsigned char)at[-1])) &&
+           !(at > text + 1 && ispunct((unsigned char)at[-1]) && isdigit((unsigned char)at[-2])) &&
+           !isdigit((unsigned char)end[0]) &&
+           !(ispunct((unsigned char)end[0]) && isdigit((unsigned char)end[1]));
 }
 
 /* Whether `whole` began when the piece ended: more was typed, or an edge had cut the line. */
@@ -118,15 +114,17 @@ static bool goes_on(const struct cv_detection *piece, const struct cv_detection 
     return is_brief(piece) && pause >= -CV_OVERLAP_MS && pause <= TYPING_MS;
 }
 
-/* Whether the piece was there only while `whole` was, most of it in its box, and is read no surer. A surer one is a line
- * beside an icon that was read into the other. */
+/* Whether the piece was there only while `whole` was, most of it in its box, and is read no surer: a surer one is a line
+ * beside an icon that was read into the other. Of what moves, one stands where another did. */
 static bool is_during(const struct cv_detection *piece, const struct cv_detection *whole)
 {
-    struct cv_box box = cv_end_of(piece);
+    const struct cv_box *a = &piece->box, *b = &whole->box;
 
     return piece->t_start_ms >= whole->t_start_ms && piece->t_end_ms <= whole->t_end_ms &&
-           piece->confidence <= whole->confidence &&
-           cv_box_overlap(&box, &whole->box) * 10 >= (int64_t)box.width * box.height * 8;
+           piece->confidence <= whole->confidence && a->width < b->width &&
+           cv_is_still(*a, cv_end_of(piece)) && cv_is_still(*b, cv_end_of(whole)) &&
+           cv_box_overlap(a, b) * 10 >= (int64_t)a->width * a->height * 8 &&
+           has_all_of(whole->normalized, piece->normalized);
 }
 
 /* Looks for the text that the one at `here` is a piece of. */
@@ -138,7 +136,7 @@ static void find_whole(const struct cv_detection *segments, size_t count, size_t
 
     for (size_t i = first; i < count && i <= here + LOOKED_AT_MAX && !states[here].is_gone; i++) {
         const struct cv_detection *whole = &segments[i];
-        if ((goes_on(piece, whole) || is_during(piece, whole)) && is_piece(piece, whole)) {
+        if ((goes_on(piece, whole) && is_piece(piece, whole)) || is_during(piece, whole)) {
             CV_BECAUSE(reasons, (int64_t)piece->part, (int64_t)whole->part, NULL,
                        "left out: that text around it has all of it, at this time or just after");
             states[here].is_gone = true;
@@ -151,15 +149,15 @@ static void find_next_state(const struct cv_detection *segments, size_t count, s
                             struct state *states)
 {
     const struct cv_detection *before = &segments[here];
-    size_t first = first_from(segments, count, before->t_end_ms - CV_OVERLAP_MS);
 
-    for (size_t i = first > here ? first : here + 1; i < count && i < first + LOOKED_AT_MAX; i++) {
+    for (size_t i = here + 1; i < count && i <= here + LOOKED_AT_MAX; i++) {
         const struct cv_detection *after = &segments[i];
-        if (after->t_start_ms - before->t_end_ms > CV_MERGE_GAP_MS) {
+        int64_t pause = after->t_start_ms - before->t_end_ms;
+        if (pause > CV_MERGE_GAP_MS) {
             return;
         }
-        if (states[i].previous == SIZE_MAX && is_next_state(before, after) &&
-            cv_is_same_place(cv_end_of(before), after->box)) {
+        if (pause >= -CV_OVERLAP_MS && states[i].previous == SIZE_MAX &&
+            is_next_state(before, after) && cv_is_same_place(cv_end_of(before), after->box)) {
             states[here].next = i;
             states[i].previous = here;
             return;

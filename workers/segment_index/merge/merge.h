@@ -29,8 +29,8 @@ enum { CV_MERGE_MAX = 2000000 };
  * - one text at one place, or moving with its surroundings, through pauses up to CV_MERGE_GAP_MS;
  * - including misreadings of it: the text is the reading with the most votes (confidence times
  *   duration), the confidence the mean of its readings;
- * - without the pieces of it that were visible just before it, for half a second at most (it was
- *   being typed, or came in at an edge), or only while it was, and were read no surer;
+ * - without the pieces of it that were visible just before it, for half a second at most (it was being typed, or came
+ *   in at an edge), or only in its place while it stood still, and were read no surer. A number is no piece of a longer one;
  * - for a number that changes faster than people read (four or more states, none longer than 500
  *   ms): all states, under the text that was visible longest.
  *
