@@ -145,8 +145,9 @@ static void find_fill(const struct cv_frame *frame, const struct cv_box *box, bo
     chosen->quality = chosen->quality > clarity ? chosen->quality : clarity;
 }
 
-/* By so much a channel may part the levels more clearly than luma does where that shows a fill: 23 lines with one have
- * between 0.015 more and 0.16 less; dark letters on pale green, which enclose each other, have 0.10 more. */
+/* By so much a channel may part the levels more clearly than luma does where that shows a fill: 23 lines with one, in
+ * drawn films and pages (looked at), have between 0.015 more and 0.16 less; dark letters on pale green, which enclose each
+ * other, have 0.10 more. */
 static const double LUMA_LESS_CLEAR = 0.04;
 
 /* A coloured fill (yellow in black) is neither light nor dark in all channels: luma tells it from its outline. */

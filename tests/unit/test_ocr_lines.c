@@ -560,20 +560,35 @@ static void test_letters_of_two_rows_that_touch_are_cut_apart(void **state)
     assert_int_equal(split_rows(3, 2, &bar), 15);
 }
 
-/* Square letters of two parts, 22 pixels high: the parts stand 2 pixels apart. */
+/* Square letters of two parts, 22 pixels high: the parts reach 5 pixels into one another. */
 static struct cv_box draw_square_letters(struct cv_frame *frame, int x, int y, int count)
 {
     for (int i = 0; i < count; i++) {
         int left = x + i * 24;
         fill_box(frame, (struct cv_box){left, y, 18, 3}, black);
-        fill_box(frame, (struct cv_box){left + 15, y, 3, 10}, black);
-        fill_box(frame, (struct cv_box){left, y + 12, 3, 10}, black);
+        fill_box(frame, (struct cv_box){left + 15, y, 3, 14}, black);
+        fill_box(frame, (struct cv_box){left, y + 9, 3, 13}, black);
         fill_box(frame, (struct cv_box){left, y + 19, 18, 3}, black);
     }
     return (struct cv_box){x, y, (count - 1) * 24 + 18, 22};
 }
 
-/* The parts of Hangul and Han stand above one another: no two rows. Rows of Latin letters stay two, however near. */
+/* Eight letters of one part each, the third of which is wider. */
+static struct cv_box draw_row(struct cv_frame *frame, int y, int height, int width, int wider)
+{
+    int x = 60;
+
+    for (int i = 0; i < 8; i++) {
+        int wide = i == 2 ? wider : width;
+        fill_box(frame, (struct cv_box){x, y, wide, 4}, black);
+        fill_box(frame, (struct cv_box){x, y, 4, height}, black);
+        fill_box(frame, (struct cv_box){x + wide - 4, y, 4, height}, black);
+        x += wide + 4;
+    }
+    return (struct cv_box){60, y, x - 4 - 60, height};
+}
+
+/* The parts of Hangul and Han reach into one another: no two rows. */
 static void test_parts_of_square_letters_are_one_line(void **state)
 {
     (void)state;
@@ -584,6 +599,30 @@ static void test_parts_of_square_letters_are_one_line(void **state)
         cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
         assert_int_equal(lines.count, 1);
         expect_box(&lines.items[0].box, &drawn, 2);
+    }
+}
+
+/* Rows of bold capitals on a poster, of Han letters of which two touch, and of thin letters. */
+static void test_rows_near_each_other_stay_two(void **state)
+{
+    static const struct {
+        int height, width, wider;
+    } rows[] = {{24, 20, 30}, {30, 28, 60}};
+    (void)state;
+
+    for (int kind = 0; kind < (int)CV_COUNT(rows); kind++) {
+        for (int apart = 1; apart <= 8; apart++) {
+            cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(500, 160, white);
+            struct cv_box first =
+                draw_row(&frame, 40, rows[kind].height, rows[kind].width, rows[kind].wider);
+            struct cv_box second = draw_row(&frame, cv_box_bottom(&first) + apart,
+                                            rows[kind].height, rows[kind].width, rows[kind].wider);
+            add_noise(&frame, 4, 7);
+            cv_auto(cv_text_lines_deinit) struct cv_text_lines lines = find_lines(&frame);
+            assert_int_equal(lines.count, 2);
+            expect_box(&lines.items[0].box, &first, 2);
+            expect_box(&lines.items[1].box, &second, 2);
+        }
     }
     cv_auto(cv_frame_deinit) struct cv_frame frame = new_frame(500, 120, white);
     struct cv_box first = draw_text(&frame, "Thursday evening", 60, 40, 14, black);
@@ -651,6 +690,7 @@ int main(void)
         cmocka_unit_test(test_an_emoji_takes_no_contrast),
         cmocka_unit_test(test_letters_of_two_rows_that_touch_are_cut_apart),
         cmocka_unit_test(test_parts_of_square_letters_are_one_line),
+        cmocka_unit_test(test_rows_near_each_other_stay_two),
         cmocka_unit_test(test_text_is_cleaned_of_lone_marks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
