@@ -494,7 +494,10 @@ static void test_a_line_that_is_found_narrower_goes_on(void **state)
     }
     assert_int_equal(ocr_join_interrupted_rows(session, 0.6, &error), 0);
     assert_false(session->rows[WHOLE].is_gone);
-    assert_int_equal(session->rows[WHOLE].stretch.last.frame, seen[AGAIN].to);
+    const struct ocr_stretch *whole = &session->rows[WHOLE].stretch;
+    assert_int_equal(whole->last.frame, seen[AGAIN].to);
+    assert_int_equal(whole->last.x, seen[WHOLE].x);
+    assert_int_equal(whole->width, seen[WHOLE].width);
     assert_true(session->rows[PIECE].is_gone && session->rows[AGAIN].is_gone);
 }
 

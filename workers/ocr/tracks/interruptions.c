@@ -102,10 +102,22 @@ static bool is_same_box(const struct ocr_row *before, const struct ocr_row *afte
            abs(a->height - b->height) <= SAME_BOX;
 }
 
-/* Appends a row's later sightings. */
+/* The nearest to `was` at which a side as long as a row's holds all of a later one, or lies in it. */
+static int own_corner(int was, int length, int later, int later_length)
+{
+    int spare = length - later_length;
+
+    return cv_max(cv_min(was, later - cv_min(spare, 0)), later - cv_max(spare, 0));
+}
+
+/* Appends a row's later sightings. Their box may lack letters, or have found them again: its corner is not the row's. */
 static void append_sightings(struct ocr_row *row, struct ocr_row *later)
 {
-    row->stretch.last = later->stretch.last;
+    struct ocr_stretch *a = &row->stretch, *b = &later->stretch;
+
+    a->last =
+        (struct ocr_sighting){b->last.frame, own_corner(a->last.x, a->width, b->last.x, b->width),
+                              own_corner(a->last.y, a->height, b->last.y, b->height)};
     row->has_company = row->has_company || later->has_company;
     later->is_gone = true;
 }
