@@ -14,8 +14,7 @@ enum {
     BETWEEN_MIN = 4, /* such pixels in a row of the line, on the average, tell the paper's colour */
     PLAIN_SPREAD = 18,  /* levels by which plain paper may vary */
     PLAIN_PERCENT = 70, /* of the ring's pixels have to lie within that */
-    /* Of the box's pixels, at least, are of an outline: of 85 light lines on plain dark pages none is, of 13 lines in films
-     * 14 to 55 percent are (looked at). */
+    /* Of the box's pixels, outlines of 13 lines in films have 14 to 55; 85 lines without one on dark pages 0 (looked at). */
     OUTLINE_PERCENT = 5,
     RING_PERCENT =
         45, /* of the ring's pixels are of that paper: the rest may be other rows and backgrounds */
