@@ -11,6 +11,7 @@ CORTANA_BENCH_HOUR_SECONDS=240   how long the recording is; 3600 for the hour
 import math
 import os
 import pathlib
+import sys
 import tempfile
 import time
 
@@ -19,7 +20,6 @@ import fleet_bench
 from private_cluster import PrivateCluster
 
 SECONDS = float(os.environ.get("CORTANA_BENCH_HOUR_SECONDS", "240"))
-STAGES = ("transcode", "sample", "ocr")
 LOOK_S = 0.25
 JUDGED_FROM = 0.2  # of the progress
 FIRST_LINE_S, ERROR_GOAL, MEMORY_GOAL = 8, 0.2, 1.1
@@ -43,7 +43,7 @@ class Watch:
     def __init__(self, pipeline, video):
         self.pipeline, self.video = pipeline, video
         self.began, self.first_line_s, self.looked = time.monotonic(), None, 0
-        self.told = {stage: [] for stage in STAGES}  # (when, progress, bytes) while it works and between its parts
+        self.told = {stage: [] for stage in cost_bench.STAGES}  # (when, progress, bytes) while it works and between its parts
         self.ended = {}
 
     def look(self):
@@ -55,9 +55,9 @@ class Watch:
             self.first_line_s = now - self.began
         for stage, status, progress in self.pipeline.query(
                 "SELECT step, status::text, progress FROM pipeline_stages WHERE video_id = %s", self.video):
-            if stage in STAGES and status == "done":
+            if stage in cost_bench.STAGES and status == "done":
                 self.ended.setdefault(stage, now)
-            elif stage in STAGES and (status == "processing" or self.told[stage]):
+            elif stage in cost_bench.STAGES and (status == "processing" or self.told[stage]):
                 self.ended.pop(stage, None)
                 self.told[stage].append((now, progress, memory_below(self.pipeline.workers[stage].pid)))
 
@@ -67,6 +67,9 @@ def tell(name, unit, mine, theirs, peer, goal):
 
 
 def tell_stage(stage, told, ended):
+    if not told:
+        print(f"{stage} was never seen at work: nothing is told of it", file=sys.stderr)
+        return
     began, took = told[0][0], ended - told[0][0]
     errors = [abs((when - began) / progress - took) / took for when, progress, _ in told if progress >= JUDGED_FROM]
     if errors:
@@ -92,7 +95,7 @@ def main():
             bench.sql.close()
     tell("first line", "s", watch.first_line_s, FIRST_LINE_S, "the goal", 1)
     tell("all is ready", "s", ready_s, recording.hours * 3600, "its duration", None)
-    for stage in STAGES:
+    for stage in cost_bench.STAGES:
         tell_stage(stage, watch.told[stage], watch.ended.get(stage, watch.began + ready_s))
 
 
