@@ -397,7 +397,7 @@ COMMENT ON FUNCTION continue_step IS
     'For a stage that has finished a part of its work: adds another job of the same step, which continues with this '
     'payload, in the transaction that completes the job. Each step that waits for the job gets a part of its own for '
     'what the new job will hand on, and steps that wait for such a step wait for all of its parts. Their progress '
-    'begins where that of the job is. Returns false if the lease is lost.';
+    'begins where that of the job is; one that returns to the queue has 0 until it reports. Returns false if the lease is lost.';
 
 CREATE FUNCTION restart_run(p_run_id uuid) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER AS $$
