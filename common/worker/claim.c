@@ -270,8 +270,7 @@ int cv_supervisor_claim(struct cv_supervisor *supervisor, int64_t now, struct cv
         return 0;
     }
     /* A result that waits may need more room; a job that has met a full disk can be claimed again after its lease. */
-    bool is_over =
-        r != CV_QUEUE_EMPTY || asked_at - supervisor->database_full_at > supervisor->lease_ms;
+    bool is_over = r != CV_QUEUE_EMPTY || now - supervisor->database_full_at > supervisor->lease_ms;
     if (is_over && free_slots == supervisor->options.slots) {
         cv_supervisor_watch_database_room(supervisor, NULL);
     }

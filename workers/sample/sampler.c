@@ -335,10 +335,9 @@ static int on_moved(struct sampler *sampler, int dx, int dy, const struct gate_r
         return STEP_AGAIN;
     }
     CV_TRY(movement_record(&sampler->movement, now, dx, dy, error));
-    make_candidate(
-        sampler,
-        (struct candidate){
-            .related = true, .changed = difference->changed, .scrolled = true, .dx = dx, .dy = dy});
+    struct candidate moved = {
+        .related = true, .changed = difference->changed, .scrolled = true, .dx = dx, .dy = dy};
+    make_candidate(sampler, moved);
     if (must_keep_place(sampler, check)) {
         return keep_candidate(sampler, error);
     }

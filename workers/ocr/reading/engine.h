@@ -99,9 +99,10 @@ enum { CV_OCR_NO_OTHER = 1 };
 CV_MUST_CHECK int ocr_engine_read(struct ocr_engine *engine, const struct ocr_line_picture *line,
                                   struct ocr_reading *ret_reading, struct cv_error *error);
 
+struct ocr_words;
+
 /* The words of a line, uncorrected: by the first model where that tells the languages of lines (ocr_language_first_tells), else
  * by each model in turn until none may read a word better. Free with ocr_words_deinit. */
-struct ocr_words;
 CV_MUST_CHECK int ocr_engine_read_words(struct ocr_engine *engine,
                                         const struct ocr_line_picture *line,
                                         struct ocr_words *ret_words, struct cv_error *error);
