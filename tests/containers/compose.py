@@ -74,7 +74,7 @@ class Server:
 
     def give(self, commands):
         """To a shell in its folder, about its volumes."""
-        commands = commands.replace("cortana_", f"{self.name}_").replace("podman-compose ", f"podman-compose -p {self.name} ")
+        commands = re.sub(r"\bcortana(?=_| cortana_)", self.name, commands).replace("podman-compose ", f"podman-compose -p {self.name} ")
         done = subprocess.run(["sh", "-ec", commands], cwd=self.folder, check=False, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, env={**ENVIRONMENT, **self.variables(), "BUILDAH_ISOLATION": "chroot"})
         if done.returncode != 0:
