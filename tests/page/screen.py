@@ -78,6 +78,7 @@ def browser():
 class Screen:
     def __init__(self, driver, url, token):
         self.driver, self.url, self.token = driver, url, token
+        self.complaints()  # those of tests before are not this one's
 
     def resize(self, width, height):
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
