@@ -32,8 +32,9 @@ static const double DOUBTFUL_SHARE = 0.30, DOUBTFUL_SHARE_CHEAP = 0.10;
 enum { COLUMNS_PER_TRIAL = 500000 };
 
 /* Letters that a model of another script has to read, as ocr_words_letters_by counts them: 7.8 (two Chinese
- * words) to 54 in four recordings with such a script, looked at; 2.8 at most in 22 without (19 fitted, 3 looked at). */
-static const double PROVEN = 5;
+ * words) to 54 in four recordings with such a script, looked at; 2.8 at most in 22 without (19 fitted, 3 looked at). PROVEN_SURE: a Korean display of
+ * 12 drawn screens has 3.9; 2.8 are won by models that are not that sure. */
+static const double PROVEN = 5, PROVEN_SURE = 2;
 
 /* How sure a model is of samples all of which it reads, so that it comes first; and from which no other script is tried. */
 static const double READABLE = 0.75, CERTAIN = 0.88;
@@ -273,10 +274,18 @@ static int try_model(const struct ocr_choice *choice, const struct ocr_engine *e
     return result;
 }
 
+/* Whether a model reads its own script in the samples: enough letters, or a few where it is sure of all lines and the
+ * detector names its language. */
+static bool is_proven(const struct trial *trial)
+{
+    return trial->letters >= PROVEN ||
+           (trial->letters >= PROVEN_SURE && trial->sure >= READABLE && trial->is_agreed);
+}
+
 /* Among models of one script, which read nearly the same letters. */
 static double worth(const struct trial *trial)
 {
-    return trial->sure + (trial->is_agreed ? AGREED : 0) + (trial->letters >= PROVEN ? 1 : 0);
+    return trial->sure + (trial->is_agreed ? AGREED : 0) + (is_proven(trial) ? 1 : 0);
 }
 
 /* The best model of a script. */
@@ -287,7 +296,7 @@ static int try_script(const struct ocr_choice *choice, const struct ocr_engine *
 
     CV_TRY(try_model(choice, engine, script->model, ret_best, error));
     for (size_t i = 0; i < CV_COUNT(script->relatives); i++) {
-        if (ret_best->letters < PROVEN && is_installed(script->model) &&
+        if (!is_proven(ret_best) && is_installed(script->model) &&
             !(i == 0 && script->lacks_letters)) {
             break;
         }
@@ -301,7 +310,7 @@ static int try_script(const struct ocr_choice *choice, const struct ocr_engine *
 static int find_model(struct ocr_choice *choice, struct ocr_engine *engine, struct trial *ret_found,
                       struct cv_error *error)
 {
-    struct trial best = {.letters = PROVEN}, trial;
+    struct trial best = {0}, trial;
 
     for (size_t i = 0; i < choice->sample_count; i++) {
         const struct ocr_line_picture line = picture_of(&choice->samples[i]);
@@ -311,7 +320,7 @@ static int find_model(struct ocr_choice *choice, struct ocr_engine *engine, stru
         CV_TRY(try_script(choice, engine, &SCRIPTS[i], &trial, error));
         /* Any line may be read with Latin letters. */
         bool is_unlikely = ocr_language_is_latin(SCRIPTS[i].model) && !trial.is_agreed;
-        best = !is_unlikely && trial.letters >= best.letters ? trial : best;
+        best = !is_unlikely && is_proven(&trial) && trial.letters >= best.letters ? trial : best;
     }
     *ret_found = best;
     return 0;

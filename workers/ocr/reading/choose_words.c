@@ -193,14 +193,15 @@ double ocr_words_letters_by(const struct ocr_words *words, const char *model,
             double weighted = count * fmax(2 * ocr_word_likelihood(words, i) - 1, 0);
             own += weighted;
             others += count - weighted;
-            (void)(word->blank == OCR_BLANK_NONE && !letters.is_square ? apart++ : joined++);
+            (void)(i && word->blank == OCR_BLANK_NONE && !letters.is_square ? apart++ : joined++);
             cv_buffer_printf(text, "%s ", word->text);
         } else {
             others += count;
         }
     }
-    double least = apart > joined ? OWN_SHARE_APART : OWN_SHARE;
-    return own > least * (own + others) ? own : 0;
+    bool is_apart = apart > joined;
+    double least = is_apart ? OWN_SHARE_APART : OWN_SHARE;
+    return own > least * (own + others) ? own / (is_apart ? 2 : 1) : 0;
 }
 
 /* A word that may be taken. */
