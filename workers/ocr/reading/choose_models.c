@@ -31,9 +31,9 @@ static const double DOUBTFUL_SHARE = 0.30, DOUBTFUL_SHARE_CHEAP = 0.10;
 /* Columns that models have read by then; a trial costs as much CPU time as a tenth of them. */
 enum { COLUMNS_PER_TRIAL = 500000 };
 
-/* Letters that a model of another script has to read, as ocr_words_letters_by counts them: 7.8 (two Chinese
- * words) to 54 in four recordings with such a script, looked at; 2.8 at most in 22 without (19 fitted, 3 looked at). PROVEN_SURE: a Korean display of
- * 12 drawn screens has 3.9; 2.8 are won by models that are not that sure. */
+/* Letters that a model of another script has to read, as ocr_words_letters_by counts them: 7.8 (two Chinese words) to 54 in
+ * four recordings with such a script (looked at), 2.8 at most in 22 without (19 fitted, 3 looked at). Where the model is sure of
+ * all lines and the detector agrees, fewer: a Korean display of drawn screens has 3.9, and no model that won 2.8 was sure. */
 static const double PROVEN = 5, PROVEN_SURE = 2;
 
 /* How sure a model is of samples all of which it reads, so that it comes first; and from which no other script is tried. */
