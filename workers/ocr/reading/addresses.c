@@ -2,6 +2,7 @@
 #include "workers/ocr/reading/word_corrections.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Hundredths of a capital's height, of columns without ink between two pieces of an address. In 12 recordings of drawn
@@ -38,31 +39,17 @@ static char *host_of(char *text)
     return scheme ? scheme + strlen("://") : text;
 }
 
-static bool is_number_below_256(const char *text, size_t length)
-{
-    enum { DIGITS = 3, END = 256 };
-    int value = 0;
-
-    for (size_t i = 0; i < length; i++) {
-        if (!isdigit((unsigned char)text[i]) || length > DIGITS) {
-            return false;
-        }
-        value = value * 10 + (text[i] - '0');
-    }
-    return length > 0 && value < END;
-}
-
 /* Whether a text begins with the four numbers of an IP address, with points between them, of which all but one may be commas. */
 static bool is_ip_address(const char *text)
 {
-    enum { NUMBERS = 4 };
+    enum { NUMBERS = 4, DIGITS = 3, END = 256 };
     int points = 0;
 
     for (int i = 0; i < NUMBERS; i++) {
         size_t length = strspn(text, "0123456789");
         char end = text[length];
         bool is_end = i + 1 < NUMBERS ? end == '.' || end == ',' : !end || end == ':' || end == '/';
-        if (!is_number_below_256(text, length) || !is_end) {
+        if (!length || length > DIGITS || strtol(text, NULL, 10) >= END || !is_end) {
             return false;
         }
         points += i + 1 < NUMBERS && end == '.';
@@ -112,21 +99,22 @@ static int is_in_pieces(const struct ocr_words *words, size_t index,
     const struct ocr_word *word = &words->items[index], *next = word + 1;
     cv_auto(cv_buffer_deinit) struct cv_buffer both = CV_BUFFER_INIT;
     cv_auto_free char *text = NULL;
+    int widest = widest_room(word->text, next->text);
 
+    *ret_is = false;
+    if (widest < 0 || word->symbol_count != strlen(word->text) ||
+        next->symbol_count != strlen(next->text)) {
+        return 0;
+    }
     cv_buffer_printf(&both, "%s%s", word->text, next->text);
     CV_TRY(cv_buffer_detach(&both, &text, error));
-    *ret_is = false;
-    if (word->symbol_count == strlen(word->text) && next->symbol_count == strlen(next->text) &&
-        is_address(text)) {
-        const struct ocr_symbol *last =
-            &words->symbols[word->first_symbol + word->symbol_count - 1];
-        const struct ocr_symbol *first = &words->symbols[next->first_symbol];
-        /* the box of the last letter before a blank may reach to the end of the line */
-        int from = (last->left + cv_min(last->right, first->left)) / 2;
-        int to = first->left + cv_min(first->right - first->left, line->tall) / 2;
-        *ret_is = last->left < first->left && ocr_widest_paper(line, from, to) * 100 <=
-                                                  widest_room(word->text, next->text) * line->tall;
-    }
+    const struct ocr_symbol *last = &words->symbols[word->first_symbol + word->symbol_count - 1];
+    const struct ocr_symbol *first = &words->symbols[next->first_symbol];
+    /* the box of the last letter before a blank may reach to the end of the line */
+    int from = (last->left + cv_min(last->right, first->left)) / 2;
+    int to = first->left + cv_min(first->right - first->left, line->tall) / 2;
+    *ret_is = is_address(text) && last->left < first->left &&
+              ocr_widest_paper(line, from, to) * 100 <= widest * line->tall;
     return 0;
 }
 

@@ -181,7 +181,7 @@ double ocr_words_letters_by(const struct ocr_words *words, const char *model,
 {
     bool is_latin_model = ocr_language_is_latin(model);
     double own = 0, others = 0;
-    int apart = 0, joined = 0;
+    int apart = 0; /* words without a blank before them, less the others */
 
     for (size_t i = 0; i < words->count; i++) {
         const struct ocr_word *word = &words->items[i];
@@ -193,15 +193,14 @@ double ocr_words_letters_by(const struct ocr_words *words, const char *model,
             double weighted = count * fmax(2 * ocr_word_likelihood(words, i) - 1, 0);
             own += weighted;
             others += count - weighted;
-            (void)(i && word->blank == OCR_BLANK_NONE && !letters.is_square ? apart++ : joined++);
+            apart += i && word->blank == OCR_BLANK_NONE && !letters.is_square ? 1 : -1;
             cv_buffer_printf(text, "%s ", word->text);
         } else {
             others += count;
         }
     }
-    bool is_apart = apart > joined;
-    double least = is_apart ? OWN_SHARE_APART : OWN_SHARE;
-    return own > least * (own + others) ? own / (is_apart ? 2 : 1) : 0;
+    double least = apart > 0 ? OWN_SHARE_APART : OWN_SHARE;
+    return own > least * (own + others) ? own / (apart > 0 ? 2 : 1) : 0;
 }
 
 /* A word that may be taken. */

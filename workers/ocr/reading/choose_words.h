@@ -44,8 +44,8 @@ bool ocr_words_are_doubtful(const struct ocr_words *words);
 
 /* How many letters of a line that was chosen from several readings `model` has read surely in its own script, each counting
  * by how much likelier its word is right than not; an ideograph or a syllable counts twice, a letter that is a word of
- * its own half. 0 where they are
- * too small a part of the line's letters. Appends the words to `text`, each with a blank behind it. */
+ * its own half. 0 where they are too small a part of the line's letters. Appends the words to `text`, each with a blank
+ * behind it. */
 double ocr_words_letters_by(const struct ocr_words *words, const char *model,
                             struct cv_buffer *text);
 

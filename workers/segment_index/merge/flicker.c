@@ -134,7 +134,9 @@ static void find_whole(const struct cv_detection *segments, size_t count, size_t
     const struct cv_detection *piece = &segments[here];
     size_t first = here > LOOKED_AT_MAX ? here - LOOKED_AT_MAX : 0;
 
-    for (size_t i = first; i < count && i <= here + LOOKED_AT_MAX && !states[here].is_gone; i++) {
+    for (size_t i = first; i < count && i <= here + LOOKED_AT_MAX && !states[here].is_gone &&
+                           segments[i].t_start_ms <= piece->t_end_ms + TYPING_MS;
+         i++) {
         const struct cv_detection *whole = &segments[i];
         if ((goes_on(piece, whole) && is_piece(piece, whole)) || is_during(piece, whole)) {
             CV_BECAUSE(reasons, (int64_t)piece->part, (int64_t)whole->part, NULL,
